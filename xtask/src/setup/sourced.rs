@@ -1,0 +1,121 @@
+//! The ROS 2 that the caller has sourced, with an overlay of what it lacks.
+
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{bail, Result};
+
+use super::{
+    build_statistics_msgs, fingerprint, python_directories, read_dir, remove, statistics_msgs_sources,
+    Workshop,
+};
+use crate::environment::Environment;
+
+/// The distributions that rclrs 0.8 is built for.
+const DISTROS: [&str; 5] = ["humble", "jazzy", "kilted", "lyrical", "rolling"];
+
+/// A ROS 2 in the caller's environment.
+pub struct Sourced {
+    distro: String,
+    /// In the order of AMENT_PREFIX_PATH.
+    pub prefixes: Vec<PathBuf>,
+}
+
+impl Sourced {
+    /// Finds the sourced ROS 2, if there is one: AMENT_PREFIX_PATH and ROS_DISTRO are set.
+    pub fn from_env() -> Result<Option<Sourced>> {
+        let path = env::var_os("AMENT_PREFIX_PATH").filter(|path| !path.is_empty());
+        let distro = env::var("ROS_DISTRO").ok().filter(|distro| !distro.is_empty());
+        let (Some(path), Some(distro)) = (path, distro) else { return Ok(None) };
+        Ok(Some(Sourced { distro, prefixes: env::split_paths(&path).collect() }))
+    }
+
+    fn check(&self) -> Result<()> {
+        if !DISTROS.contains(&self.distro.as_str()) {
+            bail!(
+                "The ROS 2 that is sourced is {:?} (ROS_DISTRO), which rclrs does not know; it knows {}; \
+                 source one of these, or use the embedded ROS 2 with --embedded",
+                self.distro,
+                DISTROS.join(", ")
+            );
+        }
+        if !self.has("lib/librcl.so") {
+            bail!(
+                "AMENT_PREFIX_PATH names no prefix with lib/librcl.so: {}; source a whole ROS 2, or use the \
+                 embedded one with --embedded",
+                self.prefixes.iter().map(|prefix| prefix.to_string_lossy()).collect::<Vec<_>>().join(":")
+            );
+        }
+        Ok(())
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.prefixes.iter().any(|prefix| prefix.join(file).exists())
+    }
+
+    /// What the interface crates are generated from: packages, and the sizes and times of their definitions.
+    fn interfaces(&self) -> Result<Vec<u8>> {
+        let mut state = String::new();
+        for prefix in &self.prefixes {
+            for index in read_dir(&prefix.join("share/ament_index/resource_index/rosidl_interfaces"))? {
+                let package = prefix.join("share").join(index.file_name().unwrap_or_default());
+                state += &format!("{} {}\n", package.display(), package.join("rust/Cargo.toml").exists());
+                for interface in fs::read_to_string(&index)?.lines() {
+                    if let Ok(file) = fs::metadata(package.join(interface)) {
+                        state +=
+                            &format!("{interface} {} {} {}\n", file.len(), file.mtime(), file.mtime_nsec());
+                    }
+                }
+            }
+        }
+        Ok(state.into_bytes())
+    }
+}
+
+/// Makes what the sourced ROS 2 lacks.
+pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Environment> {
+    sourced.check()?;
+    let first = sourced.prefixes.first().map(|prefix| prefix.display().to_string()).unwrap_or_default();
+    eprintln!("Using the ROS 2 that is sourced: {} ({first})", sourced.distro);
+
+    let prefixes: Vec<&[u8]> =
+        sourced.prefixes.iter().map(|prefix| prefix.as_os_str().as_encoded_bytes()).collect();
+    let name = format!("sourced-{}-{}", sourced.distro, &fingerprint("", &prefixes)[..8]);
+    let directory = ros_dir.join(&name);
+    let overlay = directory.join("overlay");
+    let mut workshop = Workshop::open(&directory, 2)?;
+
+    let has_statistics_msgs = sourced.has("share/statistics_msgs/package.xml");
+    let sources = if has_statistics_msgs { vec![] } else { statistics_msgs_sources(project)? };
+    let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+    let log = workshop.log("statistics_msgs");
+    let what = "Looking for the interface package statistics_msgs";
+    workshop.step("statistics_msgs", &inputs, what, 0, |step| {
+        remove(&overlay)?;
+        if has_statistics_msgs {
+            return Ok("it is there".to_owned());
+        }
+        let cmake = || Ok(Command::new("cmake"));
+        build_statistics_msgs(cmake, &[], project, &directory, &overlay, step, &log)
+            .map(|built| format!("it is missing, so ours was built {built}"))
+    })?;
+    let mut searched = vec![overlay.clone()];
+    searched.extend_from_slice(&sourced.prefixes);
+    workshop.write_interface_crates(&searched, &overlay, &sourced.interfaces()?)?;
+
+    let description = format!("the ROS 2 that is sourced, {} ({first})", sourced.distro);
+    let mut environment = Environment::new(description, project.join("target/ros").join(name));
+    for packages in python_directories(&overlay)? {
+        environment.prepend("PYTHONPATH", packages);
+    }
+    if overlay.is_dir() {
+        environment.prepend("AMENT_PREFIX_PATH", &overlay);
+        environment.prepend("CMAKE_PREFIX_PATH", &overlay);
+        environment.prepend("LD_LIBRARY_PATH", overlay.join("lib"));
+    }
+    Ok(environment)
+}
