@@ -14,22 +14,7 @@ mod demo {
     }
 }
 mod environment;
-mod interfaces {
-    use std::path::*;
-    pub const SOURCES: [&str; 0] = [];
-    pub struct Report {
-        pub written: Vec<String>,
-        pub kept: Vec<String>,
-        pub skipped: Vec<(String, String)>,
-    }
-    pub fn generate(
-        _: &[PathBuf],
-        _: &Path,
-        _: &mut dyn FnMut(usize, usize, &str),
-    ) -> anyhow::Result<Report> {
-        Ok(Report { written: vec![], kept: vec![], skipped: vec![] })
-    }
-}
+mod interfaces;
 mod progress;
 mod setup;
 

@@ -1,0 +1,22 @@
+//! Arithmetic only: samples in, a summary out.
+//!
+//! Nothing here knows of ROS, of a clock, a lock or a message type, and nothing allocates: every time is a value
+//! that is passed in. This is what the benchmarks and the property tests drive.
+
+mod age;
+mod period;
+mod summary;
+
+pub use age::AgeCollector;
+pub use period::PeriodCollector;
+pub use summary::{Summary, SummaryCollector};
+
+/// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
+const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
+
+/// `later - earlier` of two times in nanoseconds, in milliseconds.
+///
+/// The difference is taken as an integer: a time of today has no room for nanoseconds in an `f64`.
+fn milliseconds_between(earlier: i64, later: i64) -> f64 {
+    (i128::from(later) - i128::from(earlier)) as f64 / NANOSECONDS_PER_MILLISECOND
+}

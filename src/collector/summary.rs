@@ -1,0 +1,209 @@
+/// What a window's samples come to.
+///
+/// All figures but the count are in the unit of the samples, and NaN where nothing could be measured: without a
+/// sample, all of them; with one sample, the standard deviation, as StatisticDataPoint.msg has it ("standard
+/// deviation is only available when there are two or more data points").
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The arithmetic mean.
+    pub average: f64,
+    /// The smallest sample.
+    pub minimum: f64,
+    /// The largest sample; right for negative samples too.
+    pub maximum: f64,
+    /// The standard deviation of the whole population (divided by the count), as in libstatistics_collector.
+    pub standard_deviation: f64,
+    /// How many samples were accepted.
+    pub sample_count: u64,
+}
+
+/// Collects samples in constant memory.
+///
+/// The mean and the standard deviation are by Welford's algorithm (B. P. Welford, "Note on a method for calculating
+/// corrected sums of squares and products", Technometrics 4 (1962)), which does not cancel where the spread is
+/// small beside the values.
+///
+/// ```
+/// use rclrs_topic_statistics::collector::SummaryCollector;
+///
+/// let mut collector = SummaryCollector::default();
+/// for sample in [1.0, 2.0, 3.0, 6.0] {
+///     collector.accept(sample);
+/// }
+/// let summary = collector.summary();
+/// assert_eq!((summary.average, summary.minimum, summary.maximum), (3.0, 1.0, 6.0));
+/// assert_eq!((summary.standard_deviation, summary.sample_count), (3.5_f64.sqrt(), 4));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SummaryCollector {
+    mean: f64,
+    /// The sum of the squares of the differences from the mean.
+    squares: f64,
+    minimum: f64,
+    maximum: f64,
+    count: u64,
+}
+
+impl Default for SummaryCollector {
+    fn default() -> Self {
+        Self { mean: 0.0, squares: 0.0, minimum: f64::INFINITY, maximum: f64::NEG_INFINITY, count: 0 }
+    }
+}
+
+impl SummaryCollector {
+    /// Accepts a sample; returns false, and changes nothing, if it is NaN or infinite.
+    #[inline]
+    pub fn accept(&mut self, sample: f64) -> bool {
+        if !sample.is_finite() {
+            return false;
+        }
+        self.count += 1;
+        let difference = sample - self.mean;
+        self.mean += difference / self.count as f64;
+        self.squares += difference * (sample - self.mean);
+        self.minimum = self.minimum.min(sample);
+        self.maximum = self.maximum.max(sample);
+        true
+    }
+
+    /// Returns what the samples so far come to.
+    pub fn summary(&self) -> Summary {
+        let if_any = |value: f64| if self.count > 0 { value } else { f64::NAN };
+        Summary {
+            average: if_any(self.mean),
+            minimum: if_any(self.minimum),
+            maximum: if_any(self.maximum),
+            standard_deviation: match self.count {
+                0 | 1 => f64::NAN,
+                count => (self.squares / count as f64).sqrt(),
+            },
+            sample_count: self.count,
+        }
+    }
+
+    /// Ends a window: returns its summary and starts anew.
+    pub fn take(&mut self) -> Summary {
+        std::mem::take(self).summary()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn collect(samples: &[f64]) -> Summary {
+        let mut collector = SummaryCollector::default();
+        for sample in samples {
+            assert!(collector.accept(*sample));
+        }
+        collector.summary()
+    }
+
+    /// The textbook way, in two passes over all samples.
+    fn two_pass(samples: &[f64]) -> Summary {
+        let count = samples.len() as f64;
+        let average = samples.iter().sum::<f64>() / count;
+        let squares: f64 = samples.iter().map(|sample| (sample - average).powi(2)).sum();
+        Summary {
+            average,
+            minimum: samples.iter().copied().reduce(f64::min).unwrap(),
+            maximum: samples.iter().copied().reduce(f64::max).unwrap(),
+            standard_deviation: (squares / count).sqrt(),
+            sample_count: samples.len() as u64,
+        }
+    }
+
+    fn assert_close(ours: Summary, theirs: Summary, scale: f64) -> Result<(), TestCaseError> {
+        prop_assert_eq!(ours.sample_count, theirs.sample_count);
+        prop_assert_eq!((ours.minimum, ours.maximum), (theirs.minimum, theirs.maximum));
+        prop_assert!((ours.average - theirs.average).abs() <= 1e-12 * scale, "{:?} {:?}", ours, theirs);
+        let error = (ours.standard_deviation - theirs.standard_deviation).abs();
+        prop_assert!(error <= 1e-9 * scale, "{:?} {:?}", ours, theirs);
+        Ok(())
+    }
+
+    #[test]
+    fn no_sample_is_nan_and_count_zero() {
+        let summary = SummaryCollector::default().summary();
+        assert_eq!(summary.sample_count, 0);
+        let figures = [summary.average, summary.minimum, summary.maximum, summary.standard_deviation];
+        assert!(figures.iter().all(|figure| figure.is_nan()), "{summary:?}");
+    }
+
+    #[test]
+    fn one_sample_has_no_standard_deviation() {
+        let summary = collect(&[4.5]);
+        assert_eq!((summary.average, summary.minimum, summary.maximum), (4.5, 4.5, 4.5));
+        assert_eq!(summary.sample_count, 1);
+        assert!(summary.standard_deviation.is_nan());
+    }
+
+    #[test]
+    fn the_standard_deviation_is_the_populations() {
+        assert_eq!(collect(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).standard_deviation, 2.0);
+    }
+
+    #[test]
+    fn the_maximum_of_negative_samples_is_negative() {
+        let summary = collect(&[-3.0, -1.5, -2.0]);
+        assert_eq!((summary.minimum, summary.maximum), (-3.0, -1.5));
+    }
+
+    #[test]
+    fn nan_and_infinities_are_refused_and_change_nothing() {
+        let mut collector = SummaryCollector::default();
+        collector.accept(1.0);
+        let before = collector;
+        for sample in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(!collector.accept(sample));
+        }
+        assert_eq!(collector, before);
+    }
+
+    #[test]
+    fn a_small_spread_beside_a_large_offset_is_not_lost() {
+        // 1e9 +- 1e-3: the naive sum of squares has no digit left here.
+        let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
+        assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
+        assert_eq!(summary.average, 1e9);
+    }
+
+    #[test]
+    fn taking_a_window_starts_anew() {
+        let mut collector = SummaryCollector::default();
+        collector.accept(7.0);
+        assert_eq!(collector.take().sample_count, 1);
+        assert_eq!(collector, SummaryCollector::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_samples_agree_with_two_passes(samples in prop::collection::vec(-1e6..1e6, 2..500)) {
+            assert_close(collect(&samples), two_pass(&samples), 1e6)?;
+        }
+
+        #[test]
+        fn negative_samples_agree_with_two_passes(samples in prop::collection::vec(-1e3..-1e-3, 2..500)) {
+            assert_close(collect(&samples), two_pass(&samples), 1e3)?;
+        }
+
+        #[test]
+        fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..500)) {
+            // The samples as they are after the offset took its share of their digits.
+            let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
+            let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
+            let ours = collect(&samples).standard_deviation;
+            let exact = two_pass(&centred).standard_deviation;
+            prop_assert!((ours - exact).abs() <= 1e-6, "{} {}", ours, exact);
+        }
+
+        #[test]
+        fn the_order_of_the_samples_does_not_matter(
+            (samples, shuffled) in prop::collection::vec(-1e6..1e6, 2..200)
+                .prop_flat_map(|samples| (Just(samples.clone()), Just(samples).prop_shuffle()))
+        ) {
+            assert_close(collect(&samples), collect(&shuffled), 1e6)?;
+        }
+    }
+}
