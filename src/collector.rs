@@ -9,7 +9,7 @@ mod summary;
 
 pub use age::AgeCollector;
 pub use period::PeriodCollector;
-pub use summary::{Summary, SummaryCollector};
+pub use summary::SummaryCollector;
 
 /// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
 const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;

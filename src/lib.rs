@@ -1,1 +1,62 @@
-//! Topic statistics for rclrs.
+//! Topic Statistics for ROS 2 nodes written in Rust: how old and how regular the messages are that a node receives,
+//! published once per window on `/statistics`, as rclcpp does it for C++ nodes.
+//!
+//! A node opts in per subscription: [`NodeStatistics::create_subscription`] takes the place of
+//! [`create_subscription`](rclrs::NodeState::create_subscription).
+//!
+//! ```
+//! use rclrs::*;
+//! use rclrs_topic_statistics::NodeStatistics;
+//! use ros_env::sensor_msgs::msg::Imu;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut executor = Context::default_from_env()?.create_basic_executor();
+//! let node = executor.create_node("imu_listener")?;
+//!
+//! let statistics = NodeStatistics::new(&node)?; // one publisher, one timer, for the whole node
+//! let imu = statistics.create_subscription("imu".keep_last(10), |message: Imu| {
+//!     println!("{:?}", message.angular_velocity);
+//! })?;
+//! assert_eq!(imu.topic_name(), "/imu");
+//!
+//! # let spin = SpinOptions::default().timeout(std::time::Duration::from_millis(10));
+//! # let _errors = executor.spin(spin);
+//! # return Ok(());
+//! executor.spin(SpinOptions::default()).first_error()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `ros2 topic echo /statistics` then shows, once a second for each subscription, two `statistics_msgs/msg/MetricsMessage`:
+//!
+//! | `metrics_source` | `unit` | a sample is | NaN when |
+//! |---|---|---|---|
+//! | `message_age` | ms | ROS time at the start of the callback, less the message's `header.stamp` | the type has no `std_msgs/Header header`, or the stamp is zero |
+//! | `message_period` | ms | the system time between the starts of two callbacks of one window | fewer than two messages came in the window |
+//!
+//! Each has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
+//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0.
+//!
+//! # The way of a message
+//!
+//! ```text
+//! DDS -> rclrs take -> instrumented callback -> collectors -> (timer) window -> MetricsMessage -> /statistics
+//! ```
+//!
+//! The modules are in that order, the innermost first: [`collector`] is arithmetic only; `subscription` wraps the
+//! callback, and finds by `stamp` where a message's type keeps its header stamp; a [`window`] is what both sides of
+//! the timer speak of; `message` turns it into a `MetricsMessage`; `node` owns the publisher and the timer.
+
+#![warn(missing_docs)]
+
+pub mod collector;
+mod error;
+mod message;
+mod node;
+mod stamp;
+mod subscription;
+pub mod window;
+
+pub use error::StatisticsError;
+pub use node::NodeStatistics;
+pub use subscription::{InstrumentCallback, StatsSubscription, StatsSubscriptionState};

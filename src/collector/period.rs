@@ -1,4 +1,5 @@
-use super::{milliseconds_between, Summary, SummaryCollector};
+use super::{milliseconds_between, SummaryCollector};
+use crate::window::Summary;
 
 /// Collects the times between messages, in milliseconds.
 ///

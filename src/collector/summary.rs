@@ -1,21 +1,4 @@
-/// What a window's samples come to.
-///
-/// All figures but the count are in the unit of the samples, and NaN where nothing could be measured: without a
-/// sample, all of them; with one sample, the standard deviation, as StatisticDataPoint.msg has it ("standard
-/// deviation is only available when there are two or more data points").
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
-    /// The arithmetic mean.
-    pub average: f64,
-    /// The smallest sample.
-    pub minimum: f64,
-    /// The largest sample; right for negative samples too.
-    pub maximum: f64,
-    /// The standard deviation of the whole population (divided by the count), as in libstatistics_collector.
-    pub standard_deviation: f64,
-    /// How many samples were accepted.
-    pub sample_count: u64,
-}
+use crate::window::Summary;
 
 /// Collects samples in constant memory.
 ///

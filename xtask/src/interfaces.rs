@@ -130,10 +130,12 @@ fn write_crate(share: &Path, package: &Package) -> Result<()> {
     Ok(())
 }
 
-/// The names in a directory; none if there is no such directory.
+/// The names in a directory; none if it is no directory.
 fn names_in(directory: &Path) -> Result<BTreeSet<String>> {
     let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(BTreeSet::new())
+        }
         entries => entries.with_context(|| format!("Cannot read {}", directory.display()))?,
     };
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()

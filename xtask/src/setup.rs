@@ -186,10 +186,12 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The paths in a directory, sorted; none if there is no such directory.
+/// The paths in a directory, sorted; none if it is no directory.
 fn read_dir(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(vec![])
+        }
         entries => entries.with_context(|| format!("Cannot read {}", directory.display()))?,
     };
     let mut paths = entries
