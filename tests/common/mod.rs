@@ -1,0 +1,153 @@
+//! Processes on a domain of the test's own.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    time::{Duration, Instant},
+};
+
+/// How long a test waits for what it needs.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A child process that ends with its handle.
+pub struct Process(Child);
+
+impl Process {
+    /// Starts a program that talks to this test process only.
+    pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
+        let child = command(program, arguments, domain).spawn();
+        Process(child.unwrap_or_else(|error| panic!("cannot start: {error}")))
+    }
+
+    /// Ends it, and waits until it has ended.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("ROS_DOMAIN_ID", domain.to_string())
+        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A domain of this test's own: `number` tells the tests of one process apart.
+pub fn domain(number: u32) -> u32 {
+    // 0 is the default of everyone else, and from 102 on the ports may be taken by the system.
+    1 + (std::process::id() * 4 + number) % 101
+}
+
+/// A metric of a window, as the rclpy process has read it.
+#[derive(Clone, Debug)]
+pub struct Metric {
+    pub source: String,
+    pub metric: String,
+    pub unit: String,
+    pub start: i64,
+    pub stop: i64,
+    /// Data types and values in the order in which they came.
+    pub points: Vec<(u64, f64)>,
+}
+
+impl Metric {
+    fn parse(line: &str) -> Metric {
+        let json: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("the reader printed {line:?}: {error}"));
+        let text = |key: &str| json[key].as_str().unwrap().to_owned();
+        let point =
+            |point: &serde_json::Value| (point[0].as_u64().unwrap(), point[1].as_f64().unwrap_or(f64::NAN));
+        Metric {
+            source: text("source"),
+            metric: text("metric"),
+            unit: text("unit"),
+            start: json["window_start"].as_i64().unwrap(),
+            stop: json["window_stop"].as_i64().unwrap(),
+            points: json["statistics"].as_array().unwrap().iter().map(point).collect(),
+        }
+    }
+
+    fn value(&self, data_type: u64) -> f64 {
+        self.points.iter().find(|(of, _)| *of == data_type).unwrap().1
+    }
+
+    pub fn average(&self) -> f64 {
+        self.value(1)
+    }
+
+    pub fn minimum(&self) -> f64 {
+        self.value(2)
+    }
+
+    pub fn maximum(&self) -> f64 {
+        self.value(3)
+    }
+
+    pub fn standard_deviation(&self) -> f64 {
+        self.value(4)
+    }
+
+    pub fn count(&self) -> f64 {
+        self.value(5)
+    }
+}
+
+/// The rclpy process that reads /statistics.
+pub struct Reader {
+    _process: Process,
+    lines: Receiver<String>,
+    pub metrics: Vec<Metric>,
+}
+
+impl Reader {
+    pub fn start(domain: u32) -> Reader {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/statistics_reader.py");
+        let script = script.to_str().unwrap();
+        let mut child =
+            command("python3", &[script, "--json"], domain).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Reader { _process: Process(child), lines, metrics: vec![] }
+    }
+
+    /// Reads on until `enough` says so of all that was read; panics after a limit.
+    pub fn read_until(&mut self, what: &str, mut enough: impl FnMut(&[Metric]) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        while !enough(&self.metrics) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.metrics.push(Metric::parse(&line)),
+                Err(error) => panic!("no {what}: {error}; read so far: {:#?}", self.metrics),
+            }
+        }
+    }
+
+    /// The windows of one metric, in the order in which they came.
+    pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
+        of(&self.metrics, source, metric).cloned().collect()
+    }
+}
+
+/// The windows of one metric among others.
+pub fn of<'a>(metrics: &'a [Metric], source: &'a str, metric: &'a str) -> impl Iterator<Item = &'a Metric> {
+    metrics.iter().filter(move |of| of.source == source && of.metric == metric)
+}
