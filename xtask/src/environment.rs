@@ -60,10 +60,13 @@ impl Environment {
         for (name, value) in &self.variables {
             command.env(name, value);
         }
-        if env::var_os("CARGO_TARGET_DIR").is_none() {
-            command.env("CARGO_TARGET_DIR", &self.target_dir);
-        }
+        command.env("CARGO_TARGET_DIR", self.target_dir());
         command
+    }
+
+    /// Where cargo builds: the caller's choice, or else a place for this environment alone.
+    pub fn target_dir(&self) -> PathBuf {
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
     /// The environment as lines for a POSIX shell to evaluate.

@@ -4,15 +4,7 @@
 //! processes, in an [`Environment`] that is either the ROS 2 that the caller has sourced or one that
 //! [`setup`] makes from PyPI wheels.
 
-mod demo {
-    pub fn run(
-        _: &crate::Environment,
-        _: &std::path::Path,
-        _: Option<u64>,
-    ) -> anyhow::Result<std::process::ExitCode> {
-        todo!()
-    }
-}
+mod demo;
 mod environment;
 mod interfaces;
 mod progress;

@@ -37,9 +37,8 @@ pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
         }
         sourced => {
             let distro = options.distro.unwrap_or(crate::Distro::Kilted);
-            let mut environment = embedded::ensure(distro, &ros_dir, project)?;
-            environment.hide(sourced.into_iter().flat_map(|sourced| sourced.prefixes));
-            Ok(environment)
+            let hidden = sourced.map(|sourced| sourced.prefixes).unwrap_or_default();
+            embedded::ensure(distro, hidden, &ros_dir, project)
         }
     }
 }

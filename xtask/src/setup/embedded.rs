@@ -31,9 +31,10 @@ impl Distro {
     }
 }
 
-/// Makes what is missing of the embedded ROS 2.
-pub fn ensure(distro: Distro, ros_dir: &Path, project: &Path) -> Result<Environment> {
-    let prefix = Prefix { distro, directory: ros_dir.join(distro.name()), project: project.to_owned() };
+/// Makes what is missing of the embedded ROS 2; `hidden` are the prefixes of another one that is sourced.
+pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Path) -> Result<Environment> {
+    let prefix =
+        Prefix { distro, hidden, directory: ros_dir.join(distro.name()), project: project.to_owned() };
     let mut workshop = Workshop::open(&prefix.directory, 4)?;
     if !prefix.has_its_interpreter() {
         remove(&workshop.stamp("wheels"))?;
@@ -67,6 +68,7 @@ pub fn ensure(distro: Distro, ros_dir: &Path, project: &Path) -> Result<Environm
 /// The directory of one embedded ROS 2.
 struct Prefix {
     distro: Distro,
+    hidden: Vec<PathBuf>,
     directory: PathBuf,
     project: PathBuf,
 }
@@ -114,7 +116,8 @@ impl Prefix {
         let python = machine::check(&self.directory)?;
         remove(&self.venv())?;
         step.advance(0, "virtual environment");
-        child::run(Command::new(&python).args(["-m", "venv"]).arg(self.venv()), log, |_| ())?;
+        // -I: packages on somebody's PYTHONPATH would pass for installed ones.
+        child::run(Command::new(&python).args(["-I", "-m", "venv"]).arg(self.venv()), log, |_| ())?;
         let interpreter =
             fs::canonicalize(self.python()).context("The new virtual environment has no python3")?;
         write_whole(&self.interpreter(), interpreter.as_os_str().as_encoded_bytes())?;
@@ -126,16 +129,18 @@ impl Prefix {
             // `--no-build-isolation`: the package without a wheel is built with what `build` has installed,
             // pinned like the rest, instead of what is newest today.
             let mut pip = self.command("python3")?;
-            pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--retries", "3"])
-                .args([
-                    "--require-hashes",
-                    "--no-deps",
-                    "--no-build-isolation",
-                    "--progress-bar",
-                    "off",
-                    "-r",
-                ])
-                .arg(file);
+            pip.args([
+                "-I",
+                "-m",
+                "pip",
+                "install",
+                "--disable-pip-version-check",
+                "--no-input",
+                "--retries",
+                "3",
+            ])
+            .args(["--require-hashes", "--no-deps", "--no-build-isolation", "--progress-bar", "off", "-r"])
+            .arg(file);
             child::run(&mut pip, log, |line| {
                 if let Some(package) = line.strip_prefix("Collecting ") {
                     collected += 1;
@@ -262,6 +267,7 @@ impl Prefix {
             }
         }
         environment.prepend("PATH", self.venv().join("bin"));
+        environment.hide(self.hidden.iter().cloned());
         Ok(environment)
     }
 }

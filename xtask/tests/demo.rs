@@ -1,0 +1,81 @@
+//! `cargo xtask demo`, with the ROS 2 in which the tests run as the sourced one.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+/// Starts the demo; its processes can be told by the variable MARK.
+fn demo(mark: &str, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["demo"])
+        .args(arguments)
+        .env("MARK", mark)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The command lines of the processes with that mark that are alive.
+fn alive(mark: &str) -> Vec<String> {
+    let variable = format!("MARK={mark}");
+    let mut found = vec![];
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()) {
+            found.push(fs::read_to_string(process.path().join("cmdline")).unwrap_or_default());
+        }
+    }
+    found
+}
+
+#[test]
+fn the_demo_shows_every_metric_as_plain_lines_and_ends_after_its_seconds() {
+    let mark = format!("seconds-{}", std::process::id());
+    let output = demo(&mark, &["--seconds", "12"]).wait_with_output().unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+
+    assert!(output.status.success(), "{text}{errors}");
+    assert!(text.starts_with("source "), "{text}");
+    assert!(!text.contains('\x1b'), "no control characters in a pipe: {text}");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for (source, metric) in [
+        ("imu", "message_age"),
+        ("imu", "message_period"),
+        ("chatter", "message_age"),
+        ("chatter", "message_period"),
+    ] {
+        let row = |row: &&Vec<&str>| row[0] == format!("listener/{source}") && row[1] == metric;
+        let last = rows.iter().rfind(row).unwrap_or_else(|| panic!("{source} {metric} in {text}"));
+        let is_nan = last[5] == "NaN";
+        assert_eq!(is_nan, (source, metric) == ("chatter", "message_age"), "{last:?}");
+    }
+    assert_eq!(alive(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn the_demo_ends_on_ctrl_c_and_leaves_no_process() {
+    let mark = format!("interrupt-{}", std::process::id());
+    let mut child = demo(&mark, &[]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("source "));
+    assert!(alive(&mark).len() >= 4, "the demo, the talker, the listener, the reader: {:?}", alive(&mark));
+
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+
+    assert!(child.wait().unwrap().success());
+    assert_eq!(alive(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn a_demo_without_metrics_fails_with_the_reason() {
+    let mark = format!("none-{}", std::process::id());
+    let output = demo(&mark, &["--seconds", "0"]).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("error: No statistics came in 0 s"), "{errors}");
+    assert_eq!(alive(&mark), Vec::<String>::new());
+}
