@@ -112,7 +112,9 @@ impl Tables {
                     let name = item.self_ty.to_token_stream();
                     let entry = format!("\"{package}/{namespace}/{name}\" => {module}::{name},\n");
                     match implemented.segments.last() {
-                        Some(last) if last.ident == "Service" && namespace == "srv" => self.services += &entry,
+                        Some(last) if last.ident == "Service" && namespace == "srv" => {
+                            self.services += &entry
+                        }
                         Some(last) if last.ident == "Action" => self.actions += &entry,
                         _ => {}
                     }
@@ -237,8 +239,7 @@ fn kind(package: &str, ty: &Type) -> Result<String, Box<dyn Error>> {
 fn element(package: &str, ty: &Type) -> Result<String, Box<dyn Error>> {
     let Type::Path(path) = ty else { return Err("a field's type is no path".into()) };
     let (name, arguments) = last_segment(ty)?;
-    let segments: Vec<String> =
-        path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    let segments: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let bound = arguments.first().map(|bound| bound.to_token_stream().to_string()).unwrap_or_default();
     Ok(match segments[..] {

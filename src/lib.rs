@@ -60,3 +60,8 @@ pub mod window;
 pub use error::StatisticsError;
 pub use node::NodeStatistics;
 pub use subscription::{InstrumentCallback, StatsSubscription, StatsSubscriptionState};
+
+/// The README's example is compiled, so that it works when pasted.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -53,7 +53,7 @@ impl Source {
         let number = self.next();
         match self.variant {
             Variant::Empty => String::new(),
-            Variant::Highest => format!("{number} \"𝄞\" ").repeat(200),
+            Variant::Highest => format!("{number} \"𝄞\" ").repeat(20),
             Variant::Full | Variant::Lowest => format!("{number} Grüße, 世界 𝄞\n"),
         }
     }

@@ -75,7 +75,8 @@ fn every_rmw_structure_has_the_layout_of_its_c_structure() {
     let mut libraries = BTreeMap::new();
     let mut fields = 0;
     for layout in LAYOUTS {
-        let library = libraries.entry(layout.package).or_insert_with(|| introspection_library(layout.package));
+        let library =
+            libraries.entry(layout.package).or_insert_with(|| introspection_library(layout.package));
         fields += check(layout, library);
     }
     assert!(fields > 0, "No field was checked");
@@ -89,7 +90,8 @@ fn no_interface_of_a_generated_package_is_missing() {
     let packages: BTreeSet<&str> = LAYOUTS.iter().map(|layout| layout.package).collect();
     let (mut seen, mut checked) = (BTreeSet::new(), 0);
     for prefix in prefixes() {
-        let Ok(index) = fs::read_dir(prefix.join("share/ament_index/resource_index/rosidl_interfaces")) else {
+        let Ok(index) = fs::read_dir(prefix.join("share/ament_index/resource_index/rosidl_interfaces"))
+        else {
             continue;
         };
         for entry in index {
@@ -115,7 +117,8 @@ fn no_interface_of_a_generated_package_is_missing() {
 
 /// The structures of the interfaces that a resource of the ament index lists: `msg/Point.msg`.
 fn listed_messages(index: &str) -> BTreeSet<String> {
-    let interfaces: BTreeSet<&str> = index.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
+    let interfaces: BTreeSet<&str> =
+        index.lines().filter_map(|line| Some(line.rsplit_once('.')?.0)).collect();
     interfaces
         .into_iter()
         .flat_map(|interface| {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{bail, Context, Result};
-use console::Term;
+use console::{truncate_str, Term};
 use serde::Deserialize;
 
 use crate::environment::Environment;
@@ -216,10 +216,13 @@ impl Table {
         if std::io::stdout().is_terminal() {
             let term = Term::stdout();
             self.rows.sort();
+            let width = usize::from(term.size().1);
             term.clear_last_lines(self.shown)?;
-            term.write_line(&line(HEADINGS.map(|(heading, _)| heading.to_owned())))?;
-            for row in &self.rows {
-                term.write_line(&line(row.clone()))?;
+            for row in
+                std::iter::once(HEADINGS.map(|(heading, _)| heading.to_owned())).chain(self.rows.clone())
+            {
+                // A line that wraps would be two, and the next table would not be where this one is.
+                term.write_line(&truncate_str(&line(row), width, ""))?;
             }
             self.shown = self.rows.len() + 1;
         } else {
