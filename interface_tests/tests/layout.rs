@@ -159,7 +159,7 @@ fn check(layout: &Layout, library: &Library) -> usize {
     };
     let title = format!("{package}/{namespace}/{name}");
     assert_eq!(*size, c_size, "size of {title}");
-    let names: Vec<_> = fields.iter().map(|field| ros_name(field)).collect();
+    let names: Vec<_> = fields.iter().map(ros_name).collect();
     let c_names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
     assert_eq!(names, c_names, "fields of {title}");
     for (field, member) in fields.iter().zip(&members) {

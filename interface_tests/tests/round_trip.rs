@@ -214,7 +214,8 @@ where
         answered.is_some() && reports.iter().any(python_answered)
     });
 
-    assert_eq!(*requests.lock().unwrap(), [request.clone()], "{name}: request from Python");
+    let from_python = requests.lock().unwrap();
+    assert_same(&format!("{name}, request from Python"), &from_python, std::slice::from_ref(&request));
     // The fields of test_msgs' responses are those of their requests.
     assert_eq!(answered.unwrap().to_json(), request.to_json(), "{name}: response from Python");
     let reported = |what| conversation.received(name, what).map(|report| &report.fields).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 
 use interface_tests::{
     for_each_message, for_each_rmw_message,
-    sample::{Interface, Sample, Source, Variant},
+    sample::{Interface, Source, Variant},
 };
 use serde::{de::DeserializeOwned, Serialize};
 

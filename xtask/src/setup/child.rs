@@ -26,7 +26,7 @@ pub fn run(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) -> 
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .spawn()
-        .with_context(|| format!("{program} cannot be started"))?;
+        .with_context(|| format!("{program} cannot be started; is it installed and on PATH?"))?;
     // The command holds the pipe's writing end too; it has to go, or reading would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
 
