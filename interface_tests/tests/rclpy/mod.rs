@@ -43,10 +43,11 @@ impl Conversation {
     pub fn about(interfaces: &[&str]) -> Self {
         static ENVIRONMENT: Once = Once::new();
         ENVIRONMENT.call_once(|| std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"));
-        // Nobody else's: not of another test in this process, not of another process, as far as that can be.
-        static DOMAINS: AtomicU32 = AtomicU32::new(0);
-        let number = DOMAINS.fetch_add(1, Ordering::Relaxed);
-        let domain = 1 + (std::process::id() + number) % 101;
+        // Nobody else's, as far as 101 domains allow: the tests in this process number their conversations, and
+        // processes that run at the same time have other ids.
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let domain = 1 + (std::process::id() * 4 + number) % 101;
 
         let options = InitOptions::new().with_domain_id(Some(domain as usize));
         let executor = Context::new([], options).unwrap().create_basic_executor();
