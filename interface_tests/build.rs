@@ -19,10 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=AMENT_PREFIX_PATH");
     let prefixes: Vec<PathBuf> =
         env::split_paths(&env::var_os("AMENT_PREFIX_PATH").unwrap_or_default()).collect();
-    for prefix in &prefixes {
-        // So that a binary that links the C libraries finds them, however the crates were included.
-        println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
-    }
     let mut tables = Tables::default();
     for (package, crate_dir) in generated_crates(&prefixes)? {
         println!("cargo:rerun-if-changed={}", crate_dir.display());
@@ -74,7 +70,6 @@ struct Tables {
     messages: String,
     rmw_messages: String,
     services: String,
-    actions: String,
 }
 
 impl Tables {
@@ -115,7 +110,6 @@ impl Tables {
                         Some(last) if last.ident == "Service" && namespace == "srv" => {
                             self.services += &entry
                         }
-                        Some(last) if last.ident == "Action" => self.actions += &entry,
                         _ => {}
                     }
                 }
@@ -187,7 +181,6 @@ impl Tables {
             ("for_each_message", &self.messages),
             ("for_each_rmw_message", &self.rmw_messages),
             ("for_each_service", &self.services),
-            ("for_each_action", &self.actions),
         ]
         .iter()
         .map(|(name, entries)| {

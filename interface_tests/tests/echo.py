@@ -8,7 +8,8 @@ Action: serves `to_python/INTERFACE`, then sends the goal that came to `to_rust/
 
 A response, a result and a feedback have the values of the request or goal wherever they have a field of the same
 name and type. Everything that arrives is printed as a line of JSON: {"interface", "what", "fields"} and, for
-messages, "defaults": the fields that are as they are in a new message.
+messages, "defaults": the fields that are as they are in a new message. Each type of messages begins with its new
+message, and "constants".
 
 Ends when its standard input does, so that it never outlives the test.
 """
@@ -89,7 +90,7 @@ def echo_messages(node, name):
         publisher.publish(message)
 
     node.create_subscription(message_type, f'sent/{name}', on_message, QOS)
-    report(name, 'constants', constants(message_type))
+    report(name, 'new', default, constants=constants(message_type))
 
 
 def echo_requests(node, name):

@@ -19,6 +19,30 @@ use rclrs::{IntoPrimitiveOptions, Node, Promise, Publisher, Subscription};
 use rosidl_runtime_rs::{Message, Service};
 use serde_json::Value;
 
+/// The packages whose messages travel: those of ROS 2 itself. What else a prefix may have is checked by its layout
+/// only, because rclpy does not carry every type that IDL can define (it aborts on a `wchar`).
+const PACKAGES: [&str; 15] = [
+    "action_msgs",
+    "builtin_interfaces",
+    "diagnostic_msgs",
+    "geometry_msgs",
+    "lifecycle_msgs",
+    "rcl_interfaces",
+    "rmw_dds_common",
+    "rosgraph_msgs",
+    "sensor_msgs",
+    "service_msgs",
+    "statistics_msgs",
+    "std_msgs",
+    "test_msgs",
+    "type_description_interfaces",
+    "unique_identifier_msgs",
+];
+
+fn travels(name: &str) -> bool {
+    name.split('/').next().is_some_and(|package| PACKAGES.contains(&package))
+}
+
 #[test]
 fn every_message_arrives_in_python_and_comes_back() {
     let mut names = Vec::new();
@@ -26,6 +50,7 @@ fn every_message_arrives_in_python_and_comes_back() {
         ($($name:literal => $message:ty,)*) => {$( names.push($name); )*};
     }
     for_each_message!(name);
+    names.retain(|name| travels(name));
     for name in listed("test_msgs", "msg/") {
         assert!(names.contains(&name.as_str()), "{name} is not among the messages");
     }
@@ -34,7 +59,9 @@ fn every_message_arrives_in_python_and_comes_back() {
     let mut exchanges: Vec<Box<dyn Exchange>> = Vec::new();
     macro_rules! exchange {
         ($($name:literal => $message:ty,)*) => {
-            $( exchanges.push(Box::new(MessageExchange::<$message>::start(&conversation.node))); )*
+            $( if travels($name) {
+                exchanges.push(Box::new(MessageExchange::<$message>::start(&conversation.node)));
+            } )*
         };
     }
     for_each_message!(exchange);
@@ -161,9 +188,12 @@ impl<T: Message + Interface> Exchange for MessageExchange<T> {
         let full = conversation.received(name, "message").find(|report| report.fields == sent[0]).unwrap();
         assert_eq!(full.all["defaults"], serde_json::json!([]), "{name}: fields with their default value");
 
-        let in_python = &conversation.received(name, "constants").next().expect("Python lists them").fields;
+        let new = conversation.received(name, "new").next().expect("Python begins with it");
+        assert_eq!(new.fields, T::default().to_json(), "{name}: new in Python, default in Rust");
+        let in_python = &new.all["constants"];
         let constants = T::constants();
-        assert_eq!(in_python.as_object().map(|object| object.len()), Some(constants.len()), "{name}");
+        let count = in_python.as_object().map(|constants| constants.len());
+        assert_eq!(count, Some(constants.len()), "{name}: constants");
         for (constant, value) in constants {
             assert!(same_constant(&value, &in_python[constant]), "{name}.{constant} is {value}");
         }

@@ -1,5 +1,7 @@
 //! Processes on a domain of the test's own.
 
+#![allow(dead_code)] // each test file uses what it needs
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,
