@@ -135,10 +135,11 @@ impl<T: Message> Probe<T> {
         Self { stamp: StampField::find(), recorder }
     }
 
-    /// The stamp of a message in nanoseconds, 0 if it has none.
+    /// Returns a message's stamp in nanoseconds, 0 if it has none, and the message as the callback takes it.
     #[inline]
-    fn stamp(&self, message: &T::RmwMsg) -> i64 {
-        self.stamp.as_ref().map_or(0, |field| field.read(message))
+    fn open(&self, message: T::RmwMsg) -> (i64, T) {
+        let stamp = self.stamp.as_ref().map_or(0, |field| field.read(&message));
+        (stamp, T::from_rmw_message(message))
     }
 }
 
@@ -161,8 +162,7 @@ where
     fn instrument(self, probe: Probe<T>) -> Instrumented<T> {
         let shared = Arc::new((self, probe));
         Instrumented(NodeSubscriptionCallback::Regular(Box::new(move |message| {
-            let stamp = shared.1.stamp(&message);
-            let message = T::from_rmw_message(message);
+            let (stamp, message) = shared.1.open(message);
             let shared = Arc::clone(&shared);
             Box::pin(async move {
                 let (callback, probe) = &*shared;
@@ -181,8 +181,7 @@ where
     fn instrument(self, probe: Probe<T>) -> Instrumented<T> {
         let shared = Arc::new((self, probe));
         Instrumented(NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(move |message, info| {
-            let stamp = shared.1.stamp(&message);
-            let message = T::from_rmw_message(message);
+            let (stamp, message) = shared.1.open(message);
             let shared = Arc::clone(&shared);
             Box::pin(async move {
                 let (callback, probe) = &*shared;

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use super::{
     build_statistics_msgs, child, cmake_definition, machine, python_directories, read_dir, remove,
@@ -156,7 +156,7 @@ impl Prefix {
     /// Mends what is wrong with the wheels, each file whole or not at all.
     fn mend(&self, step: &Step, log: &Path) -> Result<String> {
         let libraries = self.unlink_python_support(step, log)?;
-        let exports = self.mend_cmake_exports(step)?;
+        let exports = self.mend_cmake_exports(step, log)?;
         Ok(format!("{libraries} libraries, {exports} CMake files"))
     }
 
@@ -196,16 +196,13 @@ impl Prefix {
     }
 
     /// Puts this interpreter's headers, and its numpy's, into the CMake files that name the build machine's.
-    fn mend_cmake_exports(&self, step: &Step) -> Result<usize> {
+    fn mend_cmake_exports(&self, step: &Step, log: &Path) -> Result<usize> {
         let mut include = vec![];
         let script =
             "import numpy, sysconfig; print(sysconfig.get_path('include')); print(numpy.get_include())";
-        let log = self.directory.join("mended.log");
-        child::run(self.command("python3")?.args(["-c", script]), &log, |line| {
-            include.push(line.to_owned())
-        })?;
+        child::run(self.command("python3")?.args(["-c", script]), log, |line| include.push(line.to_owned()))?;
         let [python, numpy] = &include[..] else {
-            anyhow::bail!("{script:?} printed {include:?} instead of two directories");
+            bail!("{script:?} printed {include:?} instead of two directories");
         };
         let mut mended = 0;
         for package in read_dir(&self.venv().join("share"))? {
