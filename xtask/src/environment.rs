@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use anyhow::{bail, Result};
+
 /// The search paths that an environment extends.
 const SEARCH_PATHS: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH"];
@@ -62,6 +64,27 @@ impl Environment {
         }
         command.env("CARGO_TARGET_DIR", self.target_dir());
         command
+    }
+
+    /// Checks that packages are installed in a prefix on AMENT_PREFIX_PATH.
+    pub fn require(&self, packages: &[&str]) -> Result<()> {
+        let prefixes: Vec<PathBuf> = env::split_paths(&self.search_path("AMENT_PREFIX_PATH")).collect();
+        let is_there = |package: &str| {
+            prefixes.iter().any(|prefix| prefix.join("share").join(package).join("package.xml").is_file())
+        };
+        let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_there(package)).collect();
+        if !missing.is_empty() {
+            let debian =
+                missing.iter().map(|package| format!("ros-$ROS_DISTRO-{}", package.replace('_', "-")));
+            bail!(
+                "This needs the packages {}, which {} does not have; install them (on Ubuntu: `sudo apt install {}`), \
+                 or use the embedded ROS 2 with --embedded",
+                missing.join(", "),
+                self.description,
+                debian.collect::<Vec<_>>().join(" ")
+            );
+        }
+        Ok(())
     }
 
     /// Where cargo builds: the caller's choice, or else a place for this environment alone.
@@ -119,6 +142,23 @@ fn quoted(value: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_packages_are_named_as_they_are_installed() {
+        let prefix = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(prefix.path().join("share/std_msgs")).unwrap();
+        std::fs::write(prefix.path().join("share/std_msgs/package.xml"), "").unwrap();
+        let mut environment = Environment::new("this ROS 2".to_owned(), PathBuf::new());
+        environment.prepend("AMENT_PREFIX_PATH", prefix.path());
+
+        environment.require(&["std_msgs"]).unwrap();
+        let error = environment.require(&["std_msgs", "no_such_msgs"]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("This needs the packages no_such_msgs, which this ROS 2 does not have"),
+            "{error}"
+        );
+        assert!(error.contains("sudo apt install ros-$ROS_DISTRO-no-such-msgs`"), "{error}");
+    }
 
     #[test]
     fn a_hidden_prefix_leaves_the_search_path_and_ours_comes_first() {

@@ -116,9 +116,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             println!("Next: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.");
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Demo { seconds } => demo::run(&environment()?, &project(), seconds),
+        Verb::Demo { seconds } => {
+            let environment = environment()?;
+            environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
+            demo::run(&environment, &project(), seconds)
+        }
         Verb::Test { arguments } => {
             let environment = environment()?;
+            environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
             let whole: &[OsString] = &["--workspace".into()];
             let arguments = if arguments.is_empty() { whole } else { &arguments };
             cargo(&environment, "test", arguments)
