@@ -226,7 +226,6 @@ mod tests {
         check!(test_msgs::msg::rmw::UnboundedSequences: bool_values, string_values_default, alignment_check);
         check!(test_msgs::msg::rmw::WStrings: wstring_value, array_of_wstrings, unbounded_sequence_of_wstrings);
         check!(test_msgs::msg::rmw::Builtins: duration_value, time_value);
-        check!(test_msgs::msg::rmw::ComplexNestedKey: nested_keys, float64_value);
         check!(sensor_msgs::msg::rmw::CameraInfo: header, d, k, p, roi);
         check!(sensor_msgs::msg::rmw::BatteryState: header, voltage, present, cell_voltage, serial_number);
     }
