@@ -105,7 +105,7 @@ macro_rules! sample_integer {
                 match source.variant {
                     Variant::Highest => <$integer>::MAX,
                     Variant::Lowest => <$integer>::MIN,
-                    // Odd multipliers, so that small integers differ from one to the next and no byte is zero.
+                    // Odd multipliers, so that small integers differ from one to the next.
                     Variant::Full | Variant::Empty => {
                         (u64::from(source.next()).wrapping_mul(0x9E37_79B9_7F4A_7C15)) as $integer
                     }

@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 import rclpy
 from rclpy.action import ActionClient, ActionServer
@@ -125,6 +126,9 @@ def echo_goals(node, name):
     def execute(goal_handle):
         goal = goal_handle.request
         report(name, 'goal', plain(goal))
+        # Feedback reaches only those who have been discovered. The client has, but perhaps its subscription has not.
+        while node.count_subscribers(f'to_python/{name}/_action/feedback') == 0:
+            time.sleep(0.01)
         goal_handle.publish_feedback(copy_common_fields(goal, action_type.Feedback()))
         goal_handle.succeed()
         client.wait_for_server()

@@ -84,7 +84,7 @@ fn every_rmw_structure_has_the_layout_of_its_c_structure() {
 }
 
 #[test]
-fn no_interface_of_a_generated_package_is_missing() {
+fn no_interface_of_the_prefix_is_missing() {
     let have: BTreeSet<String> =
         LAYOUTS.iter().map(|one| format!("{}/{}/{}", one.package, one.namespace, one.name)).collect();
     let packages: BTreeSet<&str> = LAYOUTS.iter().map(|layout| layout.package).collect();
@@ -98,10 +98,6 @@ fn no_interface_of_a_generated_package_is_missing() {
             let entry = entry.unwrap();
             let package = entry.file_name().into_string().unwrap();
             if !seen.insert(package.clone()) {
-                continue;
-            }
-            if !packages.contains(package.as_str()) {
-                println!("{package} has no Rust crate");
                 continue;
             }
             for message in listed_messages(&fs::read_to_string(entry.path()).unwrap()) {

@@ -66,10 +66,12 @@ fn every_message_arrives_in_python_and_comes_back() {
     }
     for_each_message!(exchange);
 
+    let expected = exchanges.len() * Variant::ALL.len();
     let mut waiting: Vec<_> = exchanges.iter().collect();
-    conversation.until("the messages", |_| {
+    conversation.until("the messages", |reports| {
         waiting.retain(|exchange| !exchange.is_complete());
-        waiting.is_empty()
+        let reported = reports.iter().filter(|report| report.what == "message").count();
+        waiting.is_empty() && reported >= expected
     });
     for exchange in &exchanges {
         exchange.check(&conversation);
@@ -115,7 +117,11 @@ fn an_action_works_in_both_directions() {
         .unwrap();
 
     let client = conversation.node.create_action_client::<Fibonacci>(&format!("to_python/{NAME}")).unwrap();
-    conversation.until("the action server", |_| client.server_is_available().unwrap());
+    let node = conversation.node.clone();
+    conversation.until("the discovery of Python's action server and client", |_| {
+        let feedback = format!("/to_rust/{NAME}/_action/feedback");
+        client.server_is_available().unwrap() && node.count_subscriptions(&feedback).unwrap() > 0
+    });
     let mut outcome = conversation.run(async move {
         let mut goal = client.request_goal(Fibonacci_Goal { order: 5 }).await.unwrap();
         (goal.feedback.recv().await, goal.result.await)

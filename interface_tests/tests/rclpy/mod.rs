@@ -63,7 +63,11 @@ impl Conversation {
             if done(&self.reports) {
                 return;
             }
-            assert!(start.elapsed() < LIMIT, "Waited {LIMIT:?} for {what} in vain");
+            assert!(
+                start.elapsed() < LIMIT,
+                "Waited {LIMIT:?} for {what} in vain. Python has received {:?}",
+                self.reports.iter().map(|report| (&report.interface, &report.what)).collect::<Vec<_>>()
+            );
             // Returns as soon as something has arrived.
             self.executor.spin(SpinOptions::spin_once().timeout(Duration::from_millis(20)));
         }
