@@ -115,9 +115,12 @@ fn drop_those_without_dependencies(
 /// Writes `<share>/rust`, first under another name.
 fn write_crate(share: &Path, package: &Package) -> Result<()> {
     let temporary = share.join("rust.part");
-    match fs::remove_dir_all(&temporary) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
+    let place = share.join("rust"); // what is there has no manifest, so it is no crate
+    for remains in [&temporary, &place] {
+        match fs::remove_dir_all(remains) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
     }
     for (path, content) in render::files(package) {
         let path = temporary.join(path);
@@ -126,7 +129,7 @@ fn write_crate(share: &Path, package: &Package) -> Result<()> {
         }
         fs::write(path, content)?;
     }
-    fs::rename(&temporary, share.join("rust"))?;
+    fs::rename(&temporary, &place)?;
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 //! Every message is written twice. The *rmw* type has the layout of the C struct that rosidl_generator_c makes, and its
 //! C functions make, copy and drop what it owns. The *idiomatic* type has `String` and `Vec` and converts from and
 //! to it. ros-env includes the files as `<package>::<namespace>` and `<package>::<namespace>::rmw`, with the packages
-//! that they depend on in scope; `lib.rs` does the same for use as a crate on its own.
+//! that they depend on in scope; `lib.rs` does the same for use as a crate on its own. What is Rust's own is named by
+//! its whole path: a message may be called `Default` or `Vec`.
 
 use super::model::{Constant, Element, Field, Message, Namespace, Package, Type};
 
@@ -179,7 +180,7 @@ pub struct {name} {{
                 let element = self.element_from(element, Layer::Rmw, layer);
                 format!("rosidl_runtime_rs::BoundedSequence<{element}, {bound}>")
             }
-            (Type::Sequence(_), Layer::Idiomatic) => format!("Vec<{element}>"),
+            (Type::Sequence(_), Layer::Idiomatic) => format!("std::vec::Vec<{element}>"),
             (Type::Sequence(_), Layer::Rmw) => format!("rosidl_runtime_rs::Sequence<{element}>"),
         }
     }
@@ -232,7 +233,7 @@ extern "C" {{
     ) -> bool;
 }}
 
-impl Default for {name} {{
+impl std::default::Default for {name} {{
     fn default() -> Self {{
         let mut message = std::mem::MaybeUninit::<Self>::zeroed();
         // SAFETY: The C function initialises the message that it gets in zeroed memory, with its default values.
@@ -305,9 +306,9 @@ impl rosidl_runtime_rs::RmwMessage for {name} {{
         let from = convert(&|value, ty| self.to_idiomatic(value, ty));
         format!(
             r#"{structure}
-impl Default for {name} {{
+impl std::default::Default for {name} {{
     fn default() -> Self {{
-        <Self as rosidl_runtime_rs::Message>::from_rmw_message(rmw::{name}::default())
+        <Self as rosidl_runtime_rs::Message>::from_rmw_message(<rmw::{name} as std::default::Default>::default())
     }}
 }}
 
@@ -568,12 +569,22 @@ mod tests {
     fn strings_and_sequences_are_rusts_own_in_the_idiomatic_layer() {
         assert_eq!(
             types(Type::Sequence(Element::WString)),
-            ["Vec<std::string::String>", "rosidl_runtime_rs::Sequence<rosidl_runtime_rs::WString>"]
+            ["std::vec::Vec<std::string::String>", "rosidl_runtime_rs::Sequence<rosidl_runtime_rs::WString>"]
         );
         assert_eq!(
             types(Type::Array(Element::BoundedString(3), 2)),
             ["[rosidl_runtime_rs::BoundedString<3>; 2]", "[rosidl_runtime_rs::BoundedString<3>; 2]"]
         );
+    }
+
+    #[test]
+    fn a_message_with_the_name_of_something_of_rusts_hides_nothing() {
+        let field = Field { name: "items".into(), ty: Type::Sequence(Element::String) };
+        let message = Message { name: "Default".into(), fields: vec![field], constants: vec![] };
+        for text in [SCOPE.rmw_message(&message), SCOPE.idiomatic_message(&message)] {
+            assert!(text.contains("impl std::default::Default for Default"), "{text}");
+            assert!(!text.contains(" Vec<") && !text.contains("::Default::default())"), "{text}");
+        }
     }
 
     #[test]
