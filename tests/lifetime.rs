@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, StatisticsError};
-use ros_env::sensor_msgs::msg::Imu;
+use ros_env::sensor_msgs::msg::{rmw, Imu};
 
 /// An executor on a domain of its own, and a node.
 fn executor_and_node(name: &str, number: u32) -> (Executor, Node) {
@@ -38,6 +38,9 @@ fn a_dropped_subscription_and_dropped_statistics_leave_the_graph() {
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     assert_eq!(imu.topic_name(), "/imu");
     assert!(matches!(imu.qos().reliability, QoSReliabilityPolicy::Reliable));
+    // The C layout is a message type like the idiomatic one.
+    let raw = statistics.create_subscription("raw", |_: rmw::Imu, _: MessageInfo| ()).unwrap();
+    assert_eq!(raw.topic_name(), "/raw");
     wait_for("publisher and subscription", || {
         node.count_publishers("/statistics").unwrap() == 1 && node.count_subscriptions("/imu").unwrap() == 1
     });
