@@ -22,14 +22,13 @@ pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 /// The inner state of a [`StatsSubscription`].
 pub struct StatsSubscriptionState<T: Message> {
     subscription: Subscription<T::RmwMsg>,
-    /// The list of live subscriptions in `NodeStatistics` has weak references to this.
-    #[allow(dead_code)] // held, not read
-    pub(crate) measured: Arc<Measured>,
+    /// Held, not read: the list of live subscriptions in `NodeStatistics` has a weak reference to this.
+    _measured: Arc<Measured>,
 }
 
 impl<T: Message> StatsSubscriptionState<T> {
     pub(crate) fn new(subscription: Subscription<T::RmwMsg>, measured: Arc<Measured>) -> Self {
-        Self { subscription, measured }
+        Self { subscription, _measured: measured }
     }
 
     /// Returns the topic name of the subscription, resolved and remapped.
