@@ -83,9 +83,10 @@ impl Recorder {
     /// Records a message stamped at `stamp` (nanoseconds, 0 if it has none), whose callback's body starts now.
     #[inline]
     pub(crate) fn record(&self, stamp: i64) {
+        let mut collectors = self.lock();
+        // Read under the lock, as a window's stop is: a message belongs to the window that its time lies in.
         let now = system_time();
         let ros_now = self.simulated.as_ref().map_or(now, |clock| clock.now().nsec);
-        let mut collectors = self.lock();
         collectors.age.accept(stamp, ros_now);
         collectors.period.accept(now);
     }

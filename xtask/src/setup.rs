@@ -126,7 +126,7 @@ impl Workshop {
     fn write_interface_crates(&mut self, prefixes: &[PathBuf], overlay: &Path, inputs: &[u8]) -> Result<()> {
         let sources: Vec<&[u8]> = interfaces::SOURCES.iter().map(|source| source.as_bytes()).collect();
         let inputs = [&sources[..], &[inputs]].concat();
-        self.step("interfaces", &inputs, "Generating the Rust interface crates", 1, |step| {
+        self.step("interfaces", &inputs, "Generating the Rust interface crates", 0, |step| {
             for entry in read_dir(&overlay.join("share"))? {
                 remove(&entry.join("rust"))?;
             }
