@@ -8,7 +8,7 @@ mod period;
 mod summary;
 
 pub use age::AgeCollector;
-pub use period::PeriodCollector;
+pub use period::{FirstPeriod, PeriodCollector};
 pub use summary::SummaryCollector;
 
 /// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.

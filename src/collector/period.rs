@@ -8,15 +8,32 @@ use crate::window::Summary;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeriodCollector {
     periods: SummaryCollector,
-    /// When the last message of this window arrived, in nanoseconds.
+    /// When the last message arrived, in nanoseconds; of this window, unless it is carried over.
     last: Option<i64>,
+    first: FirstPeriod,
+}
+
+/// What the first message of a window does for the period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstPeriod {
+    /// It yields no sample: n messages make n-1 periods, as ROS 2's concept page "Topic statistics" has it.
+    #[default]
+    NoSample,
+    /// Its period is since the last message of a window before, as rclcpp has it in fact: a topic with a message a
+    /// window or less has periods too.
+    CarriedOver,
 }
 
 impl PeriodCollector {
+    /// Creates a collector; [`PeriodCollector::default`] is one with [`FirstPeriod::NoSample`].
+    pub fn new(first: FirstPeriod) -> Self {
+        Self { first, ..Self::default() }
+    }
+
     /// Accepts a message whose callback starts at `now`, in nanoseconds on the system clock.
     ///
-    /// The first message of a window yields no sample, as ROS 2's concept page "Topic statistics" has it. Nor
-    /// does one that seems to come before the last: the clock was stepped backwards.
+    /// The first message ever yields no sample, the first of a window as [`FirstPeriod`] says. Nor does one that
+    /// seems to come before the last: the clock was stepped backwards.
     #[inline]
     pub fn accept(&mut self, now: i64) {
         if let Some(last) = self.last.replace(now) {
@@ -28,7 +45,10 @@ impl PeriodCollector {
 
     /// Ends a window: returns its periods in milliseconds and starts anew.
     pub fn take(&mut self) -> Summary {
-        std::mem::take(self).periods.summary()
+        if self.first == FirstPeriod::NoSample {
+            self.last = None;
+        }
+        self.periods.take()
     }
 }
 
@@ -55,6 +75,16 @@ mod tests {
         assert_eq!(periods.take().sample_count, 0);
         periods.accept(10 * MILLISECOND);
         assert_eq!(periods.take().sample_count, 0);
+    }
+
+    #[test]
+    fn a_period_is_carried_over_the_edge_if_it_is_asked_for() {
+        let mut periods = PeriodCollector::new(FirstPeriod::CarriedOver);
+        periods.accept(1_790_000_000_000_000_000);
+        assert_eq!(periods.take().sample_count, 0);
+        periods.accept(1_790_000_001_500_000_000);
+        let window = periods.take();
+        assert_eq!((window.sample_count, window.average), (1, 1500.0));
     }
 
     #[test]
