@@ -1,33 +1,55 @@
+use std::time::Duration;
+
 use rclrs::RclrsError;
 
 /// Why statistics could not be set up. Nothing is created half-way.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {
+    /// A window cannot be that long.
+    #[error("A publish period of {period:?} is not possible: it has to be from 1 ms to a day (86400 s)")]
+    InvalidPublishPeriod {
+        /// The period that was asked for.
+        period: Duration,
+    },
+    /// A name of one's own for the source of the statistics is empty.
+    #[error("The source name of statistics is empty: it has to have a character at least")]
+    EmptySourceName,
+    /// A ROS parameter has a value that it cannot have, on the command line or in a parameter file.
+    #[error("The parameter {name:?} of the node {node:?} cannot be used: {reason}")]
+    InvalidParameter {
+        /// The name of the parameter.
+        name: &'static str,
+        /// The fully qualified name of the node.
+        node: String,
+        /// The value, as far as rclrs tells it, and the rule.
+        reason: String,
+    },
     /// The publisher of the statistics could not be created.
-    #[error("The publisher of statistics on {topic:?} could not be created for the node {node:?}: {source}")]
+    #[error(
+        "The publisher of statistics on {topic:?} could not be created for the node {node:?} \
+         (a topic name has letters, digits, '_' and '/', and no part that is empty or starts with a digit): {source}"
+    )]
     CreatePublisher {
-        /// The topic that was to be published on.
+        /// The topic name as it was given.
         topic: String,
         /// The fully qualified name of the node.
         node: String,
         /// What rclrs says.
         source: RclrsError,
     },
-    /// The timer that ends the windows could not be created.
-    #[error(
-        "The timer that ends the statistics' windows could not be created for the node {node:?}: {source}"
-    )]
-    CreateTimer {
+    /// The thread that ends the windows could not be started.
+    #[error("The thread that publishes the statistics of the node {node:?} could not be started: {source}")]
+    SpawnThread {
         /// The fully qualified name of the node.
         node: String,
-        /// What rclrs says.
-        source: RclrsError,
+        /// What the operating system says.
+        source: std::io::Error,
     },
     /// The subscription could not be created.
     #[error(
         "The subscription of {topic:?} could not be created for the node {node:?} \
-         (a topic name has letters, digits, '_' and '/', and no part that starts with a digit): {source}"
+         (a topic name has letters, digits, '_' and '/', and no part that is empty or starts with a digit): {source}"
     )]
     CreateSubscription {
         /// The topic name as it was given.

@@ -49,17 +49,32 @@
 
 #![warn(missing_docs)]
 
+mod callback;
 pub mod collector;
 mod error;
 mod message;
 mod node;
+mod options;
+mod parameters;
+mod recorder;
+mod schedule;
+mod simulated_time;
 mod stamp;
 mod subscription;
 pub mod window;
 
+pub use callback::{
+    InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
+};
+pub use collector::FirstPeriod;
 pub use error::StatisticsError;
 pub use node::NodeStatistics;
-pub use subscription::{InstrumentCallback, StatsSubscription, StatsSubscriptionState};
+pub use options::{
+    AgeSource, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions, TopicStatisticsOptions,
+    TopicStatisticsState,
+};
+pub use subscription::{StatsSubscription, StatsSubscriptionState};
+pub use window::{MessageTimes, Metric, Summary, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.
 #[cfg(doctest)]

@@ -18,8 +18,8 @@ pub(crate) fn metrics_message(
     let point = |data_type, data| StatisticDataPoint { data_type, data };
     MetricsMessage {
         measurement_source_name: source.to_owned(),
-        metrics_source: metric.name.to_owned(),
-        unit: metric.unit.to_owned(),
+        metrics_source: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
         window_start: time(window.start),
         window_stop: time(window.stop),
         statistics: vec![
@@ -46,7 +46,6 @@ fn time(nanoseconds: i64) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::MESSAGE_AGE;
 
     #[test]
     fn the_data_points_are_in_rclcpps_order() {
@@ -54,7 +53,7 @@ mod tests {
             Summary { average: 1.0, minimum: 0.5, maximum: 2.0, standard_deviation: 0.25, sample_count: 7 };
         let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
 
-        let message = metrics_message("imu_listener/imu", MESSAGE_AGE, window, &summary);
+        let message = metrics_message("imu_listener/imu", Metric::MessageAge, window, &summary);
 
         let points: Vec<_> = message.statistics.iter().map(|point| (point.data_type, point.data)).collect();
         assert_eq!(points, [(1, 1.0), (3, 2.0), (2, 0.5), (5, 7.0), (4, 0.25)]);

@@ -1,115 +1,268 @@
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
+    thread::JoinHandle,
     time::Duration,
 };
 
 use rclrs::{
-    IntoPrimitiveOptions, Node, Publisher, PublisherOptions, SubscriptionOptions, Worker, WorkerTimer,
+    ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions, Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::Message;
 
 use crate::{
-    message::metrics_message,
-    subscription::{
-        Finished, InstrumentCallback, Measured, Probe, Recorder, StatsSubscription, StatsSubscriptionState,
+    callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
+    options::{
+        check_period, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions,
+        TopicStatisticsOptions, TopicStatisticsState,
     },
-    window::{MESSAGE_AGE, MESSAGE_PERIOD},
+    parameters::Parameters,
+    recorder::{Probe, Recorder},
+    schedule::{Measured, Schedule},
+    simulated_time::SimulatedTime,
+    subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
     StatisticsError,
 };
 
-/// rclcpp's default topic of statistics.
-const PUBLISH_TOPIC: &str = "/statistics";
-/// rclcpp's default window.
-const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
-/// The messages of one window that wait in the publisher for slow readers: two for each of 1000 subscriptions.
-const PUBLISH_DEPTH: u32 = 2000;
-
-/// The statistics of a node's subscriptions: one publisher and one timer for all of them.
+/// The statistics of a node's subscriptions: one publisher and one thread for all of them.
 ///
-/// The windows (1 s) are ended, and published on `/statistics`, by a worker of its own: a callback that blocks the
-/// executor does not silence the statistics, and publishing never delays a callback. The executor of the node has
-/// to be spinning.
+/// The windows are ended and published by a thread of their own: a callback that blocks the executor does not silence
+/// the statistics, and publishing never delays a callback.
 ///
-/// Dropping this ends the publishing; the subscriptions that were created by it live on, unmeasured.
+/// # ROS parameters
+///
+/// The node gets three parameters, by which an operator sets what subscriptions do that leave it to the node:
+///
+/// | parameter | type | what it is | while the node runs |
+/// |---|---|---|---|
+/// | `topic_statistics.enabled` | bool | whether there are statistics | can be set |
+/// | `topic_statistics.publish_period` | number | seconds from one publication to the next, 0.001 to 86400 | can be set; the windows under way end one new period later |
+/// | `topic_statistics.publish_topic` | string | the topic on which they are published | read only |
+///
+/// If a node has two `NodeStatistics`, the parameters are the first one's; the second goes by its options.
+///
+/// # Its end
+///
+/// Dropping this ends the publishing: windows that are finished are still published, those under way are not. The
+/// subscriptions that were created by it live on, unmeasured.
 pub struct NodeStatistics {
     node: Node,
-    subscriptions: Arc<Subscriptions>,
-    /// Ends the windows, as long as it lives, on the worker's thread.
-    _timer: WorkerTimer<()>,
-    _worker: Worker<()>,
+    options: TopicStatisticsOptions,
+    simulated: Option<Arc<SimulatedTime>>,
+    parameters: Option<Parameters>,
+    publisher: Publisher<MetricsMessage>,
+    /// Publishers of subscriptions that have another topic or QoS than the node.
+    others: Mutex<Vec<OtherPublisher>>,
+    schedule: Arc<Schedule>,
+    thread: Option<JoinHandle<()>>,
 }
 
-/// The live subscriptions.
-type Subscriptions = Mutex<Vec<Weak<Measured>>>;
+/// A publisher that lives as long as one of the subscriptions that share it.
+struct OtherPublisher {
+    topic: String,
+    qos: QoSProfile,
+    publisher: Weak<rclrs::PublisherState<MetricsMessage>>,
+}
+
+impl Drop for NodeStatistics {
+    fn drop(&mut self) {
+        self.schedule.close();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
 
 impl NodeStatistics {
-    /// Creates the publisher and the timer of a node's statistics.
+    /// Creates the statistics of a node, as rclcpp has them by default.
     ///
-    /// Errors if rclrs cannot create one of them: if the node's context is shut down, for example.
+    /// Errors as [`with_options`](Self::with_options) does.
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
-        let options: PublisherOptions = PUBLISH_TOPIC.keep_last(PUBLISH_DEPTH).reliable().into();
-        let publisher = node.create_publisher::<MetricsMessage>(options).map_err(|source| {
-            let (topic, node) = (PUBLISH_TOPIC.to_owned(), node.fully_qualified_name());
-            StatisticsError::CreatePublisher { topic, node, source }
+        Self::with_options(node, TopicStatisticsOptions::new())
+    }
+
+    /// Creates the statistics of a node; `options` are the defaults of its subscriptions and of the ROS parameters.
+    ///
+    /// Errors if an option or a parameter has a value that is not possible, or if rclrs cannot create the publisher:
+    /// if the publish topic is empty or not valid, or if the node's context is shut down, for example.
+    pub fn with_options(node: &Node, options: TopicStatisticsOptions) -> Result<Self, StatisticsError> {
+        options.check()?;
+        let parameters = Parameters::declare(node, &options)?;
+        let options = match &parameters {
+            Some(parameters) => parameters.apply_to(options),
+            None => options,
+        };
+        let publisher = create_publisher(node, options.publisher_topic(), options.publisher_qos())?;
+        let clock = node.get_clock();
+        let simulated =
+            matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
+        let schedule = Arc::new(Schedule::new(
+            options.state != TopicStatisticsState::Disable,
+            options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
+            simulated.clone(),
+        ));
+        if let Some(parameters) = &parameters {
+            parameters.drive(&schedule);
+        }
+        let thread = schedule.start().map_err(|source| {
+            let node = node.fully_qualified_name();
+            StatisticsError::SpawnThread { node, source }
         })?;
-        let subscriptions = Arc::new(Subscriptions::default());
-        let worker = node.create_worker(());
-        let timer = worker
-            .create_timer_repeating(PUBLISH_PERIOD, {
-                let subscriptions = Arc::clone(&subscriptions);
-                move || end_window(&subscriptions, &publisher)
-            })
-            .map_err(|source| StatisticsError::CreateTimer { node: node.fully_qualified_name(), source })?;
-        Ok(Self { node: Arc::clone(node), subscriptions, _timer: timer, _worker: worker })
+        Ok(Self {
+            node: Arc::clone(node),
+            options,
+            simulated,
+            parameters,
+            publisher,
+            others: Mutex::default(),
+            schedule,
+            thread: Some(thread),
+        })
     }
 
     /// Creates a subscription that is measured; in all else it is one of
-    /// [`create_subscription`](rclrs::NodeState::create_subscription) of the node.
+    /// [`NodeState::create_subscription`](rclrs::NodeState::create_subscription).
     ///
-    /// The callback takes the message, with or without [`MessageInfo`](rclrs::MessageInfo).
+    /// The callback has any of the six signatures of rclrs: an [`Fn`] of the message, boxed, or as a
+    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), alone or with [`MessageInfo`](rclrs::MessageInfo).
     ///
-    /// Errors if rclrs cannot create the subscription: if the topic name is empty or not valid, for example.
+    /// Errors if an option has a value that is not possible, or if rclrs cannot create the subscription or the publisher
+    /// that the options ask for: if a topic name is empty or not valid, for example.
     pub fn create_subscription<'a, T, Args>(
         &self,
-        options: impl Into<SubscriptionOptions<'a>>,
+        options: impl IntoStatsSubscriptionOptions<'a>,
         callback: impl InstrumentCallback<T, Args>,
     ) -> Result<StatsSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        let options = options.into();
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            Ok(self.node.create_subscription(options, callback.instrument(probe))?)
+        })
+    }
+
+    /// Creates a subscription with an async callback that is measured; in all else it is one of
+    /// [`NodeState::create_async_subscription`](rclrs::NodeState::create_async_subscription).
+    ///
+    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
+    /// returns a future. Its body starts when the future is first polled.
+    ///
+    /// Errors as `create_subscription` does.
+    pub fn create_async_subscription<'a, T, Args>(
+        &self,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl InstrumentAsyncCallback<T, Args>,
+    ) -> Result<StatsSubscription<T>, StatisticsError>
+    where
+        T: Message,
+    {
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            Ok(self.node.create_subscription(options, callback.instrument_async(probe))?)
+        })
+    }
+
+    /// Creates a subscription on a worker that is measured; in all else it is one of
+    /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
+    ///
+    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and may
+    /// take `&mut Payload` first.
+    ///
+    /// Errors as `create_subscription` does.
+    pub fn create_worker_subscription<'a, T, Payload, Args>(
+        &self,
+        worker: &Worker<Payload>,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl InstrumentWorkerCallback<T, Payload, Args>,
+    ) -> Result<StatsSubscription<T>, StatisticsError>
+    where
+        T: Message,
+        Payload: 'static + Send + Sync,
+    {
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            Ok(worker.create_subscription(options, callback.instrument_worker(probe))?)
+        })
+    }
+
+    /// Turns the statistics on or off of subscriptions that leave it to the node, as the parameter
+    /// `topic_statistics.enabled` does, which follows.
+    pub fn set_enabled(&self, enabled: bool) {
+        match &self.parameters {
+            Some(parameters) => parameters.set_enabled(enabled),
+            None => self.schedule.set_enabled(enabled),
+        }
+    }
+
+    /// Sets how long windows are of subscriptions that leave it to the node, as the parameter
+    /// `topic_statistics.publish_period` does, which follows.
+    ///
+    /// Errors if that is less than 1 ms or more than a day.
+    pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
+        let period = check_period(period)?;
+        match &self.parameters {
+            Some(parameters) => parameters.set_publish_period(period),
+            None => self.schedule.set_publish_period(period),
+        }
+        Ok(())
+    }
+
+    fn create<T: Message, Subscription: AnySubscription + 'static>(
+        &self,
+        options: StatsSubscriptionOptions<'_>,
+        subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
+    ) -> Result<StatsSubscription<T>, StatisticsError> {
+        let StatsSubscriptionOptions { subscription: options, statistics } = options;
+        statistics.check()?;
+        let (state, own_period) = (statistics.state, statistics.publish_period);
+        let statistics = statistics.or(&self.options);
+        let publisher = self.publisher(&statistics)?;
+
+        let recorder = Arc::new(Recorder::new(&statistics, self.simulated.clone()));
         let topic = options.topic.to_owned();
-        let recorder = Arc::new(Recorder::new(self.node.get_clock()));
-        let callback = callback.instrument(Probe::new(Arc::clone(&recorder)));
-        let subscription = self.node.create_subscription(options, callback).map_err(|source| {
+        let subscription = subscribe(options, Probe::new(Arc::clone(&recorder))).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
         })?;
 
-        let source = format!("{}{}", self.node.name(), subscription.topic_name());
-        let measured = Arc::new(Measured { source, recorder });
-        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        subscriptions.push(Arc::downgrade(&measured));
-        Ok(Arc::new(StatsSubscriptionState::new(subscription, measured)))
+        let source = match statistics.source_name.unwrap_or_default() {
+            SourceName::NodeAndTopic => format!("{}{}", self.node.name(), subscription.topic_name()),
+            SourceName::Node => self.node.name(),
+            SourceName::Custom(name) => name,
+        };
+        let measured = Arc::new(Measured::new(source, recorder));
+        self.schedule.add(&measured, state, own_period, publisher);
+        Ok(Arc::new(StatsSubscriptionState::new(subscription, measured, Arc::downgrade(&self.schedule))))
+    }
+
+    /// The publisher that a subscription's statistics go to: shared by all with the same topic and QoS.
+    fn publisher(
+        &self,
+        options: &TopicStatisticsOptions,
+    ) -> Result<Publisher<MetricsMessage>, StatisticsError> {
+        let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
+        if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
+            return Ok(Arc::clone(&self.publisher));
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.retain(|other| other.publisher.strong_count() > 0);
+        let shared = others.iter().find(|other| other.topic == topic && other.qos == qos);
+        if let Some(publisher) = shared.and_then(|other| other.publisher.upgrade()) {
+            return Ok(publisher);
+        }
+        let publisher = create_publisher(&self.node, topic, qos)?;
+        let weak = Arc::downgrade(&publisher);
+        others.push(OtherPublisher { topic: topic.to_owned(), qos, publisher: weak });
+        Ok(publisher)
     }
 }
 
-/// Ends the window of every live subscription, and publishes what it says.
-fn end_window(subscriptions: &Subscriptions, publisher: &Publisher<MetricsMessage>) {
-    let live: Vec<Arc<Measured>> = {
-        let mut subscriptions = subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        subscriptions.retain(|subscription| subscription.strong_count() > 0);
-        subscriptions.iter().filter_map(Weak::upgrade).collect()
-    };
-    // Windows first, messages after: publishing takes its time, and the windows should end together.
-    let finished: Vec<Finished> = live.iter().map(|measured| measured.recorder.end_window()).collect();
-    for (Measured { source, .. }, Finished { window, age, period }) in
-        live.iter().map(Arc::as_ref).zip(finished)
-    {
-        for (metric, summary) in [(MESSAGE_AGE, age), (MESSAGE_PERIOD, period)] {
-            if let Err(error) = publisher.publish(metrics_message(source, metric, window, &summary)) {
-                tracing::warn!("The {} of {source} could not be published: {error}", metric.name);
-            }
-        }
-    }
+fn create_publisher(
+    node: &Node,
+    topic: &str,
+    qos: QoSProfile,
+) -> Result<Publisher<MetricsMessage>, StatisticsError> {
+    let mut options = PublisherOptions::new(topic);
+    options.qos = qos;
+    node.create_publisher(options).map_err(|source| {
+        let (topic, node) = (topic.to_owned(), node.fully_qualified_name());
+        StatisticsError::CreatePublisher { topic, node, source }
+    })
 }

@@ -1,20 +1,63 @@
 //! What a finished window says: plain values between the collectors, which make them, and the messages, which are
 //! made of them.
 
-/// A metric: its name and unit on `/statistics`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// The value of `metrics_source`.
-    pub name: &'static str,
-    /// The value of `unit`.
-    pub unit: &'static str,
+/// A metric of Topic Statistics: what the samples of a window are of.
+///
+/// [`name`](Self::name) and [`unit`](Self::unit) are what `/statistics` says. The first two are rclcpp's, and the
+/// default of every subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Metric {
+    /// The age of messages when their callback starts: ROS time, less the header stamp (or the source timestamp, see
+    /// [`AgeSource`](crate::AgeSource)). *High*: something on the way is late; the metrics below tell what.
+    MessageAge,
+    /// The system time between the callback starts of a message and the next. *High*: messages come too rarely or
+    /// get lost. A high standard deviation: they come in bursts.
+    MessagePeriod,
+    /// Source timestamp less header stamp: the delay of the driver and of the publisher. NaN on simulated time, which
+    /// source timestamps do not follow.
+    HeaderToSource,
+    /// Received timestamp less source timestamp: the delay of the middleware and the network. *Negative*: the clocks
+    /// of two hosts are apart.
+    SourceToReceive,
+    /// Start of the callback's body less received timestamp: what waited for the executor or the worker.
+    ReceiveToCallback,
+    /// Start of the callback's body (ROS time) less header stamp: the age from end to end.
+    HeaderToCallback,
+    /// The time that the callback's body takes, start to end; of an async callback, from the first poll to completion.
+    CallbackDuration,
 }
 
-/// The age of messages when their callback starts, by their header stamp.
-pub const MESSAGE_AGE: Metric = Metric { name: "message_age", unit: "ms" };
+impl Metric {
+    /// Every metric, in the order in which the metrics of a window are published.
+    pub const ALL: [Self; 7] = [
+        Self::MessageAge,
+        Self::MessagePeriod,
+        Self::HeaderToSource,
+        Self::SourceToReceive,
+        Self::ReceiveToCallback,
+        Self::HeaderToCallback,
+        Self::CallbackDuration,
+    ];
 
-/// The time between the callback starts of a message and the next.
-pub const MESSAGE_PERIOD: Metric = Metric { name: "message_period", unit: "ms" };
+    /// Returns the value of `metrics_source`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MessageAge => "message_age",
+            Self::MessagePeriod => "message_period",
+            Self::HeaderToSource => "header_to_source_ms",
+            Self::SourceToReceive => "source_to_receive_ms",
+            Self::ReceiveToCallback => "receive_to_callback_ms",
+            Self::HeaderToCallback => "header_to_callback_ms",
+            Self::CallbackDuration => "callback_duration_ms",
+        }
+    }
+
+    /// Returns the value of `unit`: `ms`, for milliseconds.
+    pub const fn unit(self) -> &'static str {
+        "ms"
+    }
+}
 
 /// The time that a window spans: nanoseconds since the epoch on the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,4 +85,34 @@ pub struct Summary {
     pub standard_deviation: f64,
     /// How many samples were accepted.
     pub sample_count: u64,
+}
+
+/// What a subscription measured in one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowStatistics {
+    /// The time that the window spans.
+    pub window: Window,
+    /// The metrics that the subscription measures, and what they came to.
+    pub metrics: Vec<(Metric, Summary)>,
+}
+
+impl WindowStatistics {
+    /// Returns what a metric came to; None if the subscription does not measure it.
+    pub fn get(&self, metric: Metric) -> Option<&Summary> {
+        self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
+    }
+}
+
+/// When a message passed each point of its way: nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageTimes {
+    /// The header stamp (ROS time); None if the type has none, or if it is zero.
+    pub header: Option<i64>,
+    /// The middleware's source timestamp (system time of the publisher's host); None if the middleware does not give
+    /// it, or if no metric of the subscription needs it.
+    pub source: Option<i64>,
+    /// The middleware's received timestamp (system time); None as for the source timestamp.
+    pub received: Option<i64>,
+    /// The start of the callback's body, on the system clock.
+    pub callback: i64,
 }

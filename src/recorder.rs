@@ -1,0 +1,270 @@
+//! What a callback records into, and what the end of a window reads from.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+    },
+    time::SystemTime,
+};
+
+use rclrs::MessageInfo;
+use rosidl_runtime_rs::Message;
+
+use crate::{
+    collector::{AgeCollector, FirstPeriod, PeriodCollector},
+    options::{AgeSource, TopicStatisticsOptions},
+    simulated_time::SimulatedTime,
+    stamp::StampField,
+    window::{MessageTimes, Metric, Window, WindowStatistics},
+};
+
+/// What measures the messages of one subscription, where its callback runs.
+pub struct Probe<T: Message> {
+    stamp: Option<StampField<T::RmwMsg>>,
+    recorder: Arc<Recorder>,
+}
+
+/// The times of a message as it is taken, in nanoseconds; 0 if there is none.
+#[derive(Clone, Copy, Default)]
+pub struct Arrival {
+    header: i64,
+    source: i64,
+    received: i64,
+}
+
+impl<T: Message> Probe<T> {
+    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
+        Self { stamp: StampField::find(), recorder }
+    }
+
+    /// Reads what the statistics need of a message that was taken; None while they are off.
+    #[inline]
+    pub(crate) fn arrive(&self, message: &T::RmwMsg, info: &MessageInfo) -> Option<Arrival> {
+        self.recorder.is_enabled().then(|| Arrival {
+            header: self.stamp.as_ref().map_or(0, |field| field.read(message)),
+            source: self.recorder.needs.info.then(|| nanoseconds(info.source_timestamp)).unwrap_or_default(),
+            received: self
+                .recorder
+                .needs
+                .info
+                .then(|| nanoseconds(info.received_timestamp))
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
+    #[inline]
+    pub(crate) fn start(&self, arrival: Option<Arrival>) -> Option<i64> {
+        let started = self.recorder.record(arrival?);
+        self.recorder.needs.duration.then_some(started)
+    }
+
+    /// Records that a callback's body ends now.
+    #[inline]
+    pub(crate) fn end(&self, started: Option<i64>) {
+        if let Some(started) = started {
+            self.recorder.record_end(started);
+        }
+    }
+}
+
+/// What a callback records into and the end of a window reads from.
+pub(crate) struct Recorder {
+    enabled: AtomicBool,
+    needs: Needs,
+    age_source: AgeSource,
+    first_period: FirstPeriod,
+    /// The node's clock, if it runs on simulated time; otherwise ROS time is system time (as rclrs has it, and
+    /// `use_sim_time` cannot change while a node lives), and one clock reading serves both.
+    simulated: Option<Arc<SimulatedTime>>,
+    metrics: Vec<Metric>,
+    collectors: Mutex<Collectors>,
+}
+
+/// What the metrics ask for beyond the time at which a callback starts.
+#[derive(Clone, Copy)]
+struct Needs {
+    /// The middleware's timestamps.
+    info: bool,
+    /// The end of the callback's body.
+    duration: bool,
+}
+
+struct Collectors {
+    window_start: i64,
+    age: AgeCollector,
+    period: PeriodCollector,
+    /// None if only the two above are asked for.
+    delays: Option<Box<Delays>>,
+    received: u64,
+    last: Option<(Arrival, i64)>,
+}
+
+impl Collectors {
+    /// Starts a window that knows of nothing before, now.
+    fn start_anew(&mut self, first_period: FirstPeriod) {
+        self.window_start = system_time();
+        self.age = AgeCollector::default();
+        self.period = PeriodCollector::new(first_period);
+        if let Some(delays) = &mut self.delays {
+            **delays = Delays::default();
+        }
+    }
+}
+
+/// Where the age arose.
+#[derive(Default)]
+struct Delays {
+    header_to_source: AgeCollector,
+    source_to_receive: AgeCollector,
+    receive_to_callback: AgeCollector,
+    header_to_callback: AgeCollector,
+    callback_duration: AgeCollector,
+}
+
+impl Recorder {
+    /// Creates a recorder that is off.
+    pub(crate) fn new(options: &TopicStatisticsOptions, simulated: Option<Arc<SimulatedTime>>) -> Self {
+        let mut metrics =
+            options.metrics.clone().unwrap_or_else(|| vec![Metric::MessageAge, Metric::MessagePeriod]);
+        metrics.sort();
+        metrics.dedup();
+        let has_delays =
+            metrics.iter().any(|metric| !matches!(metric, Metric::MessageAge | Metric::MessagePeriod));
+        let age_source = options.age_source.unwrap_or_default();
+        Self {
+            enabled: AtomicBool::new(false),
+            needs: Needs {
+                info: has_delays || age_source == AgeSource::SourceTimestamp,
+                duration: metrics.contains(&Metric::CallbackDuration),
+            },
+            age_source,
+            first_period: options.first_period.unwrap_or_default(),
+            simulated,
+            metrics,
+            collectors: Mutex::new(Collectors {
+                window_start: 0,
+                age: AgeCollector::default(),
+                period: PeriodCollector::default(),
+                delays: has_delays.then(Box::default),
+                received: 0,
+                last: None,
+            }),
+        }
+    }
+
+    /// Returns whether messages are measured.
+    #[inline]
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed)
+    }
+
+    /// Turns measuring on, with a window that starts now and knows of nothing before, or off.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        let mut collectors = self.lock();
+        if enabled && !self.is_enabled() {
+            collectors.start_anew(self.first_period);
+        }
+        self.enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    /// Records a message whose callback's body starts now; returns when that is.
+    #[inline]
+    fn record(&self, arrival: Arrival) -> i64 {
+        let mut collectors = self.lock();
+        // Read under the lock, as a window's stop is: a message belongs to the window that its time lies in.
+        let now = system_time();
+        let ros_now = self.simulated.as_ref().map_or(now, |time| time.now(arrival.header));
+        match self.age_source {
+            AgeSource::HeaderStamp => collectors.age.accept(arrival.header, ros_now),
+            AgeSource::SourceTimestamp => collectors.age.accept(arrival.source, now),
+        }
+        collectors.period.accept(now);
+        if let Some(delays) = &mut collectors.delays {
+            if self.simulated.is_none() {
+                delays.header_to_source.accept(arrival.header, arrival.source);
+            }
+            delays.source_to_receive.accept(arrival.source, arrival.received);
+            delays.receive_to_callback.accept(arrival.received, now);
+            delays.header_to_callback.accept(arrival.header, ros_now);
+        }
+        collectors.received += 1;
+        collectors.last = Some((arrival, now));
+        now
+    }
+
+    /// Records that the body of a callback, which started at `started`, ends now.
+    fn record_end(&self, started: i64) {
+        let mut collectors = self.lock();
+        let now = system_time();
+        if let Some(delays) = &mut collectors.delays {
+            // A clock that is stepped backwards makes no duration.
+            if now >= started {
+                delays.callback_duration.accept(started, now);
+            }
+        }
+    }
+
+    /// Ends the window now and starts the next; None while measuring is off.
+    pub(crate) fn end_window(&self) -> Option<WindowStatistics> {
+        let mut collectors = self.lock();
+        if !self.is_enabled() {
+            return None;
+        }
+        let stop = system_time();
+        let start = std::mem::replace(&mut collectors.window_start, stop);
+        let Collectors { age, period, delays, .. } = &mut *collectors;
+        let mut unused = Delays::default();
+        let delays = delays.as_deref_mut().unwrap_or(&mut unused);
+        let metrics = self.metrics.iter().map(|metric| {
+            let summary = match metric {
+                Metric::MessageAge => age.take(),
+                Metric::MessagePeriod => period.take(),
+                Metric::HeaderToSource => delays.header_to_source.take(),
+                Metric::SourceToReceive => delays.source_to_receive.take(),
+                Metric::ReceiveToCallback => delays.receive_to_callback.take(),
+                Metric::HeaderToCallback => delays.header_to_callback.take(),
+                Metric::CallbackDuration => delays.callback_duration.take(),
+            };
+            (*metric, summary)
+        });
+        Some(WindowStatistics { window: Window { start, stop }, metrics: metrics.collect() })
+    }
+
+    /// Returns how many messages were measured since the creation.
+    pub(crate) fn received(&self) -> u64 {
+        self.lock().received
+    }
+
+    /// Returns the times of the last message that was measured.
+    pub(crate) fn last_message(&self) -> Option<MessageTimes> {
+        let (Arrival { header, source, received }, callback) = self.lock().last?;
+        let if_any = |time: i64| (time != 0).then_some(time);
+        Some(MessageTimes {
+            header: if_any(header),
+            source: if_any(source),
+            received: if_any(received),
+            callback,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Collectors> {
+        // Nothing under the lock can panic, and the collectors are whole after every step.
+        self.collectors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+fn system_time() -> i64 {
+    nanoseconds(Some(SystemTime::now()))
+}
+
+/// A time in nanoseconds since the epoch, 0 if there is none.
+fn nanoseconds(time: Option<SystemTime>) -> i64 {
+    let Some(time) = time else { return 0 };
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or_default(),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(0, |nanoseconds| -nanoseconds),
+    }
+}

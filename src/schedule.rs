@@ -1,0 +1,320 @@
+//! When windows end, and how what they say gets published: a thread of its own.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rclrs::Publisher;
+use ros_env::statistics_msgs::msg::MetricsMessage;
+use tokio::sync::watch;
+
+use crate::{
+    message::metrics_message, options::TopicStatisticsState, recorder::Recorder,
+    simulated_time::SimulatedTime, window::WindowStatistics,
+};
+
+/// A subscription as the statistics see it.
+pub(crate) struct Measured {
+    /// The value of `measurement_source_name`.
+    pub(crate) source: String,
+    pub(crate) recorder: Arc<Recorder>,
+    /// The last finished window.
+    pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
+    /// Whether the subscription lives. Held while one of its messages is published.
+    lives: Mutex<bool>,
+}
+
+impl Measured {
+    pub(crate) fn new(source: String, recorder: Arc<Recorder>) -> Self {
+        Self { source, recorder, windows: watch::channel(None).0, lives: Mutex::new(true) }
+    }
+
+    /// Ends the statistics of the subscription: nothing of it is published once this has returned.
+    pub(crate) fn leave(&self) {
+        *lock(&self.lives) = false;
+        self.recorder.set_enabled(false);
+    }
+}
+
+/// The windows of a node's subscriptions.
+pub(crate) struct Schedule {
+    state: Mutex<State>,
+    /// Wakes the thread when there is something new for it.
+    changed: Condvar,
+    simulated: Option<Arc<SimulatedTime>>,
+}
+
+struct State {
+    /// What the node says.
+    enabled: bool,
+    publish_period: Duration,
+    subscriptions: Vec<Subscribed>,
+    /// The windows of all subscriptions with one period end together.
+    ends: Vec<WindowEnd>,
+    outbox: Outbox,
+    is_closed: bool,
+}
+
+struct Subscribed {
+    measured: Weak<Measured>,
+    state: TopicStatisticsState,
+    /// None: as the node says.
+    publish_period: Option<Duration>,
+    publisher: Publisher<MetricsMessage>,
+}
+
+/// When the next windows of one length end.
+struct WindowEnd {
+    period: Duration,
+    at: Instant,
+}
+
+impl Schedule {
+    pub(crate) fn new(
+        enabled: bool,
+        publish_period: Duration,
+        simulated: Option<Arc<SimulatedTime>>,
+    ) -> Self {
+        let state = State {
+            enabled,
+            publish_period,
+            subscriptions: vec![],
+            ends: vec![],
+            outbox: Outbox::default(),
+            is_closed: false,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), simulated }
+    }
+
+    /// Starts the thread that ends the windows, until the schedule is [closed](Self::close).
+    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
+        let schedule = Arc::clone(self);
+        std::thread::Builder::new().name("topic_stats".to_owned()).spawn(move || schedule.run())
+    }
+
+    /// Adds a subscription, whose first window starts now.
+    pub(crate) fn add(
+        &self,
+        measured: &Arc<Measured>,
+        state: TopicStatisticsState,
+        publish_period: Option<Duration>,
+        publisher: Publisher<MetricsMessage>,
+    ) {
+        self.change(|schedule| {
+            let measured = Arc::downgrade(measured);
+            schedule.subscriptions.push(Subscribed { measured, state, publish_period, publisher });
+        });
+    }
+
+    /// Sets whether a subscription has statistics.
+    pub(crate) fn set_state(&self, measured: &Arc<Measured>, state: TopicStatisticsState) {
+        self.change(|schedule| {
+            let this = Arc::as_ptr(measured);
+            for subscribed in schedule.subscriptions.iter_mut().filter(|of| of.measured.as_ptr() == this) {
+                subscribed.state = state;
+            }
+        });
+    }
+
+    /// Sets whether subscriptions have statistics that leave it to the node.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.change(|schedule| schedule.enabled = enabled);
+    }
+
+    /// Sets how long windows are of subscriptions that leave it to the node.
+    ///
+    /// The windows that are under way end one new period from now.
+    pub(crate) fn set_publish_period(&self, period: Duration) {
+        self.change(|schedule| schedule.publish_period = period);
+    }
+
+    /// Ends the thread. Windows that are finished are published, those under way are not.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        for measured in state.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade()) {
+            measured.recorder.set_enabled(false);
+        }
+        self.changed.notify_one();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        state.settle();
+        self.changed.notify_one();
+    }
+
+    fn run(&self) {
+        let mut state = self.lock();
+        while !state.is_closed {
+            state.end_windows(Instant::now());
+            if let Some(next) = state.outbox.next(Instant::now()) {
+                drop(state); // publishing takes its time
+                next.publish();
+                state = self.lock();
+                continue;
+            }
+            let mut wake = state.wake();
+            if let Some(time) = &self.simulated {
+                time.look();
+                let look = Instant::now() + SimulatedTime::LOOK_EVERY;
+                wake = Some(wake.map_or(look, |wake| wake.min(look)));
+            }
+            state = match wake {
+                Some(wake) => {
+                    let wait = wake.saturating_duration_since(Instant::now());
+                    self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        let rest = std::mem::take(&mut state.outbox.messages);
+        drop(state);
+        rest.into_iter().for_each(Outgoing::publish);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    /// Sees to it that every live subscription is on or off as it should be, and has a window's end before it.
+    fn settle(&mut self) {
+        self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
+        let now = Instant::now();
+        let mut periods = vec![];
+        for subscribed in &self.subscriptions {
+            let Some(measured) = subscribed.measured.upgrade() else { continue };
+            let enabled = match subscribed.state {
+                TopicStatisticsState::Enable => true,
+                TopicStatisticsState::Disable => false,
+                TopicStatisticsState::NodeDefault => self.enabled,
+            };
+            measured.recorder.set_enabled(enabled);
+            if enabled {
+                periods.push(subscribed.publish_period.unwrap_or(self.publish_period));
+            }
+        }
+        self.ends.retain(|end| periods.contains(&end.period));
+        for period in periods {
+            if self.ends.iter().all(|end| end.period != period) {
+                self.ends.push(WindowEnd { period, at: now + period });
+            }
+        }
+    }
+
+    /// Ends the windows whose time has come, and puts what they say in the outbox.
+    fn end_windows(&mut self, now: Instant) {
+        let Self { publish_period, subscriptions, ends, outbox, .. } = self;
+        for WindowEnd { period, at } in ends.iter_mut().filter(|end| end.at <= now) {
+            for subscribed in subscriptions.iter() {
+                if subscribed.publish_period.unwrap_or(*publish_period) != *period {
+                    continue;
+                }
+                let Some(measured) = subscribed.measured.upgrade() else { continue };
+                let Some(statistics) = measured.recorder.end_window() else { continue };
+                let statistics = Arc::new(statistics);
+                measured.windows.send_replace(Some(Arc::clone(&statistics)));
+                outbox.messages.extend((0..statistics.metrics.len()).map(|metric| Outgoing {
+                    measured: Arc::clone(&measured),
+                    publisher: Arc::clone(&subscribed.publisher),
+                    statistics: Arc::clone(&statistics),
+                    metric,
+                }));
+            }
+            // Where whole periods were missed (the host slept) a longer window is told, not a row of empty ones.
+            *at += *period;
+            if *at <= now {
+                *at = now + *period;
+            }
+            outbox.pace(*period);
+        }
+        self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
+    }
+
+    /// When there is something to do next.
+    fn wake(&self) -> Option<Instant> {
+        let ends = self.ends.iter().map(|end| end.at);
+        ends.chain((!self.outbox.messages.is_empty()).then_some(self.outbox.not_before)).min()
+    }
+}
+
+/// Finished windows on their way to the publishers.
+///
+/// The messages of a window's end do not go at once but in small batches, so that a reader of them needs no deep
+/// queue.
+struct Outbox {
+    messages: VecDeque<Outgoing>,
+    /// How many of a batch are left.
+    batch: usize,
+    /// When the next batch may go.
+    not_before: Instant,
+    /// The time from batch to batch.
+    gap: Duration,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { messages: VecDeque::new(), batch: 0, not_before: Instant::now(), gap: Duration::ZERO }
+    }
+}
+
+impl Outbox {
+    /// Half of what a reader with the usual depth of 10 has room for.
+    const BATCH: usize = 5;
+    /// Longer than a reader takes for a batch, rclpy's too.
+    const GAP: Duration = Duration::from_millis(10);
+
+    /// Chooses the gap so that the messages that wait now are gone by the middle of a window of this length.
+    fn pace(&mut self, period: Duration) {
+        let batches = self.messages.len().div_ceil(Self::BATCH).max(1);
+        self.gap = Self::GAP.min(period / 2 / u32::try_from(batches).unwrap_or(u32::MAX));
+    }
+
+    /// Takes the next message, if its time has come.
+    fn next(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.batch == 0 {
+            if now < self.not_before || self.messages.is_empty() {
+                return None;
+            }
+            (self.batch, self.not_before) = (Self::BATCH, now + self.gap);
+        }
+        let next = self.messages.pop_front();
+        self.batch = if next.is_some() { self.batch - 1 } else { 0 };
+        next
+    }
+}
+
+/// One metric of a finished window.
+struct Outgoing {
+    measured: Arc<Measured>,
+    publisher: Publisher<MetricsMessage>,
+    statistics: Arc<WindowStatistics>,
+    metric: usize,
+}
+
+impl Outgoing {
+    /// Publishes it, unless the subscription was dropped.
+    fn publish(self) {
+        let lives = lock(&self.measured.lives);
+        if !*lives {
+            return;
+        }
+        let source = &self.measured.source;
+        let (metric, summary) = &self.statistics.metrics[self.metric];
+        let message = metrics_message(source, *metric, self.statistics.window, summary);
+        if let Err(error) = self.publisher.publish(message) {
+            tracing::warn!("The {} of {source} could not be published: {error}", metric.name());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks leaves its data half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

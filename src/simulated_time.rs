@@ -1,0 +1,176 @@
+//! ROS time where it is simulated, and where its jumps are.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rclrs::Clock;
+
+/// A node's clock that follows `/clock`.
+///
+/// rclrs does not tell when simulated time jumps, so it is read often enough to see that: for each message, and
+/// every [`SimulatedTime::LOOK_EVERY`].
+pub(crate) struct SimulatedTime {
+    clock: Clock,
+    timeline: Mutex<Timeline>,
+}
+
+impl SimulatedTime {
+    /// How often the time has to be read, for jumps to be seen.
+    pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+    /// Begins to follow a clock.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, timeline: Mutex::default() }
+    }
+
+    /// Reads the time, so that a jump is seen.
+    pub(crate) fn look(&self) {
+        self.now(0);
+    }
+
+    /// Returns the simulated time, in nanoseconds, to hold a stamp against; 0 if it has not begun, or if the stamp is
+    /// of the time before a jump.
+    pub(crate) fn now(&self, stamp: i64) -> i64 {
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock: readings come to the timeline in their order.
+        let now = self.clock.now().nsec;
+        timeline.advance(now, Instant::now());
+        if timeline.has(stamp, now) {
+            now
+        } else {
+            0
+        }
+    }
+}
+
+/// What the readings of a clock tell of its jumps. All times in nanoseconds.
+#[derive(Debug, Default)]
+struct Timeline {
+    /// The last reading that differed from the one before, and when that was seen.
+    last: Option<(i64, Instant)>,
+    /// How many times faster than real time the last change was.
+    rate: f64,
+    /// The time after the last jump: stamps from before it belong to the time before.
+    start: i64,
+    /// How far stamps may lie in the future, after a jump back: farther ones are nearer to the time before the jump.
+    ahead: Option<i64>,
+}
+
+impl Timeline {
+    /// A forward step up to this is none of a jump, however fast.
+    const STEP: f64 = 1e9;
+    /// Simulated time may go on that many times faster than the last time that it changed, or than real time.
+    const FASTER: f64 = 10.0;
+    /// A `/clock` comes at least that often, unless it is paused.
+    const SLOWEST: f64 = 1e9;
+
+    /// Accepts a reading.
+    fn advance(&mut self, now: i64, seen: Instant) {
+        let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
+            if now != 0 {
+                self.last = Some((now, seen));
+            }
+            return;
+        };
+        if now == last {
+            return;
+        }
+        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).as_nanos() as f64);
+        if step < 0.0 {
+            (self.start, self.ahead) = (now, Some((last - now) / 2));
+        } else if step > Self::STEP + Self::FASTER * self.rate.max(1.0) * elapsed.min(Self::SLOWEST) {
+            (self.start, self.ahead) = (now, None);
+        }
+        self.rate = if elapsed > 0.0 { step.max(0.0) / elapsed } else { self.rate };
+        self.last = Some((now, seen));
+    }
+
+    /// Returns whether a stamp is of the time since the last jump.
+    fn has(&self, stamp: i64, now: i64) -> bool {
+        stamp >= self.start && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    fn running(to: i64, rate: i64) -> (Timeline, Instant) {
+        let (mut timeline, mut seen) = (Timeline::default(), Instant::now());
+        for tick in 0..=100 {
+            timeline.advance(to * SECOND - (100 - tick) * rate * SECOND / 100, seen);
+            seen += Duration::from_millis(10);
+        }
+        (timeline, seen)
+    }
+
+    #[test]
+    fn without_a_jump_every_stamp_is_of_this_time() {
+        let (timeline, _) = running(1000, 1);
+        for stamp in [1, 990 * SECOND, 1000 * SECOND, 1001 * SECOND] {
+            assert!(timeline.has(stamp, 1000 * SECOND), "{stamp}");
+        }
+    }
+
+    #[test]
+    fn after_a_jump_back_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(10 * SECOND, seen);
+        assert!(!timeline.has(999 * SECOND, 10 * SECOND), "stamped before the jump");
+        assert!(!timeline.has(9 * SECOND, 10 * SECOND), "older than the new time");
+        assert!(timeline.has(10 * SECOND, 10 * SECOND));
+        assert!(timeline.has(11 * SECOND, 10 * SECOND), "a publisher whose clock is a little ahead");
+    }
+
+    #[test]
+    fn after_a_jump_forward_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(2000 * SECOND, seen);
+        assert!(!timeline.has(1000 * SECOND, 2000 * SECOND), "stamped before the jump");
+        assert!(timeline.has(2000 * SECOND, 2000 * SECOND));
+    }
+
+    #[test]
+    fn a_simulation_faster_than_real_time_is_no_jump() {
+        let (mut timeline, seen) = running(100_000, 50);
+        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND), "{timeline:?}");
+        // A second later, with no message in between but the looks.
+        for look in 1..=10 {
+            timeline.advance((100_000 + 5 * look) * SECOND, seen + SimulatedTime::LOOK_EVERY * look as u32);
+        }
+        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_pause_and_a_coarse_clock_are_no_jumps() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        seen += Duration::from_secs(600); // paused
+        for second in 0..10 {
+            // A /clock of one message a second, read twice as often.
+            timeline.advance((1001 + second) * SECOND, seen);
+            timeline.advance((1001 + second) * SECOND, seen + Duration::from_millis(500));
+            seen += Duration::from_secs(1);
+        }
+        assert!(timeline.has(999 * SECOND, 1010 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_jump_forward_in_a_pause_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + Duration::from_secs(600));
+        assert!(!timeline.has(1000 * SECOND, 1100 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_begins_is_no_jump() {
+        let (mut timeline, seen) = (Timeline::default(), Instant::now());
+        timeline.advance(0, seen);
+        timeline.advance(5000 * SECOND, seen + Duration::from_millis(1));
+        assert!(timeline.has(4999 * SECOND, 5000 * SECOND));
+    }
+}
