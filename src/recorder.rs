@@ -39,10 +39,17 @@ impl<T: Message> Probe<T> {
     }
 
     /// Reads what the statistics need of a message that was taken; None while they are off.
+    ///
+    /// The message is looked at only for its stamp: where Fast DDS loans one that it does not align, even a reference
+    /// to it would be wrong. (The types that it loans have no header.)
     #[inline]
-    pub(crate) fn arrive(&self, message: &T::RmwMsg, info: &MessageInfo) -> Option<Arrival> {
+    pub(crate) fn arrive<'a>(
+        &self,
+        message: impl FnOnce() -> &'a T::RmwMsg,
+        info: &MessageInfo,
+    ) -> Option<Arrival> {
         self.recorder.is_enabled().then(|| Arrival {
-            header: self.stamp.as_ref().map_or(0, |field| field.read(message)),
+            header: self.stamp.as_ref().map_or(0, |field| field.read(message())),
             source: self.recorder.needs.info.then(|| nanoseconds(info.source_timestamp)).unwrap_or_default(),
             received: self
                 .recorder

@@ -3,10 +3,14 @@
 #![allow(dead_code)] // each test file uses what it needs
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        mpsc::{self, Receiver},
+        Arc,
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -48,6 +52,70 @@ fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32
         .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         .stdin(Stdio::null());
     command
+}
+
+/// A Python program of the tests, which obeys lines on its standard input.
+pub struct Program {
+    process: Process,
+    input: ChildStdin,
+}
+
+impl Program {
+    /// Starts `tests/programs/<name>`.
+    pub fn start(name: &str, arguments: &[&str], domain: u32) -> Program {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+        let arguments = [&[script.to_str().unwrap()], arguments].concat();
+        let mut child = command("python3", &arguments, domain).stdin(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        Program { process: Process(child), input }
+    }
+
+    /// Gives it a line.
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+}
+
+/// A context on a domain of the test's own, with ROS arguments as on the command line.
+pub fn context(domain: u32, arguments: &[&str]) -> rclrs::Context {
+    let options = rclrs::InitOptions::new().with_domain_id(Some(domain as usize));
+    rclrs::Context::new(arguments.iter().map(|argument| argument.to_string()), options).unwrap()
+}
+
+/// An executor that spins on a thread of its own until this is dropped.
+pub struct Spinning {
+    commands: Arc<rclrs::ExecutorCommands>,
+    thread: Option<JoinHandle<Vec<rclrs::RclrsError>>>,
+}
+
+impl Spinning {
+    pub fn start(mut executor: rclrs::Executor) -> Spinning {
+        let commands = Arc::clone(executor.commands());
+        let thread = std::thread::spawn(move || executor.spin(rclrs::SpinOptions::default()));
+        // Until it spins, a halt would be lost.
+        let mut spins = commands.query(async {});
+        wait_for("spinning executor", || matches!(spins.try_recv(), Ok(Some(()))));
+        Spinning { commands, thread: Some(thread) }
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        self.commands.halt_spinning();
+        if let Some(thread) = self.thread.take() {
+            let _errors = thread.join();
+        }
+    }
+}
+
+/// Waits for a condition, with a limit.
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LIMIT, "no {what}");
+        // Between two looks, which may hold a lock that others need.
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A domain of this test's own: `number` tells the tests of one process apart.

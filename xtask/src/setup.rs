@@ -31,8 +31,9 @@ pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
         None => project.join(".ros"),
     };
     // One place has one name, so that what was made through a link is found without it.
-    fs::create_dir_all(&ros_dir)
-        .with_context(|| format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display()))?;
+    fs::create_dir_all(&ros_dir).with_context(|| {
+        format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display())
+    })?;
     let ros_dir = fs::canonicalize(ros_dir)?;
     let sourced = sourced::Sourced::from_env()?;
     match sourced {

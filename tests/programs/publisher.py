@@ -1,0 +1,54 @@
+"""Publishes numbered messages: `sensor_msgs/Imu` on `imu`, with stamps, and `std_msgs/Int32` on `number`.
+
+The number is in `linear_acceleration.x` and in `data`. Obeys lines on standard input: `stop` ends the publishing, and the
+end of the input the program.
+"""
+
+import argparse
+import sys
+import threading
+
+import rclpy
+from rclpy.duration import Duration
+from sensor_msgs.msg import Imu
+from std_msgs.msg import Int32
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--rate', type=float, default=50.0, help='Hz')
+parser.add_argument('--stamp-age', type=float, default=0.0, help='seconds by which stamps lie in the past')
+parser.add_argument('--depth', type=int, default=1000)
+arguments = parser.parse_args()
+
+rclpy.init()
+node = rclpy.create_node('publisher')
+imus = node.create_publisher(Imu, 'imu', arguments.depth)
+numbers = node.create_publisher(Int32, 'number', arguments.depth)
+count = 0
+
+
+def publish():
+    global count
+    count += 1
+    imu = Imu()
+    imu.header.stamp = (node.get_clock().now() - Duration(seconds=arguments.stamp_age)).to_msg()
+    imu.header.frame_id = 'imu_link'
+    imu.linear_acceleration.x = float(count)
+    imus.publish(imu)
+    numbers.publish(Int32(data=count))
+
+
+timer = node.create_timer(1.0 / arguments.rate, publish)
+
+
+def obey():
+    for line in sys.stdin:
+        if line.strip() == 'stop':
+            timer.cancel()
+    rclpy.shutdown()
+
+
+threading.Thread(target=obey, daemon=True).start()
+try:
+    rclpy.spin(node)
+except rclpy.executors.ExternalShutdownException:
+    pass
