@@ -137,7 +137,7 @@ impl NodeStatistics {
         T: Message,
     {
         self.create(options.into_stats_subscription_options(), |options, probe| {
-            Ok(self.node.create_subscription(options, callback.instrument(probe))?)
+            self.node.create_subscription(options, callback.instrument(probe))
         })
     }
 
@@ -157,7 +157,7 @@ impl NodeStatistics {
         T: Message,
     {
         self.create(options.into_stats_subscription_options(), |options, probe| {
-            Ok(self.node.create_subscription(options, callback.instrument_async(probe))?)
+            self.node.create_subscription(options, callback.instrument_async(probe))
         })
     }
 
@@ -179,7 +179,7 @@ impl NodeStatistics {
         Payload: 'static + Send + Sync,
     {
         self.create(options.into_stats_subscription_options(), |options, probe| {
-            Ok(worker.create_subscription(options, callback.instrument_worker(probe))?)
+            worker.create_subscription(options, callback.instrument_worker(probe))
         })
     }
 

@@ -48,16 +48,15 @@ impl<T: Message> Probe<T> {
         message: impl FnOnce() -> &'a T::RmwMsg,
         info: &MessageInfo,
     ) -> Option<Arrival> {
-        self.recorder.is_enabled().then(|| Arrival {
-            header: self.stamp.as_ref().map_or(0, |field| field.read(message())),
-            source: self.recorder.needs.info.then(|| nanoseconds(info.source_timestamp)).unwrap_or_default(),
-            received: self
-                .recorder
-                .needs
-                .info
-                .then(|| nanoseconds(info.received_timestamp))
-                .unwrap_or_default(),
-        })
+        if !self.recorder.is_enabled() {
+            return None;
+        }
+        let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
+        let (source, received) = match self.recorder.needs.info {
+            true => (nanoseconds(info.source_timestamp), nanoseconds(info.received_timestamp)),
+            false => (0, 0),
+        };
+        Some(Arrival { header, source, received })
     }
 
     /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
