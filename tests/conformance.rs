@@ -246,7 +246,7 @@ fn with_the_period_carried_over_every_figure_is_libstatistics_collectors() {
                 single_samples += 1;
             }
             if !samples.is_empty() && samples.iter().all(|sample| *sample < 0) {
-                // `std::numeric_limits<double>::min()`, the smallest positive number; mended in 2.0.1.
+                // `std::numeric_limits<double>::min()`, the smallest positive normal number; mended in 2.0.1.
                 assert_eq!(theirs.maximum, 2.2250738585072014e-308, "{of}: theirs of negative samples");
                 assert_eq!(ours.maximum, -1.005941, "{of}: ours of negative samples");
                 right.maximum = exact(samples).maximum;
