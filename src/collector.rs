@@ -5,10 +5,12 @@
 
 mod age;
 mod period;
+mod sequence;
 mod summary;
 
 pub use age::AgeCollector;
 pub use period::{FirstPeriod, PeriodCollector};
+pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
 
 /// Nanoseconds in a millisecond, the unit of ages and periods on `/statistics`.
@@ -17,6 +19,6 @@ const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
 /// `later - earlier` of two times in nanoseconds, in milliseconds.
 ///
 /// The difference is taken as an integer: a time of today has no room for nanoseconds in an `f64`.
-fn milliseconds_between(earlier: i64, later: i64) -> f64 {
+pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
     (i128::from(later) - i128::from(earlier)) as f64 / NANOSECONDS_PER_MILLISECOND
 }

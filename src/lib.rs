@@ -52,6 +52,7 @@
 mod callback;
 pub mod collector;
 mod error;
+mod host;
 mod message;
 mod node;
 mod options;
@@ -61,6 +62,7 @@ mod schedule;
 mod simulated_time;
 mod stamp;
 mod subscription;
+mod totals;
 pub mod window;
 
 pub use callback::{
@@ -74,6 +76,7 @@ pub use options::{
     TopicStatisticsState,
 };
 pub use subscription::{StatsSubscription, StatsSubscriptionState};
+pub use totals::Totals;
 pub use window::{MessageTimes, Metric, Summary, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.

@@ -216,7 +216,7 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
 
-        let recorder = Arc::new(Recorder::new(&statistics, self.simulated.clone()));
+        let recorder = Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone()));
         let topic = options.topic.to_owned();
         let subscription = subscribe(options, Probe::new(Arc::clone(&recorder))).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }

@@ -12,11 +12,16 @@ use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
 
 use crate::{
-    collector::{AgeCollector, FirstPeriod, PeriodCollector},
+    collector::{
+        milliseconds_between, AgeCollector, FirstPeriod, PeriodCollector, Sequence, SequenceTracker,
+        SummaryCollector,
+    },
+    host,
     options::{AgeSource, TopicStatisticsOptions},
     simulated_time::SimulatedTime,
     stamp::StampField,
-    window::{MessageTimes, Metric, Window, WindowStatistics},
+    totals::Totals,
+    window::{MessageTimes, Metric, Summary, Window, WindowStatistics},
 };
 
 /// What measures the messages of one subscription, where its callback runs.
@@ -25,13 +30,19 @@ pub struct Probe<T: Message> {
     recorder: Arc<Recorder>,
 }
 
-/// The times of a message as it is taken, in nanoseconds; 0 if there is none.
+/// What the statistics need of a message as it is taken: its times in nanoseconds, 0 if there is none, and its number.
 #[derive(Clone, Copy, Default)]
 pub struct Arrival {
     header: i64,
     source: i64,
     received: i64,
+    publisher: Gid,
+    number: u64,
 }
+
+/// A publisher, as the middleware tells publishers apart. rmw has room for more than the 16 bytes of a DDS GUID on
+/// Humble, which no middleware uses.
+type Gid = [u8; 16];
 
 impl<T: Message> Probe<T> {
     pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
@@ -52,11 +63,18 @@ impl<T: Message> Probe<T> {
             return None;
         }
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        let (source, received) = match self.recorder.needs.info {
-            true => (nanoseconds(info.source_timestamp), nanoseconds(info.received_timestamp)),
-            false => (0, 0),
-        };
-        Some(Arrival { header, source, received })
+        if !self.recorder.needs.info {
+            return Some(Arrival { header, ..Arrival::default() });
+        }
+        let mut publisher = Gid::default();
+        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
+        Some(Arrival {
+            header,
+            source: nanoseconds(info.source_timestamp),
+            received: nanoseconds(info.received_timestamp),
+            publisher,
+            number: info.publication_sequence_number,
+        })
     }
 
     /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
@@ -85,13 +103,15 @@ pub(crate) struct Recorder {
     /// `use_sim_time` cannot change while a node lives), and one clock reading serves both.
     simulated: Option<Arc<SimulatedTime>>,
     metrics: Vec<Metric>,
+    /// The topic, for what there is to say of it.
+    topic: String,
     collectors: Mutex<Collectors>,
 }
 
 /// What the metrics ask for beyond the time at which a callback starts.
 #[derive(Clone, Copy)]
 struct Needs {
-    /// The middleware's timestamps.
+    /// What the middleware tells of a message.
     info: bool,
     /// The end of the callback's body.
     duration: bool,
@@ -101,9 +121,13 @@ struct Collectors {
     window_start: i64,
     age: AgeCollector,
     period: PeriodCollector,
-    /// None if only the two above are asked for.
+    /// None if no metric asks for it.
     delays: Option<Box<Delays>>,
+    /// None if no metric asks for it.
+    losses: Option<Box<Losses>>,
     received: u64,
+    /// When the first message's callback started.
+    first: i64,
     last: Option<(Arrival, i64)>,
 }
 
@@ -115,6 +139,10 @@ impl Collectors {
         self.period = PeriodCollector::new(first_period);
         if let Some(delays) = &mut self.delays {
             **delays = Delays::default();
+        }
+        if let Some(losses) = &mut self.losses {
+            losses.gaps = SummaryCollector::default();
+            losses.sequences.pause();
         }
     }
 }
@@ -129,32 +157,70 @@ struct Delays {
     callback_duration: AgeCollector,
 }
 
+/// What is missing.
+#[derive(Default)]
+struct Losses {
+    sequences: SequenceTracker<Gid>,
+    gaps: SummaryCollector,
+    is_unsupported_told: bool,
+}
+
+impl Losses {
+    /// Accepts a message; returns true if the middleware does not number messages, the first time.
+    fn accept(&mut self, publisher: Gid, number: u64, now: i64) -> bool {
+        match self.sequences.accept(publisher, number, now) {
+            Sequence::Next { gap } => {
+                self.gaps.accept(gap as f64);
+                false
+            }
+            Sequence::Unsupported => !std::mem::replace(&mut self.is_unsupported_told, true),
+            _ => false,
+        }
+    }
+}
+
 impl Recorder {
     /// Creates a recorder that is off.
-    pub(crate) fn new(options: &TopicStatisticsOptions, simulated: Option<Arc<SimulatedTime>>) -> Self {
+    pub(crate) fn new(
+        topic: &str,
+        options: &TopicStatisticsOptions,
+        simulated: Option<Arc<SimulatedTime>>,
+    ) -> Self {
         let mut metrics =
             options.metrics.clone().unwrap_or_else(|| vec![Metric::MessageAge, Metric::MessagePeriod]);
         metrics.sort();
         metrics.dedup();
-        let has_delays =
-            metrics.iter().any(|metric| !matches!(metric, Metric::MessageAge | Metric::MessagePeriod));
+        let has_delays = metrics.iter().any(|metric| {
+            matches!(
+                metric,
+                Metric::HeaderToSource
+                    | Metric::SourceToReceive
+                    | Metric::ReceiveToCallback
+                    | Metric::HeaderToCallback
+                    | Metric::CallbackDuration
+            )
+        });
+        let has_losses = metrics.contains(&Metric::PublicationSeqGap);
         let age_source = options.age_source.unwrap_or_default();
         Self {
             enabled: AtomicBool::new(false),
             needs: Needs {
-                info: has_delays || age_source == AgeSource::SourceTimestamp,
+                info: has_delays || has_losses || age_source == AgeSource::SourceTimestamp,
                 duration: metrics.contains(&Metric::CallbackDuration),
             },
             age_source,
             first_period: options.first_period.unwrap_or_default(),
             simulated,
             metrics,
+            topic: topic.to_owned(),
             collectors: Mutex::new(Collectors {
                 window_start: 0,
                 age: AgeCollector::default(),
                 period: PeriodCollector::default(),
                 delays: has_delays.then(Box::default),
+                losses: has_losses.then(Box::default),
                 received: 0,
+                first: 0,
                 last: None,
             }),
         }
@@ -195,8 +261,23 @@ impl Recorder {
             delays.receive_to_callback.accept(arrival.received, now);
             delays.header_to_callback.accept(arrival.header, ros_now);
         }
+        if collectors.received == 0 {
+            collectors.first = now;
+        }
         collectors.received += 1;
         collectors.last = Some((arrival, now));
+        let is_unnumbered = match &mut collectors.losses {
+            Some(losses) => losses.accept(arrival.publisher, arrival.number, now),
+            None => false,
+        };
+        drop(collectors);
+        if is_unnumbered {
+            tracing::warn!(
+                "Losses on {} are not known, and {} is NaN: the middleware does not number messages",
+                self.topic,
+                Metric::PublicationSeqGap.name()
+            );
+        }
         now
     }
 
@@ -220,7 +301,7 @@ impl Recorder {
         }
         let stop = system_time();
         let start = std::mem::replace(&mut collectors.window_start, stop);
-        let Collectors { age, period, delays, .. } = &mut *collectors;
+        let Collectors { age, period, delays, losses, last, .. } = &mut *collectors;
         let mut unused = Delays::default();
         let delays = delays.as_deref_mut().unwrap_or(&mut unused);
         let metrics = self.metrics.iter().map(|metric| {
@@ -232,20 +313,35 @@ impl Recorder {
                 Metric::ReceiveToCallback => delays.receive_to_callback.take(),
                 Metric::HeaderToCallback => delays.header_to_callback.take(),
                 Metric::CallbackDuration => delays.callback_duration.take(),
+                Metric::PublicationSeqGap => {
+                    losses.as_mut().map_or_else(|| one(None), |losses| losses.gaps.take())
+                }
+                Metric::TimeSinceLastMessage => one(last.and_then(|(_, last)| since(last, stop))),
+                Metric::ClockOffset => one(host::clock_offset()),
             };
             (*metric, summary)
         });
         Some(WindowStatistics { window: Window { start, stop }, metrics: metrics.collect() })
     }
 
-    /// Returns how many messages were measured since the creation.
-    pub(crate) fn received(&self) -> u64 {
-        self.lock().received
+    /// Returns the totals since the creation.
+    pub(crate) fn totals(&self) -> Totals {
+        let collectors = self.lock();
+        let losses = collectors.losses.as_ref().map(|losses| losses.sequences.totals());
+        let last = collectors.last.map(|(_, last)| last);
+        Totals {
+            received: collectors.received,
+            lost: losses.and_then(|totals| totals.lost),
+            out_of_order: losses.map(|totals| totals.out_of_order),
+            publishers: losses.map(|totals| totals.publishers_seen),
+            first_message: last.map(|_| collectors.first),
+            last_message: last,
+        }
     }
 
     /// Returns the times of the last message that was measured.
     pub(crate) fn last_message(&self) -> Option<MessageTimes> {
-        let (Arrival { header, source, received }, callback) = self.lock().last?;
+        let (Arrival { header, source, received, .. }, callback) = self.lock().last?;
         let if_any = |time: i64| (time != 0).then_some(time);
         Some(MessageTimes {
             header: if_any(header),
@@ -259,6 +355,20 @@ impl Recorder {
         // Nothing under the lock can panic, and the collectors are whole after every step.
         self.collectors.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The summary of one sample at most.
+fn one(sample: Option<f64>) -> Summary {
+    let mut collector = SummaryCollector::default();
+    if let Some(sample) = sample {
+        collector.accept(sample);
+    }
+    collector.summary()
+}
+
+/// The milliseconds from `earlier` to `later`; None if the clock was stepped backwards in between.
+fn since(earlier: i64, later: i64) -> Option<f64> {
+    (later >= earlier).then(|| milliseconds_between(earlier, later))
 }
 
 /// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.

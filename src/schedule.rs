@@ -12,8 +12,12 @@ use ros_env::statistics_msgs::msg::MetricsMessage;
 use tokio::sync::watch;
 
 use crate::{
-    message::metrics_message, options::TopicStatisticsState, recorder::Recorder,
-    simulated_time::SimulatedTime, window::WindowStatistics,
+    host,
+    message::metrics_message,
+    options::TopicStatisticsState,
+    recorder::Recorder,
+    simulated_time::SimulatedTime,
+    window::{Metric, WindowStatistics},
 };
 
 /// A subscription as the statistics see it.
@@ -212,6 +216,8 @@ impl State {
     fn end_windows(&mut self, now: Instant) {
         let Self { publish_period, subscriptions, ends, outbox, .. } = self;
         for WindowEnd { period, at } in ends.iter_mut().filter(|end| end.at <= now) {
+            // The host's clock is told of once by each publisher.
+            let mut told_clock: Vec<&Publisher<MetricsMessage>> = vec![];
             for subscribed in subscriptions.iter() {
                 if subscribed.publish_period.unwrap_or(*publish_period) != *period {
                     continue;
@@ -220,12 +226,20 @@ impl State {
                 let Some(statistics) = measured.recorder.end_window() else { continue };
                 let statistics = Arc::new(statistics);
                 measured.windows.send_replace(Some(Arc::clone(&statistics)));
-                outbox.messages.extend((0..statistics.metrics.len()).map(|metric| Outgoing {
-                    measured: Arc::clone(&measured),
-                    publisher: Arc::clone(&subscribed.publisher),
-                    statistics: Arc::clone(&statistics),
-                    metric,
-                }));
+                for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
+                    if *metric == Metric::ClockOffset {
+                        if told_clock.iter().any(|told| Arc::ptr_eq(told, &subscribed.publisher)) {
+                            continue;
+                        }
+                        told_clock.push(&subscribed.publisher);
+                    }
+                    outbox.messages.push_back(Outgoing {
+                        measured: Arc::clone(&measured),
+                        publisher: Arc::clone(&subscribed.publisher),
+                        statistics: Arc::clone(&statistics),
+                        metric: index,
+                    });
+                }
             }
             // Where whole periods were missed (the host slept) a longer window is told, not a row of empty ones.
             *at += *period;
@@ -305,8 +319,15 @@ impl Outgoing {
         if !*lives {
             return;
         }
-        let source = &self.measured.source;
         let (metric, summary) = &self.statistics.metrics[self.metric];
+        let host;
+        let source = match metric {
+            Metric::ClockOffset => {
+                host = host::name();
+                &host
+            }
+            _ => &self.measured.source,
+        };
         let message = metrics_message(source, *metric, self.statistics.window, summary);
         if let Err(error) = self.publisher.publish(message) {
             tracing::warn!("The {} of {source} could not be published: {error}", metric.name());

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::{
     options::TopicStatisticsState,
     schedule::{Measured, Schedule},
+    totals::Totals,
     window::{MessageTimes, WindowStatistics},
 };
 
@@ -88,9 +89,11 @@ impl<T: Message> StatsSubscriptionState<T> {
         self.measured.recorder.is_enabled()
     }
 
-    /// Returns how many messages were measured since the creation.
-    pub fn received(&self) -> u64 {
-        self.measured.recorder.received()
+    /// Returns what came and what did not since the creation; it waits for no window.
+    ///
+    /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
+    pub fn totals(&self) -> Totals {
+        self.measured.recorder.totals()
     }
 
     /// Returns when the last measured message passed each point of its way; None before there is one.

@@ -26,11 +26,22 @@ pub enum Metric {
     HeaderToCallback,
     /// The time that the callback's body takes, start to end; of an async callback, from the first poll to completion.
     CallbackDuration,
+    /// The messages missing immediately before each message, of the same publisher: lost, or taken by somebody else.
+    /// The [totals](crate::StatsSubscriptionState::totals) tell of losses that were made good by a late message.
+    /// NaN if the middleware does not number messages.
+    PublicationSeqGap,
+    /// The time from the last message to the window's end, one sample a window; NaN if no message ever came.
+    /// *Grows from window to window*: the topic went silent.
+    TimeSinceLastMessage,
+    /// The kernel's estimate of how far this host's clock is off, one sample a window; NaN where the kernel says that
+    /// the clock is not synchronised. It is published once for all subscriptions of a node that have the same window and
+    /// publisher, with the host name as `measurement_source_name`.
+    ClockOffset,
 }
 
 impl Metric {
     /// Every metric, in the order in which the metrics of a window are published.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::MessageAge,
         Self::MessagePeriod,
         Self::HeaderToSource,
@@ -38,6 +49,9 @@ impl Metric {
         Self::ReceiveToCallback,
         Self::HeaderToCallback,
         Self::CallbackDuration,
+        Self::PublicationSeqGap,
+        Self::TimeSinceLastMessage,
+        Self::ClockOffset,
     ];
 
     /// Returns the value of `metrics_source`.
@@ -50,12 +64,18 @@ impl Metric {
             Self::ReceiveToCallback => "receive_to_callback_ms",
             Self::HeaderToCallback => "header_to_callback_ms",
             Self::CallbackDuration => "callback_duration_ms",
+            Self::PublicationSeqGap => "publication_seq_gap",
+            Self::TimeSinceLastMessage => "time_since_last_message_ms",
+            Self::ClockOffset => "clock_offset_ms",
         }
     }
 
-    /// Returns the value of `unit`: `ms`, for milliseconds.
+    /// Returns the value of `unit`: `ms`, for milliseconds, or `messages`.
     pub const fn unit(self) -> &'static str {
-        "ms"
+        match self {
+            Self::PublicationSeqGap => "messages",
+            _ => "ms",
+        }
     }
 }
 

@@ -74,7 +74,7 @@ trait Stats {
 
 impl<T: Message> Stats for StatsSubscriptionState<T> {
     fn received(&self) -> u64 {
-        self.received()
+        self.totals().received
     }
 
     fn latest(&self) -> Option<Arc<WindowStatistics>> {

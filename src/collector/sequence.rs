@@ -1,0 +1,409 @@
+/// Follows the publication sequence numbers of a topic's publishers: what is missing, and what came late.
+///
+/// Publishers are told apart by `Gid`, whatever the middleware identifies them by; one that restarts has another and
+/// starts anew. At most [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded: the one that was silent
+/// longest makes room, and starts anew if it speaks again.
+///
+/// Numbers are compared as serial numbers (RFC 1982): of two, the one is later that is less than half of the numbers
+/// ahead, so that 0 is the number after `u64::MAX - 1`. (`u64::MAX` is rmw's sign for "not supported".)
+///
+/// ```
+/// use rclrs_topic_statistics::collector::{Sequence, SequenceTracker};
+///
+/// let mut tracker = SequenceTracker::default();
+/// assert_eq!(tracker.accept("camera", 17, 0), Sequence::First);
+/// assert_eq!(tracker.accept("camera", 18, 1), Sequence::Next { gap: 0 });
+/// assert_eq!(tracker.accept("camera", 21, 2), Sequence::Next { gap: 2 });
+/// assert_eq!(tracker.totals().lost, Some(2));
+/// assert_eq!(tracker.accept("camera", 19, 3), Sequence::Late);
+/// assert_eq!(tracker.totals().lost, Some(1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SequenceTracker<Gid> {
+    publishers: Vec<Publisher<Gid>>,
+    /// The index of the publisher of the last message.
+    last: usize,
+    publishers_seen: u64,
+    lost: u64,
+    out_of_order: u64,
+    duplicates: u64,
+    has_numbers: bool,
+    has_messages_without: bool,
+}
+
+/// What a message is by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequence {
+    /// The first of a publisher that was not followed before: what was sent before it is no loss.
+    First,
+    /// Later than all before.
+    Next {
+        /// The messages missing immediately before it: lost, or taken by somebody else.
+        gap: u64,
+    },
+    /// Earlier than one before, and not seen yet. If it fills a gap among the last 64 numbers of its publisher, its
+    /// loss is taken back; if it is later than that, its loss stays counted.
+    Late,
+    /// Seen before.
+    Duplicate,
+    /// Not numbered: the middleware does not support it.
+    Unsupported,
+}
+
+/// What the messages that were accepted come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceTotals {
+    /// Messages missing. None before there was a numbered one, or once there was one without a number: then the number of
+    /// losses is not known.
+    pub lost: Option<u64>,
+    /// Messages that came after a later one of the same publisher.
+    pub out_of_order: u64,
+    /// Messages that came again.
+    pub duplicates: u64,
+    /// Publishers seen; one that restarts, or that comes back after it had to make room, counts again.
+    pub publishers_seen: u64,
+}
+
+/// A publisher that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publisher<Gid> {
+    /// What the middleware identifies it by.
+    pub gid: Gid,
+    /// Messages that came, those that came again included.
+    pub received: u64,
+    /// Messages missing.
+    pub lost: u64,
+    /// Messages that came after a later one.
+    pub out_of_order: u64,
+    /// When the last message came, in nanoseconds.
+    pub last_heard: i64,
+    /// The latest number.
+    number: u64,
+    /// Bit n: the number n before the latest came, or is none that is missing.
+    seen: u64,
+    /// How many numbers there are from the first to the latest.
+    span: u64,
+    /// Whether the next message is to be taken as the first.
+    is_paused: bool,
+}
+
+impl<Gid> Default for SequenceTracker<Gid> {
+    fn default() -> Self {
+        Self {
+            publishers: vec![],
+            last: 0,
+            publishers_seen: 0,
+            lost: 0,
+            out_of_order: 0,
+            duplicates: 0,
+            has_numbers: false,
+            has_messages_without: false,
+        }
+    }
+}
+
+impl<Gid: Copy + Eq> SequenceTracker<Gid> {
+    /// The most publishers that are followed.
+    pub const PUBLISHERS: usize = 64;
+
+    /// Accepts a message of a publisher, which came at `now` (nanoseconds, on any clock).
+    #[inline]
+    pub fn accept(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
+        if number == u64::MAX {
+            self.has_messages_without = true;
+            return Sequence::Unsupported;
+        }
+        self.has_numbers = true;
+        if self.publishers.get(self.last).is_none_or(|publisher| publisher.gid != gid) {
+            match self.publishers.iter().position(|publisher| publisher.gid == gid) {
+                Some(index) => self.last = index,
+                None => return self.follow(gid, number, now),
+            }
+        }
+        let publisher = &mut self.publishers[self.last];
+        let lost = publisher.lost;
+        let sequence = publisher.accept(number, now);
+        self.lost = self.lost + publisher.lost - lost;
+        match sequence {
+            Sequence::Late => self.out_of_order += 1,
+            Sequence::Duplicate => self.duplicates += 1,
+            _ => {}
+        }
+        sequence
+    }
+
+    /// Takes the next message of each publisher as its first: what is sent in the meantime is no loss.
+    pub fn pause(&mut self) {
+        self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
+    }
+
+    /// Returns what the messages so far come to.
+    pub fn totals(&self) -> SequenceTotals {
+        SequenceTotals {
+            lost: (self.has_numbers && !self.has_messages_without).then_some(self.lost),
+            out_of_order: self.out_of_order,
+            duplicates: self.duplicates,
+            publishers_seen: self.publishers_seen,
+        }
+    }
+
+    /// Returns the publishers that are followed, in no order.
+    pub fn publishers(&self) -> &[Publisher<Gid>] {
+        &self.publishers
+    }
+
+    fn follow(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
+        self.publishers_seen += 1;
+        let publisher = Publisher {
+            gid,
+            received: 1,
+            lost: 0,
+            out_of_order: 0,
+            last_heard: now,
+            number,
+            seen: 1,
+            span: 1,
+            is_paused: false,
+        };
+        if self.publishers.len() < Self::PUBLISHERS {
+            self.last = self.publishers.len();
+            self.publishers.push(publisher);
+        } else {
+            let silent = self.publishers.iter().enumerate().min_by_key(|(_, other)| other.last_heard);
+            self.last = silent.map_or(0, |(index, _)| index);
+            self.publishers[self.last] = publisher;
+        }
+        Sequence::First
+    }
+}
+
+impl<Gid> Publisher<Gid> {
+    fn accept(&mut self, number: u64, now: i64) -> Sequence {
+        self.received += 1;
+        self.last_heard = now;
+        if self.is_paused {
+            (self.number, self.seen, self.span, self.is_paused) = (number, 1, 1, false);
+            return Sequence::First;
+        }
+        let ahead = steps(self.number, number);
+        if ahead == 0 {
+            Sequence::Duplicate
+        } else if ahead <= u64::MAX / 2 {
+            self.number = number;
+            self.seen =
+                u32::try_from(ahead).ok().and_then(|bits| self.seen.checked_shl(bits)).unwrap_or(0) | 1;
+            self.span = self.span.saturating_add(ahead);
+            let gap = ahead - 1;
+            self.lost += gap;
+            Sequence::Next { gap }
+        } else {
+            self.accept_late(steps(number, self.number))
+        }
+    }
+
+    /// Accepts a number that is that far behind the latest.
+    fn accept_late(&mut self, behind: u64) -> Sequence {
+        if behind < self.span && behind < u64::from(u64::BITS) {
+            let bit = 1 << behind;
+            if self.seen & bit != 0 {
+                return Sequence::Duplicate;
+            }
+            self.seen |= bit;
+            self.lost -= 1;
+        }
+        self.out_of_order += 1;
+        Sequence::Late
+    }
+}
+
+/// How many numbers ahead `to` is of `from`, round the top, which has no number `u64::MAX`.
+fn steps(from: u64, to: u64) -> u64 {
+    match to >= from {
+        true => to - from,
+        false => u64::MAX - from + to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{HashMap, HashSet};
+
+    fn lost(numbers: &[u64]) -> u64 {
+        let mut tracker = SequenceTracker::default();
+        for number in numbers {
+            tracker.accept((), *number, 0);
+        }
+        tracker.totals().lost.unwrap()
+    }
+
+    #[test]
+    fn a_gap_forward_is_that_many_messages_lost() {
+        assert_eq!(lost(&[1, 2, 3]), 0);
+        assert_eq!(lost(&[1, 5, 6, 8]), 4);
+    }
+
+    #[test]
+    fn the_first_message_of_a_late_joiner_is_no_loss() {
+        assert_eq!(lost(&[1_000_000, 1_000_001]), 0);
+    }
+
+    #[test]
+    fn a_number_at_or_below_the_last_is_no_loss() {
+        assert_eq!(lost(&[5, 6, 6, 5, 7]), 0);
+        assert_eq!(lost(&[5, 4, 3, 6]), 0, "before the first");
+    }
+
+    #[test]
+    fn a_late_message_takes_its_loss_back_and_a_duplicate_takes_none() {
+        let mut tracker = SequenceTracker::default();
+        let sequences = [1, 4, 2, 2, 4].map(|number| tracker.accept((), number, 0));
+        let [.., fills, again, twice] = sequences;
+        assert_eq!((fills, again, twice), (Sequence::Late, Sequence::Duplicate, Sequence::Duplicate));
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (Some(1), 1, 2));
+    }
+
+    #[test]
+    fn a_message_more_than_64_numbers_late_does_not_take_its_loss_back() {
+        assert_eq!(lost(&[1, 65, 2]), 62, "the last that does");
+        assert_eq!(lost(&[1, 66, 2]), 64);
+        assert_eq!(lost(&[1, 100, 101, 102, 37]), 98);
+    }
+
+    #[test]
+    fn wraparound_at_the_top_is_no_gap() {
+        assert_eq!(lost(&[u64::MAX - 2, u64::MAX - 1, 0, 1]), 0);
+        assert_eq!(lost(&[u64::MAX - 1, 2]), 2);
+        assert_eq!(lost(&[u64::MAX - 1, 2, 0]), 1, "a late one across the top");
+        assert_eq!(lost(&[0, 1, u64::MAX - 1, 2]), 0, "before the first, across the top");
+    }
+
+    #[test]
+    fn a_middleware_without_numbers_has_no_losses_that_are_known() {
+        let mut tracker = SequenceTracker::default();
+        assert_eq!(tracker.totals().lost, None, "nothing came yet");
+        assert_eq!(tracker.accept((), u64::MAX, 0), Sequence::Unsupported);
+        assert_eq!(tracker.totals().lost, None);
+        tracker.accept((), 7, 0);
+        assert_eq!(tracker.totals().lost, None, "of the messages without a number");
+    }
+
+    #[test]
+    fn a_publisher_that_restarts_starts_anew() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, number) in [("before", 100), ("before", 101), ("after", 1), ("after", 2)] {
+            tracker.accept(gid, number, 0);
+        }
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.out_of_order, totals.publishers_seen), (Some(0), 0, 2));
+    }
+
+    #[test]
+    fn what_is_sent_in_a_pause_is_no_loss() {
+        let mut tracker = SequenceTracker::default();
+        tracker.accept((), 1, 0);
+        tracker.accept((), 3, 0);
+        tracker.pause();
+        assert_eq!(tracker.accept((), 50, 0), Sequence::First);
+        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.publishers_seen), (Some(1), 1));
+    }
+
+    #[test]
+    fn the_publisher_that_was_silent_longest_makes_room_for_the_65th() {
+        let mut tracker = SequenceTracker::default();
+        for gid in 0..64 {
+            tracker.accept(gid, 1, i64::from(gid));
+        }
+        tracker.accept(0, 2, 64);
+        tracker.accept(64, 1, 65);
+        assert_eq!(tracker.publishers().len(), 64);
+        assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
+        assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
+        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "it starts anew");
+        assert_eq!(tracker.totals().lost, Some(1));
+    }
+
+    /// What a publisher does with one of its messages.
+    #[derive(Clone, Copy, Debug)]
+    enum Fate {
+        Comes,
+        IsLost,
+        ComesTwice,
+        /// After that many later ones of the same publisher; up to 20, so that it is within 64 numbers.
+        ComesLate(usize),
+        /// The publisher restarts before it.
+        AfterARestart,
+    }
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop_oneof![
+            8 => Just(Fate::Comes),
+            2 => Just(Fate::IsLost),
+            1 => Just(Fate::ComesTwice),
+            2 => (1_usize..20).prop_map(Fate::ComesLate),
+            1 => Just(Fate::AfterARestart),
+        ]
+    }
+
+    /// The messages of one publisher in the order in which they come: which life it is of, and its number.
+    fn arrivals(fates: &[Fate], start: u64) -> Vec<(u32, u64)> {
+        let (mut life, mut number) = (0, start);
+        let mut keyed = vec![];
+        for (position, fate) in fates.iter().enumerate() {
+            let message = (life, number);
+            match fate {
+                Fate::Comes => keyed.push((2 * position, message)),
+                Fate::IsLost => {}
+                Fate::ComesTwice => keyed.extend([(2 * position, message), (2 * position + 3, message)]),
+                Fate::ComesLate(by) => keyed.push((2 * (position + by) + 1, message)),
+                Fate::AfterARestart => {
+                    (life, number) = (life + 1, 1);
+                    keyed.push((2 * position, (life, number)));
+                }
+            }
+            number = if number == u64::MAX - 1 { 0 } else { number + 1 };
+        }
+        keyed.sort_by_key(|(when, _)| *when);
+        keyed.into_iter().map(|(_, message)| message).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_interleaving_of_publishers_has_the_losses_that_there_were(
+            publishers in prop::collection::vec(
+                (prop::collection::vec(fate(), 1..60), prop_oneof![Just(1), Just(u64::MAX - 20), any::<u32>().prop_map(u64::from)]),
+                1..5
+            ),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 400),
+        ) {
+            let mut queues: Vec<_> = publishers
+                .iter()
+                .map(|(fates, start)| arrivals(fates, *start).into_iter())
+                .collect();
+            let mut tracker = SequenceTracker::default();
+            // The model: of each life of each publisher the numbers that came, as steps from the first that came.
+            let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
+            for (now, index) in order.iter().enumerate() {
+                let publisher = index.index(queues.len());
+                let Some((life, number)) = queues[publisher].next() else { continue };
+                tracker.accept((publisher, life), number, now as i64);
+                let (first, steps_seen) = came.entry((publisher, life)).or_insert((number, HashSet::new()));
+                // Numbers before the first are no concern of the losses.
+                let step = steps(*first, number);
+                if step < 1000 {
+                    steps_seen.insert(step);
+                }
+                let lost: u64 = came
+                    .values()
+                    .map(|(_, steps)| steps.iter().max().unwrap() + 1 - steps.len() as u64)
+                    .sum();
+                prop_assert_eq!(tracker.totals().lost, Some(lost));
+            }
+            prop_assert_eq!(tracker.totals().publishers_seen, came.len() as u64);
+        }
+    }
+}

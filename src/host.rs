@@ -1,0 +1,47 @@
+//! What this host says of itself: its name, and how far its clock is off.
+
+/// Returns the host's name.
+pub(crate) fn name() -> String {
+    gethostname::gethostname().to_string_lossy().into_owned()
+}
+
+/// Returns the kernel's estimate of the clock's offset in milliseconds: what it is about to add to the clock, as a time
+/// daemon told it (adjtimex(2)); None where the kernel says that the clock is not synchronised.
+pub(crate) fn clock_offset() -> Option<f64> {
+    // SAFETY: a timex has integers only, for which zero is a value.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a whole timex; `modes` is 0, so the kernel writes to it and changes nothing.
+    let clock = unsafe { libc::adjtimex(&mut state) };
+    offset(clock, state.status, state.offset as f64)
+}
+
+/// Returns the offset in milliseconds that adjtimex's answer comes to.
+fn offset(clock: i32, status: i32, offset: f64) -> Option<f64> {
+    let is_synchronised = clock != -1 && clock != libc::TIME_ERROR && status & libc::STA_UNSYNC == 0;
+    let per_millisecond = if status & libc::STA_NANO != 0 { 1e6 } else { 1e3 };
+    is_synchronised.then_some(offset / per_millisecond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_in_nanoseconds_or_microseconds_as_the_kernel_says() {
+        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL | libc::STA_NANO, 1_500_000.0), Some(1.5));
+        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL, -1_500.0), Some(-1.5));
+    }
+
+    #[test]
+    fn a_clock_that_is_not_synchronised_has_no_known_offset() {
+        assert_eq!(offset(libc::TIME_ERROR, libc::STA_NANO, 0.0), None);
+        assert_eq!(offset(libc::TIME_OK, libc::STA_UNSYNC, 0.0), None);
+        assert_eq!(offset(-1, 0, 0.0), None);
+    }
+
+    #[test]
+    fn the_kernel_answers() {
+        // Whether this machine's clock is synchronised is not for a test to say.
+        assert!(clock_offset().is_none_or(|offset| offset.abs() < 1_000.0));
+    }
+}
