@@ -77,7 +77,7 @@ pub use options::{
 };
 pub use subscription::{StatsSubscription, StatsSubscriptionState};
 pub use totals::Totals;
-pub use window::{MessageTimes, Metric, Summary, Window, WindowStatistics};
+pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.
 #[cfg(doctest)]

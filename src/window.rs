@@ -1,6 +1,8 @@
 //! What a finished window says: plain values between the collectors, which make them, and the messages, which are
 //! made of them.
 
+use std::str::FromStr;
+
 /// A metric of Topic Statistics: what the samples of a window are of.
 ///
 /// [`name`](Self::name) and [`unit`](Self::unit) are what `/statistics` says. The first two are rclcpp's, and the
@@ -76,6 +78,23 @@ impl Metric {
             Self::PublicationSeqGap => "messages",
             _ => "ms",
         }
+    }
+}
+
+/// A name that no metric has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("There is no metric {0:?}: it has to be one of {names}", names = Metric::ALL.map(Metric::name).join(", "))]
+pub struct UnknownMetric(pub String);
+
+impl FromStr for Metric {
+    type Err = UnknownMetric;
+
+    /// Returns the metric with that [`name`](Self::name).
+    fn from_str(name: &str) -> Result<Self, UnknownMetric> {
+        Self::ALL
+            .into_iter()
+            .find(|metric| metric.name() == name)
+            .ok_or_else(|| UnknownMetric(name.to_owned()))
     }
 }
 

@@ -27,6 +27,17 @@ impl Process {
         Process(child.unwrap_or_else(|error| panic!("cannot start: {error}")))
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends it a signal: `STOP`, for example.
+    pub fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
     /// Ends it, and waits until it has ended.
     pub fn stop(mut self) {
         self.end();
@@ -121,7 +132,7 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 /// A domain of this test's own: `number` tells the tests of one process apart.
 pub fn domain(number: u32) -> u32 {
     // 0 is the default of everyone else, and from 102 on the ports may be taken by the system.
-    1 + (std::process::id() * 4 + number) % 101
+    1 + (std::process::id() * 16 + number) % 101
 }
 
 /// A metric of a window, as the rclpy process has read it.

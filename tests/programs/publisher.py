@@ -7,16 +7,21 @@ end of the input the program.
 import argparse
 import sys
 import threading
+import time
 
 import rclpy
 from rclpy.duration import Duration
+from rclpy.executors import ExternalShutdownException
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Int32
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--rate', type=float, default=50.0, help='Hz')
 parser.add_argument('--stamp-age', type=float, default=0.0, help='seconds by which stamps lie in the past')
+parser.add_argument('--wait', type=float, default=0.0, help='seconds from the stamp to the publishing')
 parser.add_argument('--depth', type=int, default=1000)
+parser.add_argument('--count', type=int, help='stop after that many messages')
+parser.add_argument('--subscribers', type=int, default=0, help='start when imu has that many')
 arguments = parser.parse_args()
 
 rclpy.init()
@@ -28,11 +33,17 @@ count = 0
 
 def publish():
     global count
+    if imus.get_subscription_count() < arguments.subscribers and count == 0:
+        return
     count += 1
+    if arguments.count and count > arguments.count:
+        timer.cancel()
+        return
     imu = Imu()
     imu.header.stamp = (node.get_clock().now() - Duration(seconds=arguments.stamp_age)).to_msg()
     imu.header.frame_id = 'imu_link'
     imu.linear_acceleration.x = float(count)
+    time.sleep(arguments.wait)
     imus.publish(imu)
     numbers.publish(Int32(data=count))
 
@@ -50,5 +61,5 @@ def obey():
 threading.Thread(target=obey, daemon=True).start()
 try:
     rclpy.spin(node)
-except rclpy.executors.ExternalShutdownException:
+except ExternalShutdownException:
     pass

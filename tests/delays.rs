@@ -1,0 +1,313 @@
+//! Where a delay arose, what was lost and what went silent, on real topics.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{context, domain, of, wait_for, Metric as Published, Process, Program, Reader, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, TopicStatisticsOptions,
+    WindowStatistics,
+};
+use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+
+const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+
+/// All metrics, in windows of 250 ms.
+fn everything() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
+}
+
+/// The windows of a subscription as they are finished, from now on.
+fn record<T: rosidl_runtime_rs::Message>(
+    node: &Node,
+    subscription: &StatsSubscription<T>,
+) -> Arc<Mutex<Vec<Arc<WindowStatistics>>>> {
+    let recorded = Arc::new(Mutex::new(vec![]));
+    let (windows, to) = (subscription.watch(), Arc::clone(&recorded));
+    drop(node.commands().run(follow(windows, to)));
+    recorded
+}
+
+async fn follow(
+    mut windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
+    to: Arc<Mutex<Vec<Arc<WindowStatistics>>>>,
+) {
+    while windows.changed().await.is_ok() {
+        let window = windows.borrow_and_update().clone();
+        to.lock().unwrap().extend(window);
+    }
+}
+
+/// The least value of a metric in any window in which it has one.
+fn least(windows: &[Arc<WindowStatistics>], metric: Metric) -> f64 {
+    windows.iter().map(|window| window.get(metric).unwrap().minimum).fold(f64::INFINITY, f64::min)
+}
+
+/// A node that measures everything of `imu`, and the windows of ten messages at least from a publisher.
+fn windows_of(number: u32, publisher: &[&str]) -> Vec<Arc<WindowStatistics>> {
+    let domain = domain(number);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("delayed").unwrap();
+    let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(100), |_: Imu| ()).unwrap();
+    let windows = record(&node, &imu);
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", publisher, domain);
+    let messages = |windows: &[Arc<WindowStatistics>]| -> u64 {
+        windows.iter().map(|window| window.get(Metric::HeaderToCallback).unwrap().sample_count).sum()
+    };
+    wait_for("ten messages in finished windows", || messages(&windows.lock().unwrap()) >= 10);
+    let windows = windows.lock().unwrap().clone();
+    windows
+}
+
+#[test]
+fn a_driver_that_waits_before_it_publishes_is_the_driver() {
+    let prompt = windows_of(0, &["--rate", "10"]);
+    let waiting = windows_of(1, &["--rate", "10", "--wait", "0.05"]);
+
+    let moved = |metric| least(&waiting, metric) - least(&prompt, metric);
+    let driver = moved(Metric::HeaderToSource);
+    assert!((45.0..100.0).contains(&driver), "header_to_source_ms by 50 ms: {driver}");
+    assert!(least(&waiting, Metric::HeaderToSource) >= 50.0);
+    let network = moved(Metric::SourceToReceive);
+    assert!(network.abs() < 5.0, "source_to_receive_ms by less than 5 ms: {network}");
+}
+
+#[test]
+fn the_three_parts_add_up_to_the_whole_to_the_nanosecond() {
+    let windows = windows_of(2, &["--rate", "3", "--stamp-age", "0.02"]);
+    let mut single = 0;
+    for window in &windows {
+        let part = |metric| window.get(metric).unwrap();
+        let parts = [Metric::HeaderToSource, Metric::SourceToReceive, Metric::ReceiveToCallback].map(part);
+        let whole = part(Metric::HeaderToCallback);
+        assert!(parts.iter().all(|part| part.sample_count == whole.sample_count), "{window:?}");
+        if whole.sample_count == 0 {
+            continue;
+        }
+        // Of several messages, the averages; of one message, just that message.
+        let sum: f64 = parts.iter().map(|part| part.average).sum();
+        assert!((sum - whole.average).abs() < 1e-6, "{window:?}");
+        assert_eq!(whole.average, part(Metric::MessageAge).average, "the age is the whole: {window:?}");
+        single += usize::from(whole.sample_count == 1);
+    }
+    assert!(single > 0, "a window of one message: {windows:?}");
+}
+
+#[test]
+fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
+    let domain = domain(3);
+    let mut reader = Reader::start(domain);
+    let metrics = "metrics:=[header_to_source_ms, source_to_receive_ms]";
+    let listener = Process::start(LISTENER, &["--ros-args", "-p", metrics], domain);
+    let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
+    let received = |metrics: &[Published]| {
+        of(metrics, "listener/imu", "source_to_receive_ms").map(Published::count).sum::<f64>()
+    };
+    reader.read_until("messages", |metrics| received(metrics) > 50.0);
+
+    let before = reader.metrics.len();
+    listener.signal("STOP");
+    // What is tested is how long this takes, not a condition that is waited for.
+    std::thread::sleep(Duration::from_millis(200));
+    listener.signal("CONT");
+    let stopped = |metrics: &[Published]| {
+        of(&metrics[before..], "listener/imu", "source_to_receive_ms").any(|of| of.maximum() > 100.0)
+    };
+    reader.read_until("source_to_receive_ms of some 200 ms", stopped);
+    for window in of(&reader.metrics, "listener/imu", "header_to_source_ms").filter(|of| of.count() > 0.0) {
+        assert!(window.average() < 20.0, "the driver did not wait: {window:?}");
+    }
+}
+
+#[test]
+fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_window() {
+    let domain = domain(4);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("slow").unwrap();
+    let statistics =
+        NodeStatistics::with_options(&node, everything().publish_period(Duration::from_secs(1))).unwrap();
+    let imu = statistics
+        .create_subscription("imu".keep_last(10), |_: Imu| std::thread::sleep(Duration::from_millis(30)))
+        .unwrap();
+    let mut windows = imu.watch();
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
+
+    let mut seen: Vec<Arc<WindowStatistics>> = vec![];
+    wait_for("five windows with messages", || {
+        if windows.has_changed().unwrap() {
+            seen.extend(windows.borrow_and_update().clone());
+            seen.retain(|window| window.get(Metric::ReceiveToCallback).unwrap().sample_count > 0);
+        }
+        seen.len() >= 6
+    });
+    // The first window began before the messages.
+    for pair in seen[1..].windows(2) {
+        let backlog = |of: usize| pair[of].get(Metric::ReceiveToCallback).unwrap().average;
+        assert!(backlog(1) > backlog(0) + 100.0, "10 ms longer with each message: {seen:#?}");
+        let duration = pair[1].get(Metric::CallbackDuration).unwrap();
+        assert!(duration.minimum >= 30.0, "{duration:?}");
+    }
+    let last = seen.last().unwrap();
+    let network = last.get(Metric::SourceToReceive).unwrap();
+    assert!(network.average < 20.0, "the middleware is as quick as before: {last:#?}");
+    assert_eq!(imu.totals().lost, Some(0), "nothing is lost, it all waits");
+}
+
+#[test]
+fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
+    const COUNT: u64 = 150;
+    let domain = domain(5);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("slow_worker").unwrap();
+    let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
+    let worker = node.create_worker(());
+    let last = Arc::new(Mutex::new(0.0));
+    let imu = statistics
+        .create_worker_subscription(&worker, "imu".keep_last(1), {
+            let last = Arc::clone(&last);
+            move |message: Imu| {
+                *last.lock().unwrap() = message.linear_acceleration.x;
+                std::thread::sleep(Duration::from_millis(30));
+            }
+        })
+        .unwrap();
+    let windows = record(&node, &imu);
+    let _spinning = Spinning::start(executor);
+    let (rate, count) = ("50", COUNT.to_string());
+    let arguments = ["--rate", rate, "--count", &count, "--subscribers", "1"];
+    let _publisher = Program::start("publisher.py", &arguments, domain);
+
+    // With depth 1 the last message is kept, whatever was lost before it.
+    wait_for("last message", || *last.lock().unwrap() == COUNT as f64);
+    let totals = imu.totals();
+    let lost = totals.lost.unwrap();
+    assert!(lost > COUNT / 10, "a third has no room: {totals:?}");
+    assert_eq!(totals.received + lost, COUNT, "{totals:?}");
+    assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
+    wait_for("window of the last message", || {
+        let windows = windows.lock().unwrap();
+        let gaps = windows.iter().map(|window| window.get(Metric::PublicationSeqGap).unwrap());
+        // The first message has no message before it; all others have a gap or none.
+        let (samples, missing) = gaps.fold((0, 0.0), |(samples, missing), gap| match gap.sample_count {
+            0 => (samples, missing),
+            count => (samples + count, missing + gap.average * count as f64),
+        });
+        samples == totals.received - 1 && missing.round() as u64 == lost
+    });
+    for window in windows.lock().unwrap().iter() {
+        let waited = window.get(Metric::ReceiveToCallback).unwrap();
+        assert!(waited.sample_count == 0 || waited.average < 100.0, "nothing piles up: {window:#?}");
+    }
+}
+
+#[test]
+fn a_publisher_that_is_killed_and_restarted_beside_another_is_no_loss() {
+    let domain = domain(6);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("two_publishers").unwrap();
+    let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
+    let _spinning = Spinning::start(executor);
+    let start = || Program::start("publisher.py", &["--rate", "50"], domain);
+    let _one = start();
+    let other = start();
+    let received_more = |what: &str, publishers: u64| {
+        let before = imu.totals().received;
+        wait_for(what, || {
+            let totals = imu.totals();
+            totals.received > before + 100 && totals.publishers == Some(publishers)
+        });
+    };
+    received_more("messages of two", 2);
+    drop(other); // killed
+    received_more("messages of one", 2);
+    let _again = start();
+    received_more("messages of two again", 3);
+
+    let totals = imu.totals();
+    assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)), "{totals:?}");
+    assert!((20.0..110.0).contains(&totals.rate()), "50 to 100 Hz: {} of {totals:?}", totals.rate());
+}
+
+#[test]
+fn a_topic_that_goes_silent_says_for_how_long() {
+    let domain = domain(7);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("silent").unwrap();
+    let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
+    let windows = record(&node, &imu);
+    let _spinning = Spinning::start(executor);
+    let count = |windows: &[Arc<WindowStatistics>], full: bool| {
+        let is_full =
+            |window: &Arc<WindowStatistics>| window.get(Metric::MessageAge).unwrap().sample_count > 0;
+        windows.iter().filter(|window| is_full(window) == full).count()
+    };
+    wait_for("windows before any message", || count(&windows.lock().unwrap(), false) >= 2);
+    for window in windows.lock().unwrap().iter() {
+        let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
+        assert!(silence.average.is_nan() && silence.sample_count == 0, "none ever came: {window:#?}");
+    }
+
+    let publisher = Program::start("publisher.py", &["--rate", "50"], domain);
+    wait_for("windows with messages", || count(&windows.lock().unwrap(), true) >= 3);
+    drop(publisher);
+    let silent_before = count(&windows.lock().unwrap(), false);
+    wait_for("silent windows", || count(&windows.lock().unwrap(), false) >= silent_before + 5);
+
+    let windows = windows.lock().unwrap().clone();
+    let silent = &windows[windows.len() - 4..];
+    for (window, next) in silent.iter().zip(&silent[1..]) {
+        let silence = |of: &WindowStatistics| of.get(Metric::TimeSinceLastMessage).unwrap().average;
+        let length = (next.window.stop - window.window.stop) as f64 * 1e-6;
+        assert!((silence(next) - silence(window) - length).abs() < 1e-6, "it grows with time: {silent:#?}");
+        assert!(silence(window) > 0.0 && next.get(Metric::TimeSinceLastMessage).unwrap().sample_count == 1);
+        for metric in [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap] {
+            let summary = next.get(metric).unwrap();
+            assert!(summary.average.is_nan() && summary.sample_count == 0, "{metric:?}: {summary:?}");
+        }
+    }
+}
+
+#[test]
+fn the_hosts_clock_is_told_of_once_a_window_and_node() {
+    let domain = domain(8);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("clock").unwrap();
+    let published = Arc::new(Mutex::new(vec![]));
+    let _reader = node
+        .create_subscription::<MetricsMessage, _>("statistics".keep_last(100), {
+            let published = Arc::clone(&published);
+            move |message: MetricsMessage| published.lock().unwrap().push(message)
+        })
+        .unwrap();
+    let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
+    let _one = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    let _other = statistics.create_subscription("number".keep_last(1), |_: Imu| ()).unwrap();
+    let _without = statistics
+        .create_subscription(
+            "imu".topic_statistics(TopicStatisticsOptions::new().metrics([Metric::MessageAge])),
+            |_: Imu| (),
+        )
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    let of = |name: &str| -> Vec<MetricsMessage> {
+        published.lock().unwrap().iter().filter(|of| of.metrics_source == name).cloned().collect()
+    };
+    wait_for("four windows", || of("clock_offset_ms").len() >= 4);
+    let clocks = of("clock_offset_ms");
+    for (clock, next) in clocks.iter().zip(&clocks[1..]) {
+        assert_eq!(next.window_start, clock.window_stop, "one a window: {clocks:#?}");
+    }
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert!(clocks.iter().all(|clock| clock.measurement_source_name == hostname.trim()), "{clocks:#?}");
+    assert!(of("message_age").iter().any(|of| of.measurement_source_name == "clock/imu"));
+}
