@@ -51,6 +51,7 @@
 
 mod callback;
 pub mod collector;
+mod compatibility;
 mod error;
 mod host;
 mod message;
@@ -69,6 +70,7 @@ pub use callback::{
     InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
 };
 pub use collector::FirstPeriod;
+pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use error::StatisticsError;
 pub use node::NodeStatistics;
 pub use options::{

@@ -5,13 +5,15 @@ use std::{
 };
 
 use rclrs::{
-    ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions, Worker,
+    ClockType, Node, Promise, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions,
+    Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
-use rosidl_runtime_rs::Message;
+use rosidl_runtime_rs::{Message, RmwMessage};
 
 use crate::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
+    compatibility::Request,
     options::{
         check_period, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions,
         TopicStatisticsOptions, TopicStatisticsState,
@@ -55,7 +57,12 @@ pub struct NodeStatistics {
     others: Mutex<Vec<OtherPublisher>>,
     schedule: Arc<Schedule>,
     thread: Option<JoinHandle<()>>,
+    /// Tells the schedule, as long as it lives.
+    _graph_changes: Promise<()>,
 }
+
+/// rclrs tells of changes in the graph when they come, and besides with a period, of which there is no need here.
+const GRAPH_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A publisher that lives as long as one of the subscriptions that share it.
 struct OtherPublisher {
@@ -97,6 +104,7 @@ impl NodeStatistics {
         let simulated =
             matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
         let schedule = Arc::new(Schedule::new(
+            node,
             options.state != TopicStatisticsState::Disable,
             options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
             simulated.clone(),
@@ -108,6 +116,11 @@ impl NodeStatistics {
             let node = node.fully_qualified_name();
             StatisticsError::SpawnThread { node, source }
         })?;
+        let weak = Arc::downgrade(&schedule);
+        let graph_changes = node.notify_on_graph_change_with_period(GRAPH_PERIOD, move || {
+            let schedule = weak.upgrade();
+            schedule.inspect(|schedule| schedule.graph_changed()).is_none()
+        });
         Ok(Self {
             node: Arc::clone(node),
             options,
@@ -117,6 +130,7 @@ impl NodeStatistics {
             others: Mutex::default(),
             schedule,
             thread: Some(thread),
+            _graph_changes: graph_changes,
         })
     }
 
@@ -227,7 +241,12 @@ impl NodeStatistics {
             SourceName::Node => self.node.name(),
             SourceName::Custom(name) => name,
         };
-        let measured = Arc::new(Measured::new(source, recorder));
+        let request = Request {
+            topic: subscription.topic_name(),
+            message_type: T::RmwMsg::TYPE_NAME,
+            qos: subscription.qos(),
+        };
+        let measured = Arc::new(Measured::new(source, recorder, request));
         self.schedule.add(&measured, state, own_period, publisher);
         Ok(Arc::new(StatsSubscriptionState::new(subscription, measured, Arc::downgrade(&self.schedule))))
     }

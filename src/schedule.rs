@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::Publisher;
+use rclrs::{log_warn, Node, NodeState, Publisher};
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use tokio::sync::watch;
 
 use crate::{
+    compatibility::{publishers_of, IncompatiblePublisher, Request},
     host,
     message::metrics_message,
     options::TopicStatisticsState,
@@ -25,6 +26,10 @@ pub(crate) struct Measured {
     /// The value of `measurement_source_name`.
     pub(crate) source: String,
     pub(crate) recorder: Arc<Recorder>,
+    /// What it asks of publishers.
+    request: Request,
+    /// The publishers that cannot serve it.
+    incompatible: Mutex<Vec<IncompatiblePublisher>>,
     /// The last finished window.
     pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
     /// Whether the subscription lives. Held while one of its messages is published.
@@ -32,8 +37,36 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new(source: String, recorder: Arc<Recorder>) -> Self {
-        Self { source, recorder, windows: watch::channel(None).0, lives: Mutex::new(true) }
+    pub(crate) fn new(source: String, recorder: Arc<Recorder>, request: Request) -> Self {
+        Self {
+            source,
+            recorder,
+            request,
+            incompatible: Mutex::default(),
+            windows: watch::channel(None).0,
+            lives: Mutex::new(true),
+        }
+    }
+
+    /// Returns the publishers that cannot serve the subscription, as far as they were seen.
+    pub(crate) fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
+        lock(&self.incompatible).clone()
+    }
+
+    /// Looks which publishers cannot serve the subscription, and warns of those that are new.
+    ///
+    /// Unless the graph `is_settled`, a publisher whose node is not known yet has to wait.
+    fn check_publishers(&self, node: &NodeState, is_settled: bool) {
+        let Some(publishers) = publishers_of(node, &self.request.topic) else { return };
+        let mut incompatible = lock(&self.incompatible);
+        let mut now = self.request.incompatible(publishers);
+        now.retain(|publisher| is_settled || publisher.has_node() || incompatible.contains(publisher));
+        let before = std::mem::replace(&mut *incompatible, now.clone());
+        drop(incompatible);
+        for publisher in now.iter().filter(|publisher| !before.contains(publisher)) {
+            tracing::warn!("{publisher}");
+            log_warn!(node.logger(), "{publisher}");
+        }
     }
 
     /// Ends the statistics of the subscription: nothing of it is published once this has returned.
@@ -45,6 +78,7 @@ impl Measured {
 
 /// The windows of a node's subscriptions.
 pub(crate) struct Schedule {
+    node: Weak<NodeState>,
     state: Mutex<State>,
     /// Wakes the thread when there is something new for it.
     changed: Condvar,
@@ -59,6 +93,10 @@ struct State {
     /// The windows of all subscriptions with one period end together.
     ends: Vec<WindowEnd>,
     outbox: Outbox,
+    /// When to look for publishers that cannot serve a subscription.
+    check_publishers: Option<Instant>,
+    /// Whether to look once more after that, when the graph has settled.
+    check_again: bool,
     is_closed: bool,
 }
 
@@ -77,7 +115,12 @@ struct WindowEnd {
 }
 
 impl Schedule {
+    /// The middleware may tell of a change in the graph before it can be seen there (so rclrs's
+    /// `notify_on_graph_change_with_period`); by then it can.
+    const GRAPH_SETTLES: Duration = Duration::from_millis(200);
+
     pub(crate) fn new(
+        node: &Node,
         enabled: bool,
         publish_period: Duration,
         simulated: Option<Arc<SimulatedTime>>,
@@ -88,9 +131,11 @@ impl Schedule {
             subscriptions: vec![],
             ends: vec![],
             outbox: Outbox::default(),
+            check_publishers: None,
+            check_again: false,
             is_closed: false,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), simulated }
+        Self { node: Arc::downgrade(node), state: Mutex::new(state), changed: Condvar::new(), simulated }
     }
 
     /// Starts the thread that ends the windows, until the schedule is [closed](Self::close).
@@ -110,7 +155,14 @@ impl Schedule {
         self.change(|schedule| {
             let measured = Arc::downgrade(measured);
             schedule.subscriptions.push(Subscribed { measured, state, publish_period, publisher });
+            schedule.look_at_publishers();
         });
+    }
+
+    /// The graph has changed: publishers have come or gone.
+    pub(crate) fn graph_changed(&self) {
+        self.lock().look_at_publishers();
+        self.changed.notify_one();
     }
 
     /// Sets whether a subscription has statistics.
@@ -159,6 +211,14 @@ impl Schedule {
             if let Some(next) = state.outbox.next(Instant::now()) {
                 drop(state); // publishing takes its time
                 next.publish();
+                state = self.lock();
+                continue;
+            }
+            if let Some((subscriptions, is_settled)) = state.to_check(Instant::now()) {
+                drop(state); // the graph is behind locks of the node's
+                if let Some(node) = self.node.upgrade() {
+                    subscriptions.iter().for_each(|measured| measured.check_publishers(&node, is_settled));
+                }
                 state = self.lock();
                 continue;
             }
@@ -251,9 +311,26 @@ impl State {
         self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
     }
 
+    /// Has the publishers looked at, now and when the graph has settled.
+    fn look_at_publishers(&mut self) {
+        (self.check_publishers, self.check_again) = (Some(Instant::now()), true);
+    }
+
+    /// Returns the subscriptions whose publishers are to be looked at, if it is time for that, and whether the graph has
+    /// settled.
+    fn to_check(&mut self, now: Instant) -> Option<(Vec<Arc<Measured>>, bool)> {
+        if self.check_publishers.is_none_or(|at| at > now) {
+            return None;
+        }
+        let again = std::mem::take(&mut self.check_again);
+        self.check_publishers = again.then_some(now + Schedule::GRAPH_SETTLES);
+        let subscriptions = self.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade());
+        Some((subscriptions.collect(), !again))
+    }
+
     /// When there is something to do next.
     fn wake(&self) -> Option<Instant> {
-        let ends = self.ends.iter().map(|end| end.at);
+        let ends = self.ends.iter().map(|end| end.at).chain(self.check_publishers);
         ends.chain((!self.outbox.messages.is_empty()).then_some(self.outbox.not_before)).min()
     }
 }

@@ -8,6 +8,7 @@ use rosidl_runtime_rs::Message;
 use tokio::sync::watch;
 
 use crate::{
+    compatibility::IncompatiblePublisher,
     options::TopicStatisticsState,
     schedule::{Measured, Schedule},
     totals::Totals,
@@ -94,6 +95,15 @@ impl<T: Message> StatsSubscriptionState<T> {
     /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
     pub fn totals(&self) -> Totals {
         self.measured.recorder.totals()
+    }
+
+    /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the
+    /// commonest reason why nothing is received.
+    ///
+    /// They are looked for when the subscription is created and whenever the graph changes, while the executor spins; each
+    /// is reported once by a warning, by `tracing` and in the node's log, until it leaves.
+    pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
+        self.measured.incompatible_publishers()
     }
 
     /// Returns when the last measured message passed each point of its way; None before there is one.

@@ -12,6 +12,7 @@ import time
 import rclpy
 from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Int32
 
@@ -22,12 +23,16 @@ parser.add_argument('--wait', type=float, default=0.0, help='seconds from the st
 parser.add_argument('--depth', type=int, default=1000)
 parser.add_argument('--count', type=int, help='stop after that many messages')
 parser.add_argument('--subscribers', type=int, default=0, help='start when imu has that many')
+parser.add_argument('--best-effort', action='store_true')
 arguments = parser.parse_args()
 
 rclpy.init()
 node = rclpy.create_node('publisher')
-imus = node.create_publisher(Imu, 'imu', arguments.depth)
-numbers = node.create_publisher(Int32, 'number', arguments.depth)
+qos = QoSProfile(depth=arguments.depth)
+if arguments.best_effort:
+    qos.reliability = ReliabilityPolicy.BEST_EFFORT
+imus = node.create_publisher(Imu, 'imu', qos)
+numbers = node.create_publisher(Int32, 'number', qos)
 count = 0
 
 

@@ -1,0 +1,118 @@
+//! Publishers that cannot serve a subscription are named, with why and what to do.
+
+mod common;
+
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use common::{context, domain, wait_for, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{Incompatibility, NodeStatistics};
+use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, std_msgs::msg::Int32};
+use tracing::{
+    field::{Field, Visit},
+    span, Event, Level, Metadata, Subscriber,
+};
+
+/// The warnings of this process's libraries.
+fn warnings() -> &'static Mutex<Vec<String>> {
+    static WARNINGS: OnceLock<Mutex<Vec<String>>> = OnceLock::new();
+    WARNINGS.get_or_init(Mutex::default)
+}
+
+/// Collects the warnings.
+struct Collect;
+
+impl Subscriber for Collect {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    write!(self.0, "{value:?}").unwrap();
+                }
+            }
+        }
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        warnings().lock().unwrap().push(message.0);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+const BEST_EFFORT: &str =
+    "Nothing is received from /publisher on /imu: it publishes best effort, and this subscription \
+                           requests reliable; subscribe with .best_effort(), or let it publish reliable";
+const OTHER_TYPE: &str =
+    "Nothing is received from /publisher on /number: it publishes std_msgs/msg/Int32, and this \
+                          subscription is of sensor_msgs/msg/Imu; one of them has the wrong topic or type";
+
+#[test]
+fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
+    tracing::subscriber::set_global_default(Collect).unwrap();
+    let domain = domain(0);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("careful").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let logged = Arc::new(Mutex::new(vec![]));
+    let _rosout = node
+        .create_subscription::<Log, _>("/rosout".keep_last(100), {
+            let logged = Arc::clone(&logged);
+            move |log: Log| logged.lock().unwrap().push(log.msg)
+        })
+        .unwrap();
+    let reliable = statistics.create_subscription("imu".keep_last(10).reliable(), |_: Imu| ()).unwrap();
+    let best_effort = statistics.create_subscription("imu".keep_last(10).best_effort(), |_: Imu| ()).unwrap();
+    let wrong_type =
+        statistics.create_subscription("number".keep_last(10).best_effort(), |_: Imu| ()).unwrap();
+    let _spinning = Spinning::start(executor);
+    let reported = |text: &str| warnings().lock().unwrap().iter().filter(|warning| *warning == text).count();
+
+    let publisher = Program::start("publisher.py", &["--best-effort"], domain);
+    wait_for("incompatible publishers", || {
+        reliable.incompatible_publishers().len() == 1 && wrong_type.incompatible_publishers().len() == 1
+    });
+    let [incompatible] = &reliable.incompatible_publishers()[..] else { panic!() };
+    assert_eq!((incompatible.node.as_str(), incompatible.topic.as_str()), ("/publisher", "/imu"));
+    assert_eq!(incompatible.reasons, [Incompatibility::Reliability]);
+    let [incompatible] = &wrong_type.incompatible_publishers()[..] else { panic!() };
+    let [Incompatibility::Type { offered, requested }] = &incompatible.reasons[..] else {
+        panic!("{incompatible:?}")
+    };
+    assert_eq!((offered.as_str(), requested.as_str()), ("std_msgs/msg/Int32", "sensor_msgs/msg/Imu"));
+
+    wait_for("messages", || best_effort.totals().received > 10);
+    assert_eq!(reliable.totals().received, 0);
+    assert!(best_effort.incompatible_publishers().is_empty());
+    wait_for("warning in the node's log", || logged.lock().unwrap().iter().any(|log| log == BEST_EFFORT));
+    // Changes in the graph that do not concern it.
+    let other = statistics.create_subscription("elsewhere", |_: Int32| ()).unwrap();
+    drop(node.create_publisher::<Int32>("elsewhere").unwrap());
+    wait_for("end of the change", || node.count_publishers("/elsewhere").unwrap() == 0);
+    assert!(other.incompatible_publishers().is_empty());
+    assert_eq!((reported(BEST_EFFORT), reported(OTHER_TYPE)), (1, 1), "{:#?}", warnings().lock().unwrap());
+
+    drop(publisher);
+    wait_for("no incompatible publisher", || reliable.incompatible_publishers().is_empty());
+    let _again = Program::start("publisher.py", &["--best-effort"], domain);
+    wait_for("the warning again", || reported(BEST_EFFORT) == 2);
+    assert_eq!(warnings().lock().unwrap().iter().filter(|warning| warning.contains("/imu")).count(), 2);
+
+    // One that is there before the subscription.
+    let late = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
+    wait_for("incompatible publisher", || late.incompatible_publishers().len() == 1);
+}
