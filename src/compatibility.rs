@@ -1,6 +1,10 @@
 //! Which publishers of a topic cannot serve a subscription, and why.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use rclrs::{
     LogSeverity, Logger, NodeState, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
@@ -114,7 +118,9 @@ impl fmt::Display for Incompatibility {
 /// Returns the publishers of a topic; None if the graph cannot be read.
 pub(crate) fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
     // DDS does not tell a publisher's history, and rclrs 0.8 logs an error for each that it converts. Nobody can do
-    // anything about it, and no rule asks for the history.
+    // anything about it, and no rule asks for the history. The level is the process's: one look at a time.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let conversion = Logger::new("QoSProfile.conversion").ok();
     let set_level = |severity| conversion.as_ref().map(|logger| logger.set_level(severity));
     set_level(LogSeverity::Fatal);

@@ -214,7 +214,7 @@ impl Schedule {
                 state = self.lock();
                 continue;
             }
-            if let Some((subscriptions, is_settled)) = state.to_check(Instant::now()) {
+            if let Some((subscriptions, is_settled)) = state.publishers_due(Instant::now()) {
                 drop(state); // the graph is behind locks of the node's
                 if let Some(node) = self.node.upgrade() {
                     subscriptions.iter().for_each(|measured| measured.check_publishers(&node, is_settled));
@@ -318,7 +318,7 @@ impl State {
 
     /// Returns the subscriptions whose publishers are to be looked at, if it is time for that, and whether the graph has
     /// settled.
-    fn to_check(&mut self, now: Instant) -> Option<(Vec<Arc<Measured>>, bool)> {
+    fn publishers_due(&mut self, now: Instant) -> Option<(Vec<Arc<Measured>>, bool)> {
         if self.check_publishers.is_none_or(|at| at > now) {
             return None;
         }

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses what it needs
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -67,8 +67,9 @@ fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32
 
 /// A Python program of the tests, which obeys lines on its standard input.
 pub struct Program {
-    process: Process,
+    _process: Process,
     input: ChildStdin,
+    output: Receiver<String>,
 }
 
 impl Program {
@@ -76,15 +77,30 @@ impl Program {
     pub fn start(name: &str, arguments: &[&str], domain: u32) -> Program {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
         let arguments = [&[script.to_str().unwrap()], arguments].concat();
-        let mut child = command("python3", &arguments, domain).stdin(Stdio::piped()).spawn().unwrap();
-        let input = child.stdin.take().unwrap();
-        Program { process: Process(child), input }
+        let mut command = command("python3", &arguments, domain);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), lines(child.stdout.take().unwrap()));
+        Program { _process: Process(child), input, output }
     }
 
     /// Gives it a line.
     pub fn tell(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
+
+    /// Gives it a line, and returns the line that it answers.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no answer to {line}: {error}"))
+    }
+}
+
+/// The lines of an output as they come.
+fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let output = BufReader::new(output);
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    lines
 }
 
 /// A context on a domain of the test's own, with ROS arguments as on the command line.
@@ -202,11 +218,7 @@ impl Reader {
         let script = script.to_str().unwrap();
         let mut child =
             command("python3", &[script, "--json"], domain).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
+        let lines = lines(child.stdout.take().unwrap());
         Reader { _process: Process(child), lines, metrics: vec![] }
     }
 

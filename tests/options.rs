@@ -1,0 +1,347 @@
+//! Options of a node's and of a subscription's statistics, on real topics.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{context, domain, wait_for, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    AgeSource, FirstPeriod, IntoStatsSubscriptionOptions, Metric, NodeStatistics, SourceName,
+    StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
+};
+use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
+
+fn options() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new()
+}
+
+/// What a node of another context hears on a topic of statistics.
+struct Heard {
+    messages: Arc<Mutex<Vec<MetricsMessage>>>,
+    _subscription: Subscription<MetricsMessage>,
+}
+
+impl Heard {
+    fn on(node: &Node, topic: &str) -> Heard {
+        let messages = Arc::new(Mutex::new(vec![]));
+        let to = Arc::clone(&messages);
+        let hear = move |message: MetricsMessage| to.lock().unwrap().push(message);
+        let subscription =
+            node.create_subscription::<MetricsMessage, _>(topic.keep_last(1000), hear).unwrap();
+        Heard { messages, _subscription: subscription }
+    }
+
+    /// The messages of a source and metric.
+    fn of(&self, source: &str, metric: Metric) -> Vec<MetricsMessage> {
+        let messages = self.messages.lock().unwrap();
+        let is_of =
+            |of: &&MetricsMessage| of.measurement_source_name == source && of.metrics_source == metric.name();
+        messages.iter().filter(is_of).cloned().collect()
+    }
+
+    /// All sources heard of.
+    fn sources(&self) -> Vec<String> {
+        let mut sources: Vec<String> =
+            self.messages.lock().unwrap().iter().map(|of| of.measurement_source_name.clone()).collect();
+        sources.sort();
+        sources.dedup();
+        sources
+    }
+
+    fn len(&self) -> usize {
+        self.messages.lock().unwrap().len()
+    }
+}
+
+fn nanoseconds(time: &ros_env::builtin_interfaces::msg::Time) -> i64 {
+    i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
+}
+
+/// How long a window was, in seconds.
+fn length(message: &MetricsMessage) -> f64 {
+    (nanoseconds(&message.window_stop) - nanoseconds(&message.window_start)) as f64 * 1e-9
+}
+
+fn value(message: &MetricsMessage, data_type: u8) -> f64 {
+    message.statistics.iter().find(|point| point.data_type == data_type).unwrap().data
+}
+
+fn count(message: &MetricsMessage) -> f64 {
+    value(message, 5)
+}
+
+#[test]
+fn each_subscription_gets_the_period_the_topic_and_the_name_that_it_asks_for() {
+    let executor = context(domain(0), &[]).create_basic_executor();
+    let node = executor.create_node("various").unwrap();
+    let [fast, slow] = [100, 300].map(Duration::from_millis);
+    let statistics = NodeStatistics::with_options(&node, options().publish_period(fast)).unwrap();
+    let of_node = Heard::on(&node, "/statistics");
+    let own_topic = Heard::on(&node, "/own_statistics");
+
+    let _default = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    let _slow = statistics
+        .create_subscription("slow".topic_statistics(options().publish_period(slow)), |_: Imu| ())
+        .unwrap();
+    let on = |name| options().publish_topic("own_statistics").source_name(name);
+    let custom = statistics
+        .create_subscription("imu".topic_statistics(on(SourceName::Custom("front".to_owned()))), |_: Imu| ())
+        .unwrap();
+    let bare =
+        statistics.create_subscription("imu".topic_statistics(on(SourceName::Node)), |_: Imu| ()).unwrap();
+    assert_eq!((custom.source_name(), bare.source_name()), ("front", "various"));
+    let _spinning = Spinning::start(executor);
+
+    let windows = |source: &str| of_node.of(source, Metric::MessageAge);
+    wait_for("windows of both lengths", || windows("various/slow").len() >= 4);
+    assert_eq!(of_node.sources(), ["various/imu", "various/slow"]);
+    for (source, period) in [("various/imu", 0.1), ("various/slow", 0.3)] {
+        let windows = windows(source);
+        // The first began when the subscription was created; a busy machine makes a window longer, and the next shorter.
+        let lengths: Vec<f64> = windows[1..].iter().map(length).collect();
+        let average = lengths.iter().sum::<f64>() / lengths.len() as f64;
+        assert!((average - period).abs() < 0.1 * period, "{source}: {lengths:?}");
+        for (window, next) in windows.iter().zip(&windows[1..]) {
+            assert_eq!(window.window_stop, next.window_start, "{source}");
+        }
+    }
+    wait_for("windows on the other topic", || own_topic.sources() == ["front", "various"]);
+
+    // One publisher for each topic, as long as somebody needs it.
+    let publishers = |topic: &str| node.count_publishers(topic).unwrap();
+    assert_eq!((publishers("/statistics"), publishers("/own_statistics")), (1, 1));
+    drop(custom);
+    wait_for("windows of the other that shares it", || {
+        let bare = own_topic.of("various", Metric::MessageAge).len();
+        std::thread::sleep(fast * 3);
+        own_topic.of("various", Metric::MessageAge).len() > bare
+    });
+    assert_eq!(publishers("/own_statistics"), 1);
+    drop(bare);
+    wait_for("end of the publisher that nobody needs", || publishers("/own_statistics") == 0);
+    assert_eq!(publishers("/statistics"), 1);
+}
+
+#[test]
+fn the_publishers_qos_is_as_asked_for() {
+    let executor = context(domain(1), &[]).create_basic_executor();
+    let node = executor.create_node("offering").unwrap();
+    let qos = QoSProfile::topics_default().keep_last(7).best_effort().transient_local();
+    let _statistics = NodeStatistics::with_options(&node, options().qos(qos)).unwrap();
+    let mut offered = vec![];
+    wait_for("publisher", || {
+        offered = node.get_publishers_info_by_topic("/statistics").unwrap();
+        !offered.is_empty()
+    });
+    assert_eq!(offered[0].qos_profile.reliability, QoSReliabilityPolicy::BestEffort);
+    assert_eq!(offered[0].qos_profile.durability, QoSDurabilityPolicy::TransientLocal);
+}
+
+#[test]
+fn ages_and_first_periods_are_as_asked_for() {
+    let domain = domain(2);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("choosy").unwrap();
+    let window = options().publish_period(Duration::from_millis(250));
+    let statistics = NodeStatistics::with_options(&node, window).unwrap();
+    let heard = Heard::on(&node, "/statistics");
+    let named = |name: &str| options().source_name(SourceName::Custom(name.to_owned()));
+    let create = |options: TopicStatisticsOptions| {
+        statistics.create_subscription("imu".topic_statistics(options), |_: Imu| ()).unwrap()
+    };
+    let _by_stamp = create(named("by stamp"));
+    let _by_source = create(named("by source").age_source(AgeSource::SourceTimestamp));
+    let _carried = create(named("carried").first_period(FirstPeriod::CarriedOver));
+    let _headless = statistics
+        .create_subscription(
+            "number".topic_statistics(named("headless").age_source(AgeSource::SourceTimestamp)),
+            |_: Int32| (),
+        )
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    // Two messages a second: no window has two, and every second one none.
+    let _publisher = Program::start("publisher.py", &["--rate", "2", "--stamp-age", "60"], domain);
+
+    let with_samples = |source: &str, metric| -> Vec<MetricsMessage> {
+        heard.of(source, metric).into_iter().filter(|window| count(window) > 0.0).collect()
+    };
+    wait_for("periods that reach over the edge", || {
+        with_samples("carried", Metric::MessagePeriod).len() >= 3
+    });
+    for period in with_samples("carried", Metric::MessagePeriod) {
+        assert!((value(&period, 1) - 500.0).abs() < 100.0, "2 Hz: {period:?}");
+    }
+    assert!(with_samples("by stamp", Metric::MessagePeriod).is_empty());
+    assert!(with_samples("by stamp", Metric::MessageAge).len() >= 3);
+    for age in with_samples("by stamp", Metric::MessageAge) {
+        assert!(value(&age, 2) >= 60_000.0, "a minute by the stamp: {age:?}");
+    }
+    for source in ["by source", "headless"] {
+        assert!(with_samples(source, Metric::MessageAge).len() >= 3, "{source}");
+        for age in with_samples(source, Metric::MessageAge) {
+            assert!((0.0..1000.0).contains(&value(&age, 2)), "by the source timestamp: {age:?}");
+        }
+    }
+}
+
+#[test]
+fn a_subscriptions_state_goes_before_the_nodes() {
+    use TopicStatisticsState::{Disable, Enable, NodeDefault};
+    let executor = context(domain(3), &[]).create_basic_executor();
+    let node = executor.create_node("stating").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    for node_enabled in [true, false] {
+        statistics.set_enabled(node_enabled);
+        for (state, enabled) in [(Enable, true), (Disable, false), (NodeDefault, node_enabled)] {
+            let imu = statistics
+                .create_subscription("imu".topic_statistics(options().state(state)), |_: Imu| ())
+                .unwrap();
+            assert_eq!(imu.is_enabled(), enabled, "{state:?} where the node says {node_enabled}");
+            statistics.set_enabled(!node_enabled);
+            assert_eq!(imu.is_enabled(), if state == NodeDefault { !node_enabled } else { enabled });
+            statistics.set_enabled(node_enabled);
+            for (state, enabled) in [(Disable, false), (NodeDefault, node_enabled), (Enable, true)] {
+                imu.set_state(state);
+                assert_eq!(imu.is_enabled(), enabled, "{state:?} later, where the node says {node_enabled}");
+            }
+        }
+    }
+    drop(statistics);
+    let off = NodeStatistics::with_options(&node, options().state(Disable)).unwrap();
+    assert!(!off.create_subscription("imu", |_: Imu| ()).unwrap().is_enabled());
+}
+
+#[test]
+fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned_on() {
+    let domain = domain(4);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("switching").unwrap();
+    let heard = Heard::on(&node, "/statistics");
+    let statistics = NodeStatistics::with_options(
+        &node,
+        options().publish_period(Duration::from_millis(200)).first_period(FirstPeriod::CarriedOver),
+    )
+    .unwrap();
+    let calls = Arc::new(Mutex::new(0));
+    let imu = statistics
+        .create_subscription(
+            "imu".topic_statistics(options().metrics([
+                Metric::MessagePeriod,
+                Metric::PublicationSeqGap,
+                Metric::TimeSinceLastMessage,
+            ])),
+            {
+                let calls = Arc::clone(&calls);
+                move |_: Imu| *calls.lock().unwrap() += 1
+            },
+        )
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "100"], domain);
+    let periods = || heard.of("switching/imu", Metric::MessagePeriod);
+    let received = |at_least: u64| {
+        wait_for("messages", || imu.totals().received >= at_least);
+        imu.totals().received
+    };
+    received(50);
+    wait_for("windows with messages", || periods().iter().filter(|window| count(window) > 0.0).count() >= 2);
+
+    imu.set_state(TopicStatisticsState::Disable);
+    let (published, received_before) = (heard.len(), imu.totals().received);
+    let called = *calls.lock().unwrap();
+    wait_for("a second of messages that are not measured", || *calls.lock().unwrap() > called + 100);
+    // What was on its way when it was turned off: the metrics of one window at most, and a message under way.
+    assert!(heard.len() <= published + 3, "{} messages in a second", heard.len() - published);
+    assert!(imu.totals().received <= received_before + 1);
+
+    let windows_before = periods().len();
+    imu.set_state(TopicStatisticsState::NodeDefault);
+    received(received_before + 50);
+    wait_for("windows", || periods().len() >= windows_before + 3);
+    for window in &periods()[windows_before..] {
+        let longest = value(window, 3);
+        assert!(longest.is_nan() || longest < 500.0, "no period reaches over the gap: {window:?}");
+        assert!(length(window) < 0.9, "nor does a window: {window:?}");
+    }
+    assert_eq!(imu.totals().lost, Some(0), "what came in the gap is not lost");
+}
+
+#[test]
+fn names_and_qos_are_resolved_as_rclrs_does() {
+    let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
+    let executor = context(domain(5), &arguments).create_basic_executor();
+    let node = executor.create_node("naming").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let string = "string".to_owned();
+    let topic = |name: &str| {
+        let plain = node.create_subscription::<Imu, _>(name, |_: Imu| ()).unwrap();
+        let measured = statistics.create_subscription(name, |_: Imu| ()).unwrap();
+        assert_eq!(measured.topic_name(), plain.topic_name());
+        assert_eq!(measured.source_name(), format!("naming{}", plain.topic_name()));
+        measured.topic_name()
+    };
+    assert_eq!(topic("imu"), "/robot/rear_imu", "remapped, in the node's namespace");
+    assert_eq!(topic("odom"), "/robot/odom");
+    assert_eq!(topic("/odom"), "/odom");
+    assert_eq!(topic("~/odom"), "/robot/naming/odom");
+    assert_eq!(topic("{node}/odom"), "/robot/naming/odom");
+    assert_eq!(topic(&string), "/robot/string");
+
+    let mut subscription_options = SubscriptionOptions::new("whole");
+    subscription_options.qos = QoSProfile::sensor_data_default();
+    let whole = statistics.create_subscription(subscription_options, |_: Imu| ()).unwrap();
+    assert_eq!(whole.qos(), QoSProfile::sensor_data_default());
+    let owned = statistics.create_subscription(&string, |_: Imu| ()).unwrap();
+    assert_eq!(owned.topic_name(), "/robot/string");
+    let slow = options().publish_period(Duration::from_secs(2));
+    let sentence = statistics
+        .create_subscription("imu".keep_last(3).best_effort().topic_statistics(slow), |_: Imu| ())
+        .unwrap();
+    assert_eq!(sentence.qos(), QoSProfile::topics_default().keep_last(3).best_effort());
+}
+
+#[test]
+fn what_cannot_be_is_an_error_with_the_value_and_the_rule_and_creates_nothing() {
+    let executor = context(domain(6), &[]).create_basic_executor();
+    let node = executor.create_node("wrong").unwrap();
+    let error = |options| NodeStatistics::with_options(&node, options).err().unwrap();
+    for (period, text) in [(Duration::ZERO, "0ns"), (Duration::MAX, "18446744073709551615.999999999s")] {
+        let error = error(options().publish_period(period));
+        assert!(matches!(error, StatisticsError::InvalidPublishPeriod { period: of } if of == period));
+        assert_eq!(
+            error.to_string(),
+            format!("A publish period of {text} is not possible: it has to be from 1 ms to a day (86400 s)")
+        );
+    }
+    for topic in ["", "1st", "statistics/"] {
+        let error = error(options().publish_topic(topic));
+        assert!(
+            matches!(&error, StatisticsError::CreatePublisher { topic: of, .. } if of == topic),
+            "{error}"
+        );
+        assert!(error.to_string().contains(&format!("{topic:?}")), "{error}");
+        assert!(error.to_string().contains("a topic name has letters"), "{error}");
+    }
+    let error = error(options().source_name(SourceName::Custom(String::new())));
+    assert!(matches!(error, StatisticsError::EmptySourceName));
+
+    // After all of that the parameters are free and nothing is in the graph.
+    assert_eq!(node.count_publishers("/statistics").unwrap(), 0);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    for wrong in [
+        options().publish_period(Duration::from_micros(999)),
+        options().publish_topic("not valid"),
+        options().source_name(SourceName::Custom(String::new())),
+    ] {
+        assert!(statistics.create_subscription("imu".topic_statistics(wrong), |_: Imu| ()).is_err());
+    }
+    assert_eq!(node.count_subscriptions("/imu").unwrap(), 0);
+    assert_eq!(node.count_publishers("/statistics").unwrap(), 1);
+    assert!(statistics.set_publish_period(Duration::from_secs(86_401)).is_err());
+    statistics.set_publish_period(Duration::from_secs(86_400)).unwrap();
+    statistics.set_publish_period(Duration::from_millis(1)).unwrap();
+}

@@ -1,0 +1,191 @@
+//! The ROS parameters of a node's statistics: at the start, and while it runs.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{context, domain, wait_for, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{NodeStatistics, StatisticsError, TopicStatisticsOptions};
+use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use serde_json::{json, Value};
+
+const ENABLED: &str = "topic_statistics.enabled";
+const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";
+const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
+
+/// A node with the given ROS arguments.
+fn node(number: u32, arguments: &[&str]) -> (Executor, Node) {
+    let arguments = [&["--ros-args"], arguments].concat();
+    let executor = context(domain(number), &arguments).create_basic_executor();
+    let node = executor.create_node("configured").unwrap();
+    (executor, node)
+}
+
+/// The windows' ends as they are heard on a topic, in nanoseconds.
+fn hear(node: &Node, topic: &str) -> (Arc<Mutex<Vec<i64>>>, Subscription<MetricsMessage>) {
+    let heard = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&heard);
+    let subscription = node
+        .create_subscription::<MetricsMessage, _>(topic.keep_last(1000), move |message: MetricsMessage| {
+            if message.metrics_source == "message_age" {
+                let stop = message.window_stop;
+                to.lock().unwrap().push(i64::from(stop.sec) * 1_000_000_000 + i64::from(stop.nanosec));
+            }
+        })
+        .unwrap();
+    (heard, subscription)
+}
+
+/// The length of the last window, in seconds.
+fn last_length(ends: &[i64]) -> f64 {
+    (ends[ends.len() - 1] - ends[ends.len() - 2]) as f64 * 1e-9
+}
+
+#[test]
+fn parameters_of_the_command_line_go_before_the_nodes_options() {
+    let arguments =
+        ["-p", "topic_statistics.publish_period:=0.2", "-p", "topic_statistics.publish_topic:=~/own"];
+    let (executor, node) = node(0, &arguments);
+    let options =
+        TopicStatisticsOptions::new().publish_period(Duration::from_secs(60)).publish_topic("other");
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    let (ends, _hearing) = hear(&node, "/configured/own");
+    let _spinning = Spinning::start(executor);
+    wait_for("windows", || ends.lock().unwrap().len() >= 4);
+    assert!((last_length(&ends.lock().unwrap()) - 0.2).abs() < 0.1, "{ends:?}");
+    assert_eq!(node.count_publishers("/other").unwrap(), 0);
+}
+
+#[test]
+fn a_parameter_file_is_read() {
+    let file = std::env::temp_dir().join(format!("topic_statistics_{}.yaml", std::process::id()));
+    std::fs::write(&file, "configured:\n  ros__parameters:\n    topic_statistics:\n      enabled: false\n")
+        .unwrap();
+    let (_executor, node) = node(1, &["--params-file", file.to_str().unwrap()]);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    std::fs::remove_file(file).unwrap();
+    assert!(!imu.is_enabled());
+    statistics.set_enabled(true);
+    assert!(imu.is_enabled());
+}
+
+#[test]
+fn a_whole_number_of_seconds_needs_no_point() {
+    let (_executor, node) = node(2, &["-p", "topic_statistics.publish_period:=5"]);
+    NodeStatistics::new(&node).unwrap();
+}
+
+#[test]
+fn a_wrong_value_at_the_start_is_an_error_with_the_name_the_value_and_the_rule() {
+    let wrong = [
+        (
+            PUBLISH_PERIOD,
+            "0.0",
+            "A publish period of 0 s is not possible: it has to be from 0.001 to 86400.0 s",
+        ),
+        (PUBLISH_PERIOD, "-1.5", "-1.5 s is not possible"),
+        (PUBLISH_PERIOD, "86401.0", "86401 s is not possible"),
+        (PUBLISH_PERIOD, ".nan", "NaN s is not possible"),
+        (PUBLISH_PERIOD, "soon", "is a number of seconds, like 1.0"),
+        (ENABLED, "7", "it has to be true or false"),
+        (PUBLISH_TOPIC, "7", "it has to be a topic name"),
+    ];
+    for (name, value, rule) in wrong {
+        let (_executor, node) = node(3, &["-p", &format!("{name}:={value}")]);
+        let error = NodeStatistics::new(&node).err().unwrap();
+        let StatisticsError::InvalidParameter { name: of, node: of_node, reason } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((*of, of_node.as_str()), (name, "/configured"), "{error}");
+        assert!(reason.contains(rule), "{error}");
+        assert_eq!(node.count_publishers("/statistics").unwrap(), 0, "nothing is created: {error}");
+    }
+    let (_executor, node) = node(3, &["-p", "topic_statistics.publish_topic:=no topic"]);
+    let error = NodeStatistics::new(&node).err().unwrap();
+    assert!(
+        matches!(&error, StatisticsError::CreatePublisher { topic, .. } if topic == "no topic"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_operator_sets_the_first_two_while_the_node_runs_and_wrong_values_are_rejected() {
+    let (executor, node) = node(4, &[]);
+    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(500));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    let (ends, _hearing) = hear(&node, "/statistics");
+    let _spinning = Spinning::start(executor);
+    let mut operator = Program::start("parameters.py", &["/configured"], domain(4));
+    let mut ask =
+        |request: Value| -> Value { serde_json::from_str(&operator.ask(&request.to_string())).unwrap() };
+    let windows = |what: &str, length: f64| {
+        ends.lock().unwrap().clear();
+        wait_for(what, || ends.lock().unwrap().len() >= 4);
+        let last = last_length(&ends.lock().unwrap());
+        assert!((last - length).abs() < 0.5 * length, "{what}: {last} s");
+    };
+
+    windows("windows of the options' length", 0.5);
+    assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 0.5);
+    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]));
+    windows("shorter windows", 0.1);
+    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 1])), json!([true, ""]), "a whole number");
+    windows("longer windows", 1.0);
+
+    for (value, rule) in [
+        (json!(0.0), "A publish period of 0 s is not possible: it has to be from 0.001 to 86400.0 s"),
+        (json!(-1), "-1 s is not possible"),
+        (json!(1e9), "1000000000 s is not possible"),
+        (json!("soon"), "A publish period is a number of seconds, like 1.0"),
+        (json!(true), "A publish period is a number of seconds, like 1.0"),
+    ] {
+        let answer = ask(json!(["set", PUBLISH_PERIOD, value]));
+        assert_eq!(answer[0], false, "{value}");
+        assert!(answer[1].as_str().unwrap().contains(rule), "{value}: {answer}");
+        assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 1, "the old one stays");
+    }
+    assert_eq!(ask(json!(["set", PUBLISH_TOPIC, "elsewhere"])), json!([false, "Parameter is read only"]));
+    assert_eq!(ask(json!(["get", PUBLISH_TOPIC])), "/statistics");
+    assert_eq!(ask(json!(["set", ENABLED, 7]))[0], false);
+
+    assert_eq!(ask(json!(["set", ENABLED, false])), json!([true, ""]));
+    assert!(!imu.is_enabled());
+    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]), "set while they are off");
+    ends.lock().unwrap().clear();
+    assert_eq!(ask(json!(["set", ENABLED, true])), json!([true, ""]));
+    assert!(imu.is_enabled());
+    windows("windows again", 0.1);
+
+    // What the program sets, the operator sees.
+    statistics.set_enabled(false);
+    statistics.set_publish_period(Duration::from_secs(3)).unwrap();
+    assert_eq!(ask(json!(["get", ENABLED])), false);
+    assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 3.0);
+    let descriptor = ask(json!(["describe", PUBLISH_PERIOD]));
+    assert!(descriptor[0].as_str().unwrap().starts_with("Seconds"), "{descriptor}");
+    assert!(descriptor[1].as_str().unwrap().contains("0.001 to 86400"), "{descriptor}");
+    assert_eq!(ask(json!(["describe", PUBLISH_TOPIC]))[2], true);
+}
+
+#[test]
+fn the_second_statistics_of_a_node_go_by_their_options() {
+    let (_executor, node) = node(5, &["-p", "topic_statistics.enabled:=false"]);
+    let first = NodeStatistics::new(&node).unwrap();
+    let second = NodeStatistics::new(&node).unwrap();
+    let [of_first, of_second] =
+        [&first, &second].map(|statistics| statistics.create_subscription("imu", |_: Imu| ()).unwrap());
+    assert!(!of_first.is_enabled() && of_second.is_enabled());
+    second.set_enabled(false);
+    second.set_publish_period(Duration::from_secs(2)).unwrap();
+    assert!(!of_second.is_enabled());
+    drop(first);
+    // The names are free again.
+    NodeStatistics::new(&node).unwrap();
+}
