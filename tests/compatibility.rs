@@ -2,57 +2,12 @@
 
 mod common;
 
-use std::{
-    fmt::Write,
-    sync::{Arc, Mutex, OnceLock},
-};
+use std::sync::{Arc, Mutex};
 
-use common::{context, domain, wait_for, Program, Spinning};
+use common::{context, domain, wait_for, warnings, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{Incompatibility, NodeStatistics};
 use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, std_msgs::msg::Int32};
-use tracing::{
-    field::{Field, Visit},
-    span, Event, Level, Metadata, Subscriber,
-};
-
-/// The warnings of this process's libraries.
-fn warnings() -> &'static Mutex<Vec<String>> {
-    static WARNINGS: OnceLock<Mutex<Vec<String>>> = OnceLock::new();
-    WARNINGS.get_or_init(Mutex::default)
-}
-
-/// Collects the warnings.
-struct Collect;
-
-impl Subscriber for Collect {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        struct Message(String);
-        impl Visit for Message {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    write!(self.0, "{value:?}").unwrap();
-                }
-            }
-        }
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        warnings().lock().unwrap().push(message.0);
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
 
 const BEST_EFFORT: &str =
     "Nothing is received from /publisher on /imu: it publishes best effort, and this subscription \
@@ -63,7 +18,7 @@ const OTHER_TYPE: &str =
 
 #[test]
 fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
-    tracing::subscriber::set_global_default(Collect).unwrap();
+    warnings::collect();
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("careful").unwrap();
@@ -80,7 +35,7 @@ fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
     let wrong_type =
         statistics.create_subscription("number".keep_last(10).best_effort(), |_: Imu| ()).unwrap();
     let _spinning = Spinning::start(executor);
-    let reported = |text: &str| warnings().lock().unwrap().iter().filter(|warning| *warning == text).count();
+    let reported = |text: &str| warnings::so_far().iter().filter(|warning| *warning == text).count();
 
     let publisher = Program::start("publisher.py", &["--best-effort"], domain);
     wait_for("incompatible publishers", || {
@@ -104,13 +59,13 @@ fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
     drop(node.create_publisher::<Int32>("elsewhere").unwrap());
     wait_for("end of the change", || node.count_publishers("/elsewhere").unwrap() == 0);
     assert!(other.incompatible_publishers().is_empty());
-    assert_eq!((reported(BEST_EFFORT), reported(OTHER_TYPE)), (1, 1), "{:#?}", warnings().lock().unwrap());
+    assert_eq!((reported(BEST_EFFORT), reported(OTHER_TYPE)), (1, 1), "{:#?}", warnings::so_far());
 
     drop(publisher);
     wait_for("no incompatible publisher", || reliable.incompatible_publishers().is_empty());
     let _again = Program::start("publisher.py", &["--best-effort"], domain);
     wait_for("the warning again", || reported(BEST_EFFORT) == 2);
-    assert_eq!(warnings().lock().unwrap().iter().filter(|warning| warning.contains("/imu")).count(), 2);
+    assert_eq!(warnings::so_far().iter().filter(|warning| warning.contains("/imu")).count(), 2);
 
     // One that is there before the subscription.
     let late = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses what it needs
 
+pub mod warnings;
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     path::Path,
@@ -25,6 +27,17 @@ impl Process {
     pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
         let child = command(program, arguments, domain).spawn();
         Process(child.unwrap_or_else(|error| panic!("cannot start: {error}")))
+    }
+
+    /// Starts a program, and returns what it logs as well.
+    pub fn start_logging(
+        program: impl AsRef<std::ffi::OsStr>,
+        arguments: &[&str],
+        domain: u32,
+    ) -> (Process, Receiver<String>) {
+        let mut child = command(program, arguments, domain).stderr(Stdio::piped()).spawn().unwrap();
+        let log = lines(child.stderr.take().unwrap());
+        (Process(child), log)
     }
 
     /// The process's id.

@@ -1,0 +1,78 @@
+//! What the library warns of, and goes on.
+
+mod common;
+
+use common::{context, domain, wait_for, warnings, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use ros_env::sensor_msgs::msg::rmw::Imu;
+use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
+
+/// `sensor_msgs/Imu` as a package has it whose introspection library is not installed.
+#[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
+#[repr(transparent)]
+struct Uninstalled(Imu);
+
+impl Message for Uninstalled {
+    type RmwMsg = Self;
+
+    fn into_rmw_message(message: std::borrow::Cow<'_, Self>) -> std::borrow::Cow<'_, Self> {
+        message
+    }
+
+    fn from_rmw_message(message: Self) -> Self {
+        message
+    }
+}
+
+impl RmwMessage for Uninstalled {
+    const TYPE_NAME: &'static str = "uninstalled_msgs/msg/Imu";
+
+    fn get_type_support() -> *const std::ffi::c_void {
+        Imu::get_type_support()
+    }
+}
+
+impl SequenceAlloc for Uninstalled {
+    fn sequence_init(_: &mut Sequence<Self>, _: usize) -> bool {
+        false
+    }
+
+    fn sequence_fini(_: &mut Sequence<Self>) {}
+
+    fn sequence_copy(_: &Sequence<Self>, _: &mut Sequence<Self>) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_type_without_an_introspection_library_has_no_ages_and_all_else() {
+    warnings::collect();
+    let domain = domain(0);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("unequipped").unwrap();
+    let statistics =
+        NodeStatistics::with_options(&node, TopicStatisticsOptions::new().metrics(Metric::ALL)).unwrap();
+    let imu = statistics
+        .create_subscription("imu".keep_last(10), |message: Uninstalled| {
+            assert_eq!(message.0.header.frame_id.to_string(), "imu_link");
+        })
+        .unwrap();
+    let warnings = warnings::so_far();
+    assert!(
+        warnings.iter().any(|warning| warning.starts_with(
+            "The ages of uninstalled_msgs/msg/Imu messages will be NaN: its introspection type support"
+        )),
+        "{warnings:#?}"
+    );
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
+    let count = |metric| imu.latest().map_or(0, |window| window.get(metric).unwrap().sample_count);
+    wait_for("window with messages", || count(Metric::MessagePeriod) > 10);
+    assert!(count(Metric::SourceToReceive) > 10 && count(Metric::PublicationSeqGap) > 10);
+    for metric in [Metric::MessageAge, Metric::HeaderToSource, Metric::HeaderToCallback] {
+        let latest = imu.latest().unwrap();
+        let summary = latest.get(metric).unwrap();
+        assert!(summary.sample_count == 0 && summary.average.is_nan(), "{metric:?}: {summary:?}");
+    }
+}

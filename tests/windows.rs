@@ -1,0 +1,92 @@
+//! A node that acts on its own statistics.
+
+mod common;
+
+use std::{sync::mpsc::Receiver, time::Duration};
+
+use common::{context, domain, wait_for, Process, Program, Spinning, LIMIT};
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+
+#[test]
+fn windows_are_there_in_the_process_as_they_are_published() {
+    let domain = domain(0);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("introspective").unwrap();
+    let published = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
+    let _hearing = node
+        .create_subscription::<MetricsMessage, _>("/statistics".keep_last(100), {
+            let published = published.clone();
+            move |message: MetricsMessage| published.lock().unwrap().push(message)
+        })
+        .unwrap();
+    let statistics = NodeStatistics::with_options(
+        &node,
+        TopicStatisticsOptions::new().publish_period(Duration::from_millis(100)),
+    )
+    .unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
+    let (mut quick, mut slow) = (imu.watch(), imu.watch());
+    assert!(imu.latest().is_none() && quick.borrow().is_none(), "no window is finished yet");
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "100"], domain);
+
+    let mut seen = vec![];
+    wait_for("windows with messages", || {
+        if quick.has_changed().unwrap() {
+            seen.extend(quick.borrow_and_update().clone());
+        }
+        seen.iter().filter(|window| window.get(Metric::MessageAge).unwrap().sample_count > 0).count() >= 3
+    });
+    for (window, next) in seen.iter().zip(&seen[1..]) {
+        assert_eq!(window.window.stop, next.window.start, "a quick receiver sees every window");
+        assert!(window.get(Metric::HeaderToSource).is_none(), "it is not measured");
+    }
+    wait_for("the same on the topic", || {
+        let last = seen.last().unwrap();
+        let age = last.get(Metric::MessageAge).unwrap();
+        published.lock().unwrap().iter().any(|message| {
+            i64::from(message.window_stop.sec) * 1_000_000_000 + i64::from(message.window_stop.nanosec)
+                == last.window.stop
+                && message.metrics_source == "message_age"
+                && message.statistics[0].data == age.average
+                && message.statistics[3].data == age.sample_count as f64
+        })
+    });
+    // A slow receiver sees the last one, as `latest` does.
+    let last = slow.borrow_and_update().clone().unwrap();
+    let latest = imu.latest().unwrap();
+    assert!(last.window.start >= seen[1].window.start && latest.window.stop >= last.window.stop);
+
+    drop(imu);
+    wait_for("end of the windows", || quick.has_changed().is_err());
+}
+
+/// Reads a log until it says something.
+fn wait_for_line(log: &Receiver<String>, text: &str) -> Vec<String> {
+    let mut before = vec![];
+    loop {
+        let line =
+            log.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {text:?}: {error}; {before:#?}"));
+        if line.contains(text) {
+            return before;
+        }
+        before.push(line);
+    }
+}
+
+#[test]
+fn the_watchdog_warns_of_late_messages_and_of_silence_and_says_when_all_is_well() {
+    let domain = domain(1);
+    let program = env!("CARGO_BIN_EXE_watchdog");
+    let (_watchdog, log) = Process::start_logging(program, &["--ros-args", "-p", "age_limit:=0.3"], domain);
+    wait_for_line(&log, "No messages come on /imu");
+    let fresh = Program::start("publisher.py", &[], domain);
+    wait_for_line(&log, "Messages on /imu come in time");
+    drop(fresh);
+    wait_for_line(&log, "No messages come on /imu");
+    let _late = Program::start("publisher.py", &["--stamp-age", "0.5"], domain);
+    let before = wait_for_line(&log, "ms old; 300.0 ms are allowed");
+    assert!(!before.iter().any(|line| line.contains("WARN")), "{before:#?}");
+}
