@@ -108,17 +108,17 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
 fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
     let domain = domain(1);
     let mut reader = Reader::start(domain);
-    let _listener = Process::start(LISTENER, &["--ros-args", "-p", "callback_duration:=4.0"], domain);
+    let _listener = Process::start(LISTENER, &["--ros-args", "-p", "callback_duration:=5.0"], domain);
     let _talker = Process::start(TALKER, &["--ros-args", "-p", "rate:=20.0"], domain);
 
     // Each callback starts seconds after the one before, so there are windows without any in between, and the age
     // of the next message tells how long it waited.
     reader.read_until("age of seconds after silent windows", |metrics| {
-        of(metrics, IMU, "message_age").any(|window| window.count() == 1.0 && window.minimum() > 3000.0)
+        of(metrics, IMU, "message_age").any(|window| window.count() == 1.0 && window.minimum() > 4000.0)
     });
 
     let ages = reader.windows(IMU, "message_age");
-    let late = ages.iter().position(|window| window.count() == 1.0 && window.minimum() > 3000.0).unwrap();
+    let late = ages.iter().position(|window| window.count() == 1.0 && window.minimum() > 4000.0).unwrap();
     assert!(ages[..late].iter().rev().take_while(|window| window.count() == 0.0).count() >= 2, "{ages:#?}");
     for window in &ages {
         let seconds = (window.stop - window.start) as f64 * 1e-9;

@@ -1,0 +1,157 @@
+//! Ages on simulated time, with a simulator in a second process; windows on the system clock all the same.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use common::{context, domain, wait_for, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    AgeSource, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, Summary,
+    TopicStatisticsOptions, WindowStatistics,
+};
+use ros_env::sensor_msgs::msg::Imu;
+
+/// A node on simulated time that measures `imu`.
+struct Simulated {
+    imu: StatsSubscription<Imu>,
+    windows: Arc<Mutex<Vec<Arc<WindowStatistics>>>>,
+    statistics: NodeStatistics,
+    _spinning: Spinning,
+}
+
+impl Simulated {
+    fn start(number: u32, callback: fn()) -> Simulated {
+        let arguments = ["--ros-args", "-p", "use_sim_time:=true"];
+        let executor = context(domain(number), &arguments).create_basic_executor();
+        let node = executor.create_node("simulated").unwrap();
+        let metrics = [
+            Metric::MessageAge,
+            Metric::MessagePeriod,
+            Metric::HeaderToSource,
+            Metric::SourceToReceive,
+            Metric::HeaderToCallback,
+        ];
+        let options =
+            TopicStatisticsOptions::new().publish_period(Duration::from_millis(100)).metrics(metrics);
+        let statistics = NodeStatistics::with_options(&node, options).unwrap();
+        let imu = statistics.create_subscription("imu".keep_last(1000), move |_: Imu| callback()).unwrap();
+        let windows = Arc::new(Mutex::new(vec![]));
+        let (mut receiver, to) = (imu.watch(), Arc::clone(&windows));
+        drop(node.commands().run(async move {
+            while receiver.changed().await.is_ok() {
+                let window = receiver.borrow_and_update().clone();
+                to.lock().unwrap().extend(window);
+            }
+        }));
+        Simulated { imu, windows, statistics, _spinning: Spinning::start(executor) }
+    }
+
+    /// The windows' figures of a metric, from the `from`th window on.
+    fn all(&self, metric: Metric, from: usize) -> Vec<Summary> {
+        self.windows.lock().unwrap()[from..].iter().map(|window| *window.get(metric).unwrap()).collect()
+    }
+
+    /// Waits until so many more windows have ages; returns how many windows there were before.
+    fn wait_for_ages(&self, what: &str, windows: usize) -> usize {
+        let from = self.windows.lock().unwrap().len();
+        wait_for(what, || {
+            self.all(Metric::MessageAge, from).iter().filter(|age| age.sample_count > 0).count() >= windows
+        });
+        from
+    }
+}
+
+#[test]
+fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
+    let simulated = Simulated::start(0, || ());
+    let by_source = simulated
+        .statistics
+        .create_subscription(
+            "imu".topic_statistics(TopicStatisticsOptions::new().age_source(AgeSource::SourceTimestamp)),
+            |_: Imu| (),
+        )
+        .unwrap();
+    // Half a second of simulated time is a sixth of a second of real time.
+    let mut simulator =
+        Program::start("simulator.py", &["--speed", "3", "--stamp-age", "0.5", "--start", "2000"], domain(0));
+    wait_for("messages before the clock begins", || simulated.imu.totals().received > 20);
+    wait_for("a window of them", || {
+        simulated.all(Metric::MessagePeriod, 0).iter().any(|period| period.sample_count > 1)
+    });
+    for age in simulated.all(Metric::MessageAge, 0) {
+        assert!(age.sample_count == 0 && age.average.is_nan(), "simulated time has not begun: {age:?}");
+    }
+
+    simulator.tell("begin");
+    let from = simulated.wait_for_ages("ages", 10);
+    let ages: Vec<_> =
+        simulated.all(Metric::MessageAge, from).into_iter().filter(|age| age.sample_count > 0).collect();
+    for age in &ages {
+        // A clock that is read up to 10 ms late, of real time, is 30 ms late.
+        assert!(age.minimum > 400.0 && age.average < 2000.0, "half a second old: {ages:#?}");
+    }
+    assert!(ages.iter().any(|age| age.average < 700.0), "{ages:#?}");
+    for (whole, age) in simulated
+        .all(Metric::HeaderToCallback, from)
+        .iter()
+        .zip(simulated.all(Metric::MessageAge, from))
+        .filter(|(whole, _)| whole.sample_count > 0)
+    {
+        assert_eq!(*whole, age, "the whole way is on simulated time too");
+    }
+    for part in simulated.all(Metric::HeaderToSource, 0) {
+        assert!(part.sample_count == 0, "the two are of different clocks: {part:?}");
+    }
+    assert!(simulated.all(Metric::SourceToReceive, from).iter().any(|part| part.sample_count > 0));
+    wait_for("age by the source timestamp", || {
+        let latest = by_source.latest();
+        let age = latest.as_ref().and_then(|window| window.get(Metric::MessageAge));
+        age.is_some_and(|age| age.sample_count > 0 && (0.0..400.0).contains(&age.minimum))
+    });
+
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
+    for window in simulated.windows.lock().unwrap().iter() {
+        assert!((now - window.window.stop).abs() < 60_000_000_000, "on the system clock: {window:?}");
+        let length = (window.window.stop - window.window.start) as f64 * 1e-6;
+        assert!(length < 1000.0, "100 ms of real time: {window:?}");
+        let period = window.get(Metric::MessagePeriod).unwrap();
+        assert!(period.sample_count == 0 || period.average < 40.0, "20 ms of real time: {period:?}");
+    }
+}
+
+/// Simulated time jumps back and forth, with messages of before on their way; no age may be absurd.
+fn jumps(number: u32, callback: fn(), lag: &str) {
+    let simulated = Simulated::start(number, callback);
+    let mut simulator =
+        Program::start("simulator.py", &["--stamp-age", "0.05", "--lag", lag], domain(number));
+    simulator.tell("begin");
+    simulated.wait_for_ages("ages", 5);
+    for by in ["-500", "700", "-0.5", "3", "-90"] {
+        simulator.tell(&format!("jump {by}"));
+        simulated.wait_for_ages(&format!("ages after a jump by {by} s"), 10);
+    }
+    for age in simulated.all(Metric::MessageAge, 0) {
+        // 50 ms, what a busy machine adds, and what the queue before a slow callback does.
+        let is_plausible = age.sample_count == 0 || (age.minimum > -450.0 && age.maximum < 2500.0);
+        assert!(is_plausible, "{age:?} of {:#?}", simulated.all(Metric::MessageAge, 0));
+    }
+}
+
+#[test]
+fn a_jump_of_simulated_time_makes_no_absurd_age() {
+    jumps(1, || (), "0");
+}
+
+#[test]
+fn a_jump_makes_no_absurd_age_of_messages_that_wait_for_a_slow_callback() {
+    jumps(2, || std::thread::sleep(Duration::from_millis(19)), "0");
+}
+
+#[test]
+fn a_jump_makes_no_absurd_age_of_messages_of_a_publisher_that_sees_it_late() {
+    jumps(3, || (), "0.1");
+}
