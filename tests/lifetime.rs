@@ -87,8 +87,11 @@ fn a_topic_name_that_is_not_valid_is_an_error_with_the_name_and_creates_nothing(
     assert!(!names.values().flatten().any(|name| name.contains("Imu")), "{names:?}");
 }
 
-/// When messages of a source were published, by their source timestamps.
-fn hear(node: &Node) -> (Arc<Mutex<Vec<(String, SystemTime)>>>, Subscription<MetricsMessage>) {
+/// The sources that were heard of, and when each message was published: its source timestamp.
+type Heard = Arc<Mutex<Vec<(String, SystemTime)>>>;
+
+/// Hears what is published.
+fn hear(node: &Node) -> (Heard, Subscription<MetricsMessage>) {
     let heard = Arc::new(Mutex::new(vec![]));
     let to = Arc::clone(&heard);
     let subscription = node
