@@ -35,17 +35,25 @@
 //! | `message_period` | ms | the system time between the starts of two callbacks of one window | fewer than two messages came in the window |
 //!
 //! Each has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
-//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0.
+//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. A [`Metric`] more tells
+//! where a delay arose, what was lost, or how long a topic has been silent: [`TopicStatisticsOptions`] asks for it.
+//!
+//! With `use_sim_time` ages are on simulated time; windows and periods stay on the system clock. After a jump of simulated
+//! time, messages that are stamped before it have no age.
+//!
+//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest),
+//! [`watch`](StatsSubscriptionState::watch) and [`totals`](StatsSubscriptionState::totals).
 //!
 //! # The way of a message
 //!
 //! ```text
-//! DDS -> rclrs take -> instrumented callback -> collectors -> (timer) window -> MetricsMessage -> /statistics
+//! DDS -> rclrs take -> instrumented callback -> collectors -> (schedule) window -> MetricsMessage -> /statistics
 //! ```
 //!
-//! The modules are in that order, the innermost first: [`collector`] is arithmetic only; `subscription` wraps the
-//! callback, and finds by `stamp` where a message's type keeps its header stamp; a [`window`] is what both sides of
-//! the timer speak of; `message` turns it into a `MetricsMessage`; `node` owns the publisher and the timer.
+//! `callback` wraps what a node's author wrote, for every form that rclrs takes; `recorder` is what it records into, and
+//! finds by `stamp` where a message's type keeps its header stamp; [`collector`] is arithmetic only. `schedule` ends the
+//! windows, on a thread of its own; a [`window`] is what both sides of it speak of, and `message` turns it into a
+//! `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get.
 
 #![warn(missing_docs)]
 
