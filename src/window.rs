@@ -98,7 +98,8 @@ impl FromStr for Metric {
     }
 }
 
-/// The time that a window spans: nanoseconds since the epoch on the system clock.
+/// The time that a window spans: nanoseconds since the epoch on the system clock. (If the clock was stepped back meanwhile, the
+/// stop is before the start.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The stop of the window before.
