@@ -57,6 +57,8 @@
 
 #![warn(missing_docs)]
 
+#[doc(hidden)]
+pub mod bench;
 mod callback;
 pub mod collector;
 mod compatibility;

@@ -128,7 +128,17 @@ struct Collectors {
     received: u64,
     /// When the first message's callback started.
     first: i64,
-    last: Option<(Arrival, i64)>,
+    /// Of the last message.
+    last: Times,
+}
+
+/// When a message passed each point of its way: nanoseconds, 0 if that is not known.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    header: i64,
+    source: i64,
+    received: i64,
+    callback: i64,
 }
 
 impl Collectors {
@@ -162,20 +172,22 @@ struct Delays {
 struct Losses {
     sequences: SequenceTracker<Gid>,
     gaps: SummaryCollector,
-    is_unsupported_told: bool,
+    /// Whether it was said that losses are not known.
+    is_told: bool,
 }
 
 impl Losses {
-    /// Accepts a message; returns true if the middleware does not number messages, the first time.
-    fn accept(&mut self, publisher: Gid, number: u64, now: i64) -> bool {
-        match self.sequences.accept(publisher, number, now) {
-            Sequence::Next { gap } => {
-                self.gaps.accept(gap as f64);
-                false
-            }
-            Sequence::Unsupported => !std::mem::replace(&mut self.is_unsupported_told, true),
-            _ => false,
+    fn accept(&mut self, publisher: Gid, number: u64, now: i64) {
+        if let Sequence::Next { gap } = self.sequences.accept(publisher, number, now) {
+            self.gaps.accept(gap as f64);
         }
+    }
+
+    /// Returns true once, if the middleware does not number messages.
+    fn is_to_be_told(&mut self) -> bool {
+        let is_new = !self.is_told && self.sequences.has_messages_without_number();
+        self.is_told |= is_new;
+        is_new
     }
 }
 
@@ -221,7 +233,7 @@ impl Recorder {
                 losses: has_losses.then(Box::default),
                 received: 0,
                 first: 0,
-                last: None,
+                last: Times::default(),
             }),
         }
     }
@@ -247,12 +259,38 @@ impl Recorder {
         let mut collectors = self.lock();
         // Read under the lock, as a window's stop is: a message belongs to the window that its time lies in.
         let now = system_time();
+        self.accept(&mut collectors, arrival, now);
+        now
+    }
+
+    /// Records a message whose callback's body starts at `now`.
+    #[inline]
+    pub(crate) fn record_at(&self, arrival: Arrival, now: i64) {
+        self.accept(&mut self.lock(), arrival, now);
+    }
+
+    /// Accepts a message whose callback's body starts at `now`.
+    #[inline]
+    fn accept(&self, collectors: &mut Collectors, arrival: Arrival, now: i64) {
         let ros_now = self.simulated.as_ref().map_or(now, |time| time.now(arrival.header));
         match self.age_source {
             AgeSource::HeaderStamp => collectors.age.accept(arrival.header, ros_now),
             AgeSource::SourceTimestamp => collectors.age.accept(arrival.source, now),
         }
         collectors.period.accept(now);
+        if collectors.received == 0 {
+            collectors.first = now;
+        }
+        collectors.received += 1;
+        let Arrival { header, source, received, .. } = arrival;
+        collectors.last = Times { header, source, received, callback: now };
+        if self.needs.info {
+            self.accept_info(collectors, arrival, now, ros_now);
+        }
+    }
+
+    /// Accepts what the middleware tells of a message.
+    fn accept_info(&self, collectors: &mut Collectors, arrival: Arrival, now: i64, ros_now: i64) {
         if let Some(delays) = &mut collectors.delays {
             if self.simulated.is_none() {
                 delays.header_to_source.accept(arrival.header, arrival.source);
@@ -261,24 +299,9 @@ impl Recorder {
             delays.receive_to_callback.accept(arrival.received, now);
             delays.header_to_callback.accept(arrival.header, ros_now);
         }
-        if collectors.received == 0 {
-            collectors.first = now;
+        if let Some(losses) = &mut collectors.losses {
+            losses.accept(arrival.publisher, arrival.number, now);
         }
-        collectors.received += 1;
-        collectors.last = Some((arrival, now));
-        let is_unnumbered = match &mut collectors.losses {
-            Some(losses) => losses.accept(arrival.publisher, arrival.number, now),
-            None => false,
-        };
-        drop(collectors);
-        if is_unnumbered {
-            tracing::warn!(
-                "Losses on {} are not known, and {} is NaN: the middleware does not number messages",
-                self.topic,
-                Metric::PublicationSeqGap.name()
-            );
-        }
-        now
     }
 
     /// Records that the body of a callback, which started at `started`, ends now.
@@ -295,16 +318,19 @@ impl Recorder {
 
     /// Ends the window now and starts the next; None while measuring is off.
     pub(crate) fn end_window(&self) -> Option<WindowStatistics> {
+        // What takes time is done before the lock is taken, and after it is released.
+        let mut metrics = Vec::with_capacity(self.metrics.len());
+        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
         let mut collectors = self.lock();
         if !self.is_enabled() {
             return None;
         }
         let stop = system_time();
         let start = std::mem::replace(&mut collectors.window_start, stop);
-        let Collectors { age, period, delays, losses, last, .. } = &mut *collectors;
+        let Collectors { age, period, delays, losses, last, received, .. } = &mut *collectors;
         let mut unused = Delays::default();
         let delays = delays.as_deref_mut().unwrap_or(&mut unused);
-        let metrics = self.metrics.iter().map(|metric| {
+        for metric in &self.metrics {
             let summary = match metric {
                 Metric::MessageAge => age.take(),
                 Metric::MessagePeriod => period.take(),
@@ -316,37 +342,49 @@ impl Recorder {
                 Metric::PublicationSeqGap => {
                     losses.as_mut().map_or_else(|| one(None), |losses| losses.gaps.take())
                 }
-                Metric::TimeSinceLastMessage => one(last.and_then(|(_, last)| since(last, stop))),
-                Metric::ClockOffset => one(host::clock_offset()),
+                Metric::TimeSinceLastMessage => {
+                    one((*received > 0).then(|| since(last.callback, stop)).flatten())
+                }
+                Metric::ClockOffset => one(clock_offset),
             };
-            (*metric, summary)
-        });
-        Some(WindowStatistics { window: Window { start, stop }, metrics: metrics.collect() })
+            metrics.push((*metric, summary));
+        }
+        let is_unnumbered = losses.as_mut().is_some_and(|losses| losses.is_to_be_told());
+        drop(collectors);
+        if is_unnumbered {
+            tracing::warn!(
+                "Losses on {} are not known, and {} is NaN: the middleware does not number messages",
+                self.topic,
+                Metric::PublicationSeqGap.name()
+            );
+        }
+        Some(WindowStatistics { window: Window { start, stop }, metrics })
     }
 
     /// Returns the totals since the creation.
     pub(crate) fn totals(&self) -> Totals {
         let collectors = self.lock();
         let losses = collectors.losses.as_ref().map(|losses| losses.sequences.totals());
-        let last = collectors.last.map(|(_, last)| last);
+        let if_any = |time: i64| (collectors.received > 0).then_some(time);
         Totals {
             received: collectors.received,
             lost: losses.and_then(|totals| totals.lost),
             out_of_order: losses.map(|totals| totals.out_of_order),
             publishers: losses.map(|totals| totals.publishers_seen),
-            first_message: last.map(|_| collectors.first),
-            last_message: last,
+            first_message: if_any(collectors.first),
+            last_message: if_any(collectors.last.callback),
         }
     }
 
     /// Returns the times of the last message that was measured.
     pub(crate) fn last_message(&self) -> Option<MessageTimes> {
-        let (Arrival { header, source, received, .. }, callback) = self.lock().last?;
-        let if_any = |time: i64| (time != 0).then_some(time);
-        Some(MessageTimes {
-            header: if_any(header),
-            source: if_any(source),
-            received: if_any(received),
+        let collectors = self.lock();
+        let Times { header, source, received, callback } = collectors.last;
+        let if_known = |time: i64| (time != 0).then_some(time);
+        (collectors.received > 0).then(|| MessageTimes {
+            header: if_known(header),
+            source: if_known(source),
+            received: if_known(received),
             callback,
         })
     }
@@ -372,7 +410,8 @@ fn since(earlier: i64, later: i64) -> Option<f64> {
 }
 
 /// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
-fn system_time() -> i64 {
+#[inline]
+pub(crate) fn system_time() -> i64 {
     nanoseconds(Some(SystemTime::now()))
 }
 

@@ -137,6 +137,11 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
+    /// Returns whether a message came that was not numbered.
+    pub fn has_messages_without_number(&self) -> bool {
+        self.has_messages_without
+    }
+
     /// Returns what the messages so far come to.
     pub fn totals(&self) -> SequenceTotals {
         SequenceTotals {

@@ -1,0 +1,64 @@
+//! What the benchmarks and the cost tests drive: the code that a subscription runs for a message, without a node.
+
+use std::sync::Arc;
+
+use rclrs::MessageInfo;
+use ros_env::sensor_msgs::msg::{rmw, Imu};
+
+use crate::{
+    message::metrics_message,
+    options::TopicStatisticsOptions,
+    recorder::{Probe, Recorder},
+    window::WindowStatistics,
+};
+
+/// A measured subscription of Imu, as its callback sees it.
+pub struct Measured {
+    probe: Probe<Imu>,
+    recorder: Arc<Recorder>,
+}
+
+impl Measured {
+    /// Creates one whose first window starts now.
+    pub fn new(options: &TopicStatisticsOptions) -> Self {
+        let recorder = Arc::new(Recorder::new("imu", options, None));
+        recorder.set_enabled(true);
+        Self { probe: Probe::new(Arc::clone(&recorder)), recorder }
+    }
+
+    /// Does what is done of a message: as it is taken, as the callback's body starts, and as it ends.
+    #[inline]
+    pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
+        let arrival = self.probe.arrive(|| message, info);
+        let body = self.probe.start(arrival);
+        self.probe.end(body);
+    }
+
+    /// The same with a body that starts at `now`, so that no clock is read.
+    #[inline]
+    pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
+        if let Some(arrival) = self.probe.arrive(|| message, info) {
+            self.recorder.record_at(arrival, now);
+        }
+    }
+
+    /// Ends the window.
+    pub fn end_window(&self) -> Option<WindowStatistics> {
+        self.recorder.end_window()
+    }
+}
+
+/// Makes the messages that a window is published in; returns their number.
+pub fn messages(statistics: &WindowStatistics) -> usize {
+    let messages = statistics
+        .metrics
+        .iter()
+        .map(|(metric, summary)| metrics_message("listener/imu", *metric, statistics.window, summary));
+    messages.map(std::hint::black_box).count()
+}
+
+/// Reads the clock as for a message.
+#[inline]
+pub fn clock() -> i64 {
+    crate::recorder::system_time()
+}
