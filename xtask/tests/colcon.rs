@@ -170,9 +170,9 @@ impl Workspace {
     fn prefix(&self, package: &str) -> PathBuf {
         let script =
             format!("import ament_index_python as index; print(index.get_package_prefix({package:?}))");
-        let (found, prefix) = output(self.command("python3").args(["-c", &script]));
-        assert!(found, "{prefix}");
-        prefix.trim_end().into()
+        let (found, text) = output(self.command("python3").args(["-c", &script]));
+        assert!(found, "{text}");
+        text.lines().next().unwrap().into()
     }
 
     /// Checks that the launch file is installed and can be loaded, where there is a `ros2 launch` to load it.
