@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ignore::WalkBuilder;
 use serde_json::Value;
 
 /// How long statistics may take to come.
@@ -127,19 +128,21 @@ impl Colcon {
 struct Workspace(PathBuf);
 
 impl Workspace {
-    /// Makes a workspace of what a clone of this repository has, and the application.
+    /// Makes a workspace of what a clone of this project has, and the application.
     fn new(directory: PathBuf) -> Workspace {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let list = Command::new("git")
-            .args(["-c", "safe.directory=*", "ls-files", "-z"])
-            .current_dir(project)
-            .output()
-            .expect("git lists the files of this package");
-        assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
-        let files = String::from_utf8(list.stdout).unwrap();
         let sources = directory.join("src");
-        for file in files.split_terminator('\0') {
-            copy(&project.join(file), &sources.join(LIBRARY).join(file));
+        let mut files = WalkBuilder::new(project);
+        files
+            .hidden(false)
+            .parents(false)
+            .require_git(false)
+            .filter_entry(|entry| entry.file_name() != ".git");
+        for file in files.build().map(Result::unwrap) {
+            if file.file_type().is_some_and(|kind| kind.is_file()) {
+                let relative = file.path().strip_prefix(project).unwrap();
+                copy(file.path(), &sources.join(LIBRARY).join(relative));
+            }
         }
         let application = sources.join(APPLICATION);
         for file in ["package.xml", "Cargo.toml", "src/main.rs"] {
@@ -167,9 +170,9 @@ impl Workspace {
     fn prefix(&self, package: &str) -> PathBuf {
         let script =
             format!("import ament_index_python as index; print(index.get_package_prefix({package:?}))");
-        let (found, prefix) = output(self.command("python3").args(["-c", &script]));
-        assert!(found, "{prefix}");
-        prefix.trim_end().into()
+        let (found, text) = output(self.command("python3").args(["-c", &script]));
+        assert!(found, "{text}");
+        text.lines().next().unwrap().into()
     }
 
     /// Checks that the launch file is installed and can be loaded, where there is a `ros2 launch` to load it.
@@ -200,7 +203,7 @@ impl Workspace {
         });
         // As the launch file has it written.
         let parameters = self.0.join("parameters.yaml");
-        let text = "/**:\n  ros__parameters:\n    callback_duration: 0.0\n    topic_statistics.publish_period: 1.0\n";
+        let text = "/**:\n  ros__parameters:\n    callback_duration: 0.0\n    topic_statistics.publish_period: 0.5\n";
         fs::write(&parameters, text).unwrap();
 
         let reader = self.0.join("src").join(LIBRARY).join("examples/statistics_reader.py");
@@ -239,6 +242,10 @@ impl Workspace {
             // A window through which messages came: the sample count, and then a minimum.
             if point(5).unwrap() < 20.0 {
                 continue;
+            }
+            if metric["source"] == "listener/imu" {
+                let [start, stop] = ["window_start", "window_stop"].map(|of| metric[of].as_i64().unwrap());
+                assert!((stop - start) < 900_000_000, "half a second, as the parameter says: {line}");
             }
             if metric["metric"] == "message_age" {
                 assert!(point(2).unwrap() >= 50.0, "stamped 50 ms in the past: {line}");
