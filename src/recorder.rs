@@ -3,13 +3,18 @@
 use std::{
     sync::{
         atomic::{AtomicBool, Ordering},
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
+use rustix::time::{clock_gettime, ClockId};
+use spin::{
+    mutex::{Mutex, MutexGuard},
+    RelaxStrategy,
+};
 
 use crate::{
     collector::{
@@ -105,7 +110,20 @@ pub(crate) struct Recorder {
     metrics: Vec<Metric>,
     /// The topic, for what there is to say of it.
     topic: String,
-    collectors: Mutex<Collectors>,
+    collectors: Mutex<Collectors, Sleep>,
+}
+
+/// Waits for the lock.
+///
+/// It is held for some hundred nanoseconds, by a message or by the end of a window, so that to find it taken is rare. Then
+/// a sleep lets whoever holds it go on, even if that is a thread of lower priority on the same core, which would never get it
+/// from one that spins.
+struct Sleep;
+
+impl RelaxStrategy for Sleep {
+    fn relax() {
+        std::thread::sleep(Duration::from_micros(20));
+    }
 }
 
 /// What the metrics ask for beyond the time at which a callback starts.
@@ -389,9 +407,8 @@ impl Recorder {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Collectors> {
-        // Nothing under the lock can panic, and the collectors are whole after every step.
-        self.collectors.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Collectors, Sleep> {
+        self.collectors.lock()
     }
 }
 
@@ -412,14 +429,24 @@ fn since(earlier: i64, later: i64) -> Option<f64> {
 /// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
 #[inline]
 pub(crate) fn system_time() -> i64 {
-    nanoseconds(Some(SystemTime::now()))
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec
+        .checked_mul(1_000_000_000)
+        .and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec))
+        .unwrap_or(0)
 }
 
-/// A time in nanoseconds since the epoch, 0 if there is none.
+/// A time in nanoseconds since the epoch, 0 if there is none, or if it is out of range (as after the year 2262).
+#[inline]
 fn nanoseconds(time: Option<SystemTime>) -> i64 {
     let Some(time) = time else { return 0 };
+    // In 64 bits, as far as that goes: a Duration's own nanoseconds have 128.
+    let signed = |duration: Duration| {
+        let seconds = i64::try_from(duration.as_secs()).ok()?;
+        seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(duration.subsec_nanos()))
+    };
     match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or_default(),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(0, |nanoseconds| -nanoseconds),
+        Ok(since) => signed(since).unwrap_or_default(),
+        Err(before) => signed(before.duration()).map_or(0, |nanoseconds| -nanoseconds),
     }
 }
