@@ -40,6 +40,11 @@ fn floors(criterion: &mut Criterion) {
     group.bench_function("system_time_now", |bencher| bencher.iter(SystemTime::now));
     let lock = Mutex::new(0_u64);
     group.bench_function("std_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock().unwrap() += 1));
+    // What a message needs at least: its time, read under a lock with one locked instruction.
+    let lock = spin::Mutex::<i64>::new(0);
+    group.bench_function("spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() += 1));
+    group
+        .bench_function("clock_in_spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() = clock()));
     group.finish();
 }
 

@@ -15,7 +15,7 @@ impl AgeCollector {
     #[inline]
     pub fn accept(&mut self, stamp: i64, now: i64) {
         if stamp != 0 && now != 0 {
-            self.0.accept(milliseconds_between(stamp, now));
+            self.0.accept_finite(milliseconds_between(stamp, now));
         }
     }
 

@@ -38,7 +38,7 @@ impl PeriodCollector {
     pub fn accept(&mut self, now: i64) {
         if let Some(last) = self.last.replace(now) {
             if now >= last {
-                self.periods.accept(milliseconds_between(last, now));
+                self.periods.accept_finite(milliseconds_between(last, now));
             }
         }
     }
