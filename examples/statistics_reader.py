@@ -49,13 +49,14 @@ def as_text(message):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--json', action='store_true', help='print JSON objects')
+    parser.add_argument('--depth', type=int, default=100, help='messages that wait in the queue at most')
     arguments = parser.parse_args()
     show = as_json if arguments.json else as_text
 
     rclpy.init()
     node = rclpy.create_node('statistics_reader')
     node.create_subscription(
-        MetricsMessage, '/statistics', lambda message: print(show(message), flush=True), 100)
+        MetricsMessage, '/statistics', lambda message: print(show(message), flush=True), arguments.depth)
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -58,14 +58,6 @@ pub enum Incompatibility {
     },
 }
 
-impl IncompatiblePublisher {
-    /// Whether its node is known: discovery tells of publishers first and of the names of their nodes soon after. (So
-    /// rmw_dds_common; publishers that are not of ROS never have one.)
-    pub(crate) fn has_node(&self) -> bool {
-        !self.node.ends_with("_NODE_NAME_UNKNOWN_")
-    }
-}
-
 impl fmt::Display for IncompatiblePublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Nothing is received from {} on {}: ", self.node, self.topic)?;

@@ -5,8 +5,7 @@ use std::{
 };
 
 use rclrs::{
-    ClockType, Node, Promise, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions,
-    Worker,
+    ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions, Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::{Message, RmwMessage};
@@ -57,12 +56,7 @@ pub struct NodeStatistics {
     others: Mutex<Vec<OtherPublisher>>,
     schedule: Arc<Schedule>,
     thread: Option<JoinHandle<()>>,
-    /// Tells the schedule, as long as it lives.
-    _graph_changes: Promise<()>,
 }
-
-/// rclrs tells of changes in the graph when they come, and besides with a period, of which there is no need here.
-const GRAPH_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A publisher that lives as long as one of the subscriptions that share it.
 struct OtherPublisher {
@@ -116,11 +110,6 @@ impl NodeStatistics {
             let node = node.fully_qualified_name();
             StatisticsError::SpawnThread { node, source }
         })?;
-        let weak = Arc::downgrade(&schedule);
-        let graph_changes = node.notify_on_graph_change_with_period(GRAPH_PERIOD, move || {
-            let schedule = weak.upgrade();
-            schedule.inspect(|schedule| schedule.graph_changed()).is_none()
-        });
         Ok(Self {
             node: Arc::clone(node),
             options,
@@ -130,7 +119,6 @@ impl NodeStatistics {
             others: Mutex::default(),
             schedule,
             thread: Some(thread),
-            _graph_changes: graph_changes,
         })
     }
 

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use nix::time::{clock_gettime, ClockId};
 use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
-use rustix::time::{clock_gettime, ClockId};
 use spin::{
     mutex::{Mutex, MutexGuard},
     RelaxStrategy,
@@ -429,11 +429,9 @@ fn since(earlier: i64, later: i64) -> Option<f64> {
 /// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
 #[inline]
 pub(crate) fn system_time() -> i64 {
-    let now = clock_gettime(ClockId::Realtime);
-    now.tv_sec
-        .checked_mul(1_000_000_000)
-        .and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec))
-        .unwrap_or(0)
+    let Ok(now) = clock_gettime(ClockId::CLOCK_REALTIME) else { return 0 }; // which POSIX rules out
+    let seconds = now.tv_sec().checked_mul(1_000_000_000);
+    seconds.and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec())).unwrap_or(0)
 }
 
 /// A time in nanoseconds since the epoch, 0 if there is none, or if it is out of range (as after the year 2262).

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{log_warn, Node, NodeState, Publisher};
+use rclrs::{log_warn, Node, NodeState, Promise, Publisher};
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use tokio::sync::watch;
 
@@ -54,15 +54,10 @@ impl Measured {
     }
 
     /// Looks which publishers cannot serve the subscription, and warns of those that are new.
-    ///
-    /// Unless the graph `is_settled`, a publisher whose node is not known yet has to wait.
-    fn check_publishers(&self, node: &NodeState, is_settled: bool) {
+    fn check_publishers(&self, node: &NodeState) {
         let Some(publishers) = publishers_of(node, &self.request.topic) else { return };
-        let mut incompatible = lock(&self.incompatible);
-        let mut now = self.request.incompatible(publishers);
-        now.retain(|publisher| is_settled || publisher.has_node() || incompatible.contains(publisher));
-        let before = std::mem::replace(&mut *incompatible, now.clone());
-        drop(incompatible);
+        let now = self.request.incompatible(publishers);
+        let before = std::mem::replace(&mut *lock(&self.incompatible), now.clone());
         for publisher in now.iter().filter(|publisher| !before.contains(publisher)) {
             tracing::warn!("{publisher}");
             log_warn!(node.logger(), "{publisher}");
@@ -95,8 +90,8 @@ struct State {
     outbox: Outbox,
     /// When to look for publishers that cannot serve a subscription.
     check_publishers: Option<Instant>,
-    /// Whether to look once more after that, when the graph has settled.
-    check_again: bool,
+    /// Has the next change of the graph told.
+    graph_change: Option<Promise<()>>,
     is_closed: bool,
 }
 
@@ -115,9 +110,12 @@ struct WindowEnd {
 }
 
 impl Schedule {
-    /// The middleware may tell of a change in the graph before it can be seen there (so rclrs's
-    /// `notify_on_graph_change_with_period`); by then it can.
-    const GRAPH_SETTLES: Duration = Duration::from_millis(200);
+    /// How long after a change the graph is looked at: by then it has settled, and publishers have the names of their nodes.
+    /// rclrs 0.8 tells of a change with every message that comes, too, so this is also how often it is looked at
+    /// most.
+    const GRAPH_SETTLES: Duration = Duration::from_secs(1);
+    /// rclrs tells of changes when they come, and besides with a period, of which there is no need here.
+    const GRAPH_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub(crate) fn new(
         node: &Node,
@@ -132,7 +130,7 @@ impl Schedule {
             ends: vec![],
             outbox: Outbox::default(),
             check_publishers: None,
-            check_again: false,
+            graph_change: None,
             is_closed: false,
         };
         Self { node: Arc::downgrade(node), state: Mutex::new(state), changed: Condvar::new(), simulated }
@@ -155,14 +153,27 @@ impl Schedule {
         self.change(|schedule| {
             let measured = Arc::downgrade(measured);
             schedule.subscriptions.push(Subscribed { measured, state, publish_period, publisher });
-            schedule.look_at_publishers();
+            // In a moment: those of more subscriptions can be looked at together.
+            schedule.check_publishers_by(Instant::now() + Duration::from_millis(100));
         });
     }
 
-    /// The graph has changed: publishers have come or gone.
-    pub(crate) fn graph_changed(&self) {
-        self.lock().look_at_publishers();
-        self.changed.notify_one();
+    /// Asks rclrs to tell of the next change in the graph, once.
+    ///
+    /// To be told of each would cost something with every message: see [`GRAPH_SETTLES`](Self::GRAPH_SETTLES).
+    fn await_graph_change(self: &Arc<Self>, node: &NodeState) -> Promise<()> {
+        let schedule = Arc::downgrade(self);
+        let mut is_new = true;
+        node.notify_on_graph_change_with_period(Self::GRAPH_PERIOD, move || {
+            if std::mem::take(&mut is_new) {
+                return false; // rclrs asks once without a change
+            }
+            if let Some(schedule) = schedule.upgrade() {
+                schedule.lock().check_publishers_by(Instant::now() + Self::GRAPH_SETTLES);
+                schedule.changed.notify_one();
+            }
+            true
+        })
     }
 
     /// Sets whether a subscription has statistics.
@@ -204,7 +215,7 @@ impl Schedule {
         self.changed.notify_one();
     }
 
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         let mut state = self.lock();
         while !state.is_closed {
             state.end_windows(Instant::now());
@@ -214,12 +225,16 @@ impl Schedule {
                 state = self.lock();
                 continue;
             }
-            if let Some((subscriptions, is_settled)) = state.publishers_due(Instant::now()) {
+            if let Some(subscriptions) = state.publishers_due(Instant::now()) {
                 drop(state); // the graph is behind locks of the node's
+                let mut graph_change = None;
                 if let Some(node) = self.node.upgrade() {
-                    subscriptions.iter().for_each(|measured| measured.check_publishers(&node, is_settled));
+                    // First, so that no change is missed in between.
+                    graph_change = Some(self.await_graph_change(&node));
+                    subscriptions.iter().for_each(|measured| measured.check_publishers(&node));
                 }
                 state = self.lock();
+                state.graph_change = graph_change;
                 continue;
             }
             let mut wake = state.wake();
@@ -236,7 +251,7 @@ impl Schedule {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        let rest = std::mem::take(&mut state.outbox.messages);
+        let (rest, _no_more) = (std::mem::take(&mut state.outbox.messages), state.graph_change.take());
         drop(state);
         rest.into_iter().for_each(Outgoing::publish);
     }
@@ -311,21 +326,15 @@ impl State {
         self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
     }
 
-    /// Has the publishers looked at, now and when the graph has settled.
-    fn look_at_publishers(&mut self) {
-        (self.check_publishers, self.check_again) = (Some(Instant::now()), true);
+    /// Has the publishers looked at by then.
+    fn check_publishers_by(&mut self, time: Instant) {
+        self.check_publishers = Some(self.check_publishers.map_or(time, |earlier| earlier.min(time)));
     }
 
-    /// Returns the subscriptions whose publishers are to be looked at, if it is time for that, and whether the graph has
-    /// settled.
-    fn publishers_due(&mut self, now: Instant) -> Option<(Vec<Arc<Measured>>, bool)> {
-        if self.check_publishers.is_none_or(|at| at > now) {
-            return None;
-        }
-        let again = std::mem::take(&mut self.check_again);
-        self.check_publishers = again.then_some(now + Schedule::GRAPH_SETTLES);
-        let subscriptions = self.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade());
-        Some((subscriptions.collect(), !again))
+    /// Returns the subscriptions whose publishers are to be looked at, if it is time for that.
+    fn publishers_due(&mut self, now: Instant) -> Option<Vec<Arc<Measured>>> {
+        self.check_publishers.take_if(|at| *at <= now)?;
+        Some(self.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade()).collect())
     }
 
     /// When there is something to do next.

@@ -100,8 +100,8 @@ impl<T: Message> StatsSubscriptionState<T> {
     /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the
     /// commonest reason why nothing is received.
     ///
-    /// They are looked for when the subscription is created and whenever the graph changes, while the executor spins; each
-    /// is reported once by a warning, by `tracing` and in the node's log, until it leaves.
+    /// They are looked for when the subscription is created and, while the executor spins, a second after the graph has
+    /// changed; each is reported once by a warning, by `tracing` and in the node's log, until it leaves.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.measured.incompatible_publishers()
     }

@@ -227,10 +227,17 @@ pub struct Reader {
 
 impl Reader {
     pub fn start(domain: u32) -> Reader {
+        Self::start_with_depth(domain, 100)
+    }
+
+    /// Starts one whose queue is as deep as that.
+    pub fn start_with_depth(domain: u32, depth: u32) -> Reader {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/statistics_reader.py");
         let script = script.to_str().unwrap();
-        let mut child =
-            command("python3", &[script, "--json"], domain).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command("python3", &[script, "--json", "--depth", &depth.to_string()], domain)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = lines(child.stdout.take().unwrap());
         Reader { _process: Process(child), lines, metrics: vec![] }
     }
