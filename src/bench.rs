@@ -38,7 +38,7 @@ impl Measured {
     #[inline]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(arrival) = self.probe.arrive(|| message, info) {
-            self.recorder.record_at(arrival, now);
+            self.recorder.record_at(&arrival, now);
         }
     }
 
@@ -60,5 +60,5 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
 /// Reads the clock as for a message.
 #[inline]
 pub fn clock() -> i64 {
-    crate::recorder::system_time()
+    crate::host::system_time()
 }

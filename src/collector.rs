@@ -21,9 +21,15 @@ const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
 /// The difference is taken as an integer: a time of today has no room for nanoseconds in an `f64`.
 #[inline]
 pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
-    let nanoseconds = match later.checked_sub(earlier) {
-        Some(nanoseconds) => nanoseconds as f64,
-        None => (i128::from(later) - i128::from(earlier)) as f64, // more than 292 years
-    };
-    nanoseconds / NANOSECONDS_PER_MILLISECOND
+    match later.checked_sub(earlier) {
+        Some(nanoseconds) => nanoseconds as f64 / NANOSECONDS_PER_MILLISECOND,
+        None => milliseconds_of_centuries(earlier, later),
+    }
+}
+
+/// The same for times more than 292 years apart.
+#[cold]
+#[inline(never)]
+fn milliseconds_of_centuries(earlier: i64, later: i64) -> f64 {
+    (i128::from(later) - i128::from(earlier)) as f64 / NANOSECONDS_PER_MILLISECOND
 }

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nix::time::{clock_gettime, ClockId};
 use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
 use spin::{
@@ -21,7 +20,7 @@ use crate::{
         milliseconds_between, AgeCollector, FirstPeriod, PeriodCollector, Sequence, SequenceTracker,
         SummaryCollector,
     },
-    host,
+    host::{self, system_time},
     options::{AgeSource, TopicStatisticsOptions},
     simulated_time::SimulatedTime,
     stamp::StampField,
@@ -35,10 +34,17 @@ pub struct Probe<T: Message> {
     recorder: Arc<Recorder>,
 }
 
-/// What the statistics need of a message as it is taken: its times in nanoseconds, 0 if there is none, and its number.
-#[derive(Clone, Copy, Default)]
+/// What the statistics need of a message as it is taken. Times are in nanoseconds, 0 if there is none.
+#[derive(Clone, Copy)]
 pub struct Arrival {
     header: i64,
+    /// None if no metric needs it.
+    told: Option<Told>,
+}
+
+/// What the middleware tells of a message.
+#[derive(Clone, Copy)]
+struct Told {
     source: i64,
     received: i64,
     publisher: Gid,
@@ -68,24 +74,13 @@ impl<T: Message> Probe<T> {
             return None;
         }
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        if !self.recorder.needs.info {
-            return Some(Arrival { header, ..Arrival::default() });
-        }
-        let mut publisher = Gid::default();
-        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
-        Some(Arrival {
-            header,
-            source: nanoseconds(info.source_timestamp),
-            received: nanoseconds(info.received_timestamp),
-            publisher,
-            number: info.publication_sequence_number,
-        })
+        Some(Arrival { header, told: self.recorder.needs.info.then(|| Told::new(info)) })
     }
 
     /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
     #[inline]
     pub(crate) fn start(&self, arrival: Option<Arrival>) -> Option<i64> {
-        let started = self.recorder.record(arrival?);
+        let started = self.recorder.record(arrival.as_ref()?);
         self.recorder.needs.duration.then_some(started)
     }
 
@@ -94,6 +89,19 @@ impl<T: Message> Probe<T> {
     pub(crate) fn end(&self, started: Option<i64>) {
         if let Some(started) = started {
             self.recorder.record_end(started);
+        }
+    }
+}
+
+impl Told {
+    fn new(info: &MessageInfo) -> Self {
+        let mut publisher = Gid::default();
+        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
+        Self {
+            source: nanoseconds(info.source_timestamp),
+            received: nanoseconds(info.received_timestamp),
+            publisher,
+            number: info.publication_sequence_number,
         }
     }
 }
@@ -131,6 +139,8 @@ impl RelaxStrategy for Sleep {
 struct Needs {
     /// What the middleware tells of a message.
     info: bool,
+    /// That, or simulated time.
+    more: bool,
     /// The end of the callback's body.
     duration: bool,
 }
@@ -232,10 +242,12 @@ impl Recorder {
         });
         let has_losses = metrics.contains(&Metric::PublicationSeqGap);
         let age_source = options.age_source.unwrap_or_default();
+        let needs_info = has_delays || has_losses || age_source == AgeSource::SourceTimestamp;
         Self {
             enabled: AtomicBool::new(false),
             needs: Needs {
-                info: has_delays || has_losses || age_source == AgeSource::SourceTimestamp,
+                info: needs_info,
+                more: needs_info || simulated.is_some(),
                 duration: metrics.contains(&Metric::CallbackDuration),
             },
             age_source,
@@ -273,7 +285,7 @@ impl Recorder {
 
     /// Records a message whose callback's body starts now; returns when that is.
     #[inline]
-    fn record(&self, arrival: Arrival) -> i64 {
+    fn record(&self, arrival: &Arrival) -> i64 {
         let mut collectors = self.lock();
         // Read under the lock, as a window's stop is: a message belongs to the window that its time lies in.
         let now = system_time();
@@ -283,42 +295,50 @@ impl Recorder {
 
     /// Records a message whose callback's body starts at `now`.
     #[inline]
-    pub(crate) fn record_at(&self, arrival: Arrival, now: i64) {
+    pub(crate) fn record_at(&self, arrival: &Arrival, now: i64) {
         self.accept(&mut self.lock(), arrival, now);
     }
 
     /// Accepts a message whose callback's body starts at `now`.
-    #[inline]
-    fn accept(&self, collectors: &mut Collectors, arrival: Arrival, now: i64) {
-        let ros_now = self.simulated.as_ref().map_or(now, |time| time.now(arrival.header));
-        match self.age_source {
-            AgeSource::HeaderStamp => collectors.age.accept(arrival.header, ros_now),
-            AgeSource::SourceTimestamp => collectors.age.accept(arrival.source, now),
+    #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
+    fn accept(&self, collectors: &mut Collectors, arrival: &Arrival, now: i64) {
+        if self.needs.more {
+            self.accept_more(collectors, arrival, now);
+        } else {
+            collectors.age.accept(arrival.header, now);
         }
         collectors.period.accept(now);
         if collectors.received == 0 {
             collectors.first = now;
         }
         collectors.received += 1;
-        let Arrival { header, source, received, .. } = arrival;
-        collectors.last = Times { header, source, received, callback: now };
-        if self.needs.info {
-            self.accept_info(collectors, arrival, now, ros_now);
-        }
+        collectors.last.header = arrival.header;
+        collectors.last.callback = now;
     }
 
-    /// Accepts what the middleware tells of a message.
-    fn accept_info(&self, collectors: &mut Collectors, arrival: Arrival, now: i64, ros_now: i64) {
+    /// Accepts the age where it takes more than the header stamp and the system clock, and all metrics beyond rclcpp's.
+    #[inline(never)]
+    fn accept_more(&self, collectors: &mut Collectors, arrival: &Arrival, now: i64) {
+        let Arrival { header, told } = *arrival;
+        let ros_now = self.simulated.as_ref().map_or(now, |time| time.now(header));
+        if self.age_source == AgeSource::HeaderStamp {
+            collectors.age.accept(header, ros_now);
+        }
+        let Some(Told { source, received, publisher, number }) = told else { return };
+        if self.age_source == AgeSource::SourceTimestamp {
+            collectors.age.accept(source, now);
+        }
+        (collectors.last.source, collectors.last.received) = (source, received);
         if let Some(delays) = &mut collectors.delays {
             if self.simulated.is_none() {
-                delays.header_to_source.accept(arrival.header, arrival.source);
+                delays.header_to_source.accept(header, source);
             }
-            delays.source_to_receive.accept(arrival.source, arrival.received);
-            delays.receive_to_callback.accept(arrival.received, now);
-            delays.header_to_callback.accept(arrival.header, ros_now);
+            delays.source_to_receive.accept(source, received);
+            delays.receive_to_callback.accept(received, now);
+            delays.header_to_callback.accept(header, ros_now);
         }
         if let Some(losses) = &mut collectors.losses {
-            losses.accept(arrival.publisher, arrival.number, now);
+            losses.accept(publisher, number, now);
         }
     }
 
@@ -407,6 +427,7 @@ impl Recorder {
         })
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, Collectors, Sleep> {
         self.collectors.lock()
     }
@@ -424,14 +445,6 @@ fn one(sample: Option<f64>) -> Summary {
 /// The milliseconds from `earlier` to `later`; None if the clock was stepped backwards in between.
 fn since(earlier: i64, later: i64) -> Option<f64> {
     (later >= earlier).then(|| milliseconds_between(earlier, later))
-}
-
-/// The system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
-#[inline]
-pub(crate) fn system_time() -> i64 {
-    let Ok(now) = clock_gettime(ClockId::CLOCK_REALTIME) else { return 0 }; // which POSIX rules out
-    let seconds = now.tv_sec().checked_mul(1_000_000_000);
-    seconds.and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec())).unwrap_or(0)
 }
 
 /// A time in nanoseconds since the epoch, 0 if there is none, or if it is out of range (as after the year 2262).

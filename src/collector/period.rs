@@ -5,12 +5,19 @@ use crate::window::Summary;
 ///
 /// A *high* average says that messages come too rarely or get lost; a *high* standard deviation that they come
 /// irregularly, in bursts after a jam.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodCollector {
     periods: SummaryCollector,
-    /// When the last message arrived, in nanoseconds; of this window, unless it is carried over.
-    last: Option<i64>,
+    /// When the last message arrived, in nanoseconds; of this window, unless it is carried over. [`NONE`](Self::NONE) is
+    /// later than any message, so that one comparison tells both of no message and of a clock stepped backwards.
+    last: i64,
     first: FirstPeriod,
+}
+
+impl Default for PeriodCollector {
+    fn default() -> Self {
+        Self::new(FirstPeriod::default())
+    }
 }
 
 /// What the first message of a window does for the period.
@@ -25,9 +32,11 @@ pub enum FirstPeriod {
 }
 
 impl PeriodCollector {
+    const NONE: i64 = i64::MAX;
+
     /// Creates a collector; [`PeriodCollector::default`] is one with [`FirstPeriod::NoSample`].
     pub fn new(first: FirstPeriod) -> Self {
-        Self { first, ..Self::default() }
+        Self { periods: SummaryCollector::default(), last: Self::NONE, first }
     }
 
     /// Accepts a message whose callback starts at `now`, in nanoseconds on the system clock.
@@ -36,17 +45,16 @@ impl PeriodCollector {
     /// seems to come before the last: the clock was stepped backwards.
     #[inline]
     pub fn accept(&mut self, now: i64) {
-        if let Some(last) = self.last.replace(now) {
-            if now >= last {
-                self.periods.accept_finite(milliseconds_between(last, now));
-            }
+        let last = std::mem::replace(&mut self.last, now);
+        if now >= last {
+            self.periods.accept_finite(milliseconds_between(last, now));
         }
     }
 
     /// Ends a window: returns its periods in milliseconds and starts anew.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {
-            self.last = None;
+            self.last = Self::NONE;
         }
         self.periods.take()
     }

@@ -19,10 +19,12 @@ use crate::window::Summary;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummaryCollector {
+    // Minimum and maximum stand apart, so that each is compared by one instruction: side by side, they are compared
+    // together by ten.
+    minimum: f64,
     mean: f64,
     /// The sum of the squares of the differences from the mean.
     squares: f64,
-    minimum: f64,
     maximum: f64,
     count: u64,
 }
