@@ -4,6 +4,7 @@
 //! processes, in an [`Environment`] that is either the ROS 2 that the caller has sourced or one that
 //! [`setup`] makes from PyPI wheels.
 
+mod bench;
 mod demo;
 mod environment;
 mod interfaces;
@@ -77,8 +78,23 @@ enum Verb {
         #[arg(last = true)]
         arguments: Vec<OsString>,
     },
-    /// Runs the benchmarks (arguments after `--` go to `cargo bench`)
+    /// Measures what statistics cost (arguments after `--` go to `cargo bench`, and no table is printed)
     Bench {
+        /// Measure talker and listener processes instead, with statistics and without
+        #[arg(long, conflicts_with_all = ["scale", "soak"])]
+        end_to_end: bool,
+        /// Measure a node with 1 to 1000 subscriptions instead
+        #[arg(long, conflicts_with = "soak")]
+        scale: bool,
+        /// Receive for ten minutes instead, and look at the memory
+        #[arg(long)]
+        soak: bool,
+        /// How many pairs of runs of --end-to-end
+        #[arg(long, default_value_t = 8)]
+        pairs: usize,
+        /// How long each run is [default: 5 end to end, 10 at scale, 600 soaking]
+        #[arg(long)]
+        seconds: Option<u32>,
         #[arg(last = true)]
         arguments: Vec<OsString>,
     },
@@ -128,7 +144,19 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let arguments = if arguments.is_empty() { whole } else { &arguments };
             cargo(&environment, "test", arguments)
         }
-        Verb::Bench { arguments } => cargo(&environment()?, "bench", &arguments),
+        Verb::Bench { end_to_end, scale, soak, pairs, seconds, arguments } => {
+            let environment = environment()?;
+            let (project, seconds) = (project(), seconds.map(f64::from));
+            if !arguments.is_empty() {
+                return cargo(&environment, "bench", &arguments);
+            }
+            match (end_to_end, scale, soak) {
+                (true, ..) => bench::end_to_end(&environment, &project, pairs, seconds.unwrap_or(5.0)),
+                (_, true, _) => bench::scale(&environment, &project, seconds.unwrap_or(10.0) as u64),
+                (.., true) => bench::soak(&environment, &project, seconds.unwrap_or(600.0)),
+                _ => bench::run(&environment, &project),
+            }
+        }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             finish(environment()?.command(program).args(arguments), program.as_ref())

@@ -1,0 +1,141 @@
+//! Receives from `bench_talker` for some seconds and says what that took, as JSON:
+//! `bench_listener imu|image off|on|all node|worker SECONDS`.
+//!
+//! The CPU time is that of the whole process from the first message on.
+
+use std::{
+    error::Error,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant, SystemTime},
+};
+
+use hdrhistogram::Histogram;
+use nix::time::{clock_gettime, ClockId};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    InstrumentCallback, InstrumentWorkerCallback, IntoStatsSubscriptionOptions, Metric, NodeStatistics,
+    TopicStatisticsOptions, TopicStatisticsState,
+};
+use ros_env::sensor_msgs::msg::{Image, Imu};
+use rosidl_runtime_rs::Message;
+
+/// What was received since the first message.
+struct Received {
+    messages: u64,
+    first: Option<(Instant, Duration)>,
+    /// From source timestamp to callback, in microseconds.
+    latency: Histogram<u64>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, topic_type, statistics, scope, seconds] = &arguments[..] else {
+        return Err("bench_listener imu|image off|on|all node|worker SECONDS".into());
+    };
+    let received = Received { messages: 0, first: None, latency: Histogram::new(3)? };
+    let received = Arc::new(Mutex::new(received));
+    let seconds = Duration::from_secs_f64(seconds.parse()?);
+    if topic_type == "image" {
+        listen::<Image>(statistics, scope, seconds, received)
+    } else {
+        listen::<Imu>(statistics, scope, seconds, received)
+    }
+}
+
+fn listen<T: Message>(
+    statistics: &str,
+    scope: &str,
+    seconds: Duration,
+    received: Arc<Mutex<Received>>,
+) -> Result<(), Box<dyn Error>> {
+    let mut executor = Context::default_from_env()?.create_basic_executor();
+    let node = executor.create_node("bench_listener")?;
+    let worker = node.create_worker(());
+    let count = Arc::clone(&received);
+    let callback = move |_: T, info: MessageInfo| note(&count, &info);
+    let topic = "load".keep_last(10);
+    let _subscription = subscribe(&node, &worker, statistics, scope, topic, callback)?;
+
+    let commands = Arc::clone(executor.commands());
+    let watched = Arc::clone(&received);
+    let report = std::thread::spawn(move || {
+        let first = loop {
+            if let Some(first) = lock(&watched).first {
+                break first;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        std::thread::sleep(seconds.saturating_sub(first.0.elapsed()));
+        let received = lock(&watched);
+        let (elapsed, cpu) = (first.0.elapsed(), cpu_time() - first.1);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        println!(
+            "{{\"received\": {}, \"seconds\": {}, \"cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
+            received.messages,
+            elapsed.as_secs_f64(),
+            cpu.as_secs_f64(),
+            received.latency.value_at_quantile(0.5),
+            received.latency.value_at_quantile(0.99),
+            received.latency.max(),
+            peak.trim().trim_end_matches(" kB"),
+        );
+        commands.halt_spinning();
+    });
+    executor.spin(SpinOptions::default()).first_error()?;
+    report.join().map_err(|_| "the report failed")?;
+    Ok(())
+}
+
+/// Creates the subscription, plain or with statistics; they go on as long as what this returns.
+fn subscribe<T: Message, Callback>(
+    node: &Node,
+    worker: &Worker<()>,
+    statistics: &str,
+    scope: &str,
+    topic: PrimitiveOptions<'_>,
+    callback: Callback,
+) -> Result<Box<dyn std::any::Any>, Box<dyn Error>>
+where
+    Callback: Fn(T, MessageInfo) + Send + Sync + 'static,
+    Callback: InstrumentCallback<T, (T, MessageInfo)> + InstrumentWorkerCallback<T, (), (T, MessageInfo)>,
+{
+    if statistics == "off" {
+        return Ok(match scope {
+            "worker" => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
+            _ => Box::new(node.create_subscription::<T, _>(topic, callback)?),
+        });
+    }
+    let mut options = TopicStatisticsOptions::new();
+    match statistics {
+        "all" => options = options.metrics(Metric::ALL),
+        "disabled" => options = options.state(TopicStatisticsState::Disable),
+        _ => {}
+    }
+    let statistics = NodeStatistics::new(node)?;
+    let topic = topic.topic_statistics(options);
+    let subscription = match scope {
+        "worker" => statistics.create_worker_subscription::<T, _, _>(worker, topic, callback)?,
+        _ => statistics.create_subscription::<T, _>(topic, callback)?,
+    };
+    Ok(Box::new((subscription, statistics)))
+}
+
+fn note(received: &Mutex<Received>, info: &MessageInfo) {
+    let mut received = lock(received);
+    received.first.get_or_insert_with(|| (Instant::now(), cpu_time()));
+    received.messages += 1;
+    let latency = info.source_timestamp.and_then(|source| SystemTime::now().duration_since(source).ok());
+    if let Some(latency) = latency {
+        received.latency.saturating_record(latency.as_micros() as u64);
+    }
+}
+
+/// The CPU time of this process so far.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

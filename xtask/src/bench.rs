@@ -1,0 +1,238 @@
+//! `cargo xtask bench`: what statistics cost, as ratios within one run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, ExitCode, Stdio},
+};
+
+use anyhow::{bail, Context, Result};
+use serde::Deserialize;
+
+use crate::environment::Environment;
+
+/// Messages, windows, and what is counted; ends with one line for scripts.
+pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
+    cargo(environment, project, &["bench", "--bench", "cost", "--", "--quiet"])?;
+    eprintln!("Counting allocations, bytes and instructions ...");
+    let counted = cargo(
+        environment,
+        project,
+        &["test", "--release", "--quiet", "--test", "cost", "--", "--nocapture", "--test-threads=1"],
+    )?;
+    let count = |name: &str| {
+        let value = counted.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or("NA").to_owned()
+    };
+
+    let criterion = environment.target_dir().join("criterion");
+    let time = |of: &str| median(&criterion.join(of));
+    let (clock, lock) = (time("floor/clock")?, time("floor/spin_mutex")?);
+    println!("{:<40} {:>9} {:>15} {:>15}", "", "ns", "of the clock", "of a lock");
+    for (what, of) in [
+        ("the clock", "floor/clock"),
+        ("an empty call under std's Mutex", "floor/std_mutex"),
+        ("an empty call under our lock", "floor/spin_mutex"),
+        ("the clock under our lock", "floor/clock_in_spin_mutex"),
+        ("one sample", "collector/summary"),
+        ("age and period collectors", "collector/age_and_period"),
+        ("sequence tracker, 1 publisher", "collector/sequence_of_1_publishers"),
+        ("sequence tracker, 64 publishers", "collector/sequence_of_64_publishers"),
+        ("message, without the clock", "default/record"),
+        ("message", "default/record_with_clock"),
+        ("message, all metrics, without the clock", "all_metrics/record"),
+        ("message, all metrics", "all_metrics/record_with_clock"),
+        ("message and end of a window", "default/end_window"),
+        ("building the messages of a window", "default/build_messages"),
+    ] {
+        let time = time(of)?;
+        println!("{what:<40} {time:>9.1} {:>15.2} {:>15.2}", time / clock, time / lock);
+    }
+    println!(
+        "record_ns={:.1} clock_ns={clock:.1} record_with_clock_ns={:.1} instructions_per_message={} \
+         allocations_per_message={} bytes_per_subscription={}",
+        time("default/record")?,
+        time("default/record_with_clock")?,
+        count("instructions_per_message"),
+        count("allocations_per_message"),
+        count("bytes_per_subscription"),
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The median that criterion has estimated last, in nanoseconds.
+fn median(directory: &Path) -> Result<f64> {
+    #[derive(Deserialize)]
+    struct Estimates {
+        median: Estimate,
+    }
+    #[derive(Deserialize)]
+    struct Estimate {
+        point_estimate: f64,
+    }
+    let file = directory.join("new/estimates.json");
+    let text = fs::read_to_string(&file).with_context(|| format!("Cannot read {}", file.display()))?;
+    let estimates: Estimates = serde_json::from_str(&text)?;
+    Ok(estimates.median.point_estimate)
+}
+
+/// What the listener of the benchmarks says.
+#[derive(Deserialize)]
+struct Listened {
+    received: u64,
+    seconds: f64,
+    cpu: f64,
+    p50_us: u64,
+    p99_us: u64,
+    max_us: u64,
+    peak_kb: u64,
+}
+
+impl Listened {
+    /// CPU seconds for a million messages.
+    fn cpu_per_million(&self) -> f64 {
+        self.cpu * 1e6 / self.received.max(1) as f64
+    }
+}
+
+/// A talker and a listener as processes, with statistics and without, in alternating pairs.
+pub fn end_to_end(environment: &Environment, project: &Path, pairs: usize, seconds: f64) -> Result<ExitCode> {
+    let programs = build(environment, project)?;
+    println!(
+        "{:<34} {:>10} {:>22} {:>22} {:>16} {:>24} {:>16}",
+        "median of the runs",
+        "received",
+        "CPU s per million",
+        "ratio of pairs",
+        "p50/p99 us",
+        "same with statistics",
+        "peak kB"
+    );
+    for (name, topic_type, rate, without, with) in [
+        ("Imu 100 Hz", "imu", 100.0, ["off", "node"], ["on", "node"]),
+        ("Imu 1000 Hz", "imu", 1000.0, ["off", "node"], ["on", "node"]),
+        ("Imu 5000 Hz", "imu", 5000.0, ["off", "node"], ["on", "node"]),
+        ("Imu 5000 Hz, all metrics", "imu", 5000.0, ["off", "node"], ["all", "node"]),
+        ("Imu 5000 Hz, turned off", "imu", 5000.0, ["off", "node"], ["disabled", "node"]),
+        ("Imu as fast as it goes", "imu", 0.0, ["off", "node"], ["on", "node"]),
+        ("Imu 5000 Hz, worker", "imu", 5000.0, ["off", "worker"], ["on", "worker"]),
+        ("worker against node, both with", "imu", 5000.0, ["on", "node"], ["on", "worker"]),
+        ("Image of 1 MB, 30 Hz", "image", 30.0, ["off", "node"], ["on", "node"]),
+    ] {
+        let listen = |[statistics, scope]: [&str; 2]| {
+            listen(environment, &programs, topic_type, rate, statistics, scope, seconds)
+        };
+        let mut runs = vec![];
+        for pair in 0..pairs {
+            // Alternating, so that a drift of the machine is in both.
+            runs.push(match pair % 2 {
+                0 => (listen(without)?, listen(with)?),
+                _ => {
+                    let with = listen(with)?;
+                    (listen(without)?, with)
+                }
+            });
+        }
+        let middle = |of: &dyn Fn(&(Listened, Listened)) -> f64| quantile(runs.iter().map(of).collect(), 0.5);
+        let ratios: Vec<f64> =
+            runs.iter().map(|(without, with)| with.cpu_per_million() / without.cpu_per_million()).collect();
+        println!(
+            "{name:<34} {:>10.0} {:>9.2} -> {:>9.2} {:>8.3} ({:.3} to {:.3}) {:>9.0}/{:<9.0} {:>9.0}/{:<9.0} {:>9.0} -> {:.0}",
+            middle(&|(_, with)| with.received as f64 / with.seconds),
+            middle(&|(without, _)| without.cpu_per_million()),
+            middle(&|(_, with)| with.cpu_per_million()),
+            quantile(ratios.clone(), 0.5),
+            quantile(ratios.clone(), 0.25),
+            quantile(ratios, 0.75),
+            middle(&|(without, _)| without.p50_us as f64),
+            middle(&|(without, _)| without.p99_us as f64),
+            middle(&|(_, with)| with.p50_us as f64),
+            middle(&|(_, with)| with.p99_us as f64),
+            middle(&|(without, _)| without.peak_kb as f64),
+            middle(&|(_, with)| with.peak_kb as f64),
+        );
+        let worst = runs.iter().map(|(_, with)| with.max_us).max().unwrap_or_default();
+        eprintln!("  (worst latency with statistics: {worst} us)");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A node with more and more subscriptions.
+pub fn scale(environment: &Environment, project: &Path, seconds: u64) -> Result<ExitCode> {
+    let programs = build(environment, project)?;
+    for count in [1, 10, 100, 1000] {
+        let mut command = environment.command(programs.join("bench_many"));
+        command.args([count.to_string(), seconds.to_string()]);
+        println!(
+            "{count:>5} subscriptions: {}",
+            output(&mut alone(&mut command).stdout(Stdio::piped()).spawn()?)?
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A listener for ten minutes at 2000 Hz: its memory at the end beside that of a short run.
+pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
+    let programs = build(environment, project)?;
+    for seconds in [seconds / 60.0, seconds] {
+        let run = listen(environment, &programs, "imu", 2000.0, "all", "node", seconds)?;
+        println!("{:>6.0} s: {} messages, peak memory {} kB", run.seconds, run.received, run.peak_kb);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(environment: &Environment, project: &Path) -> Result<PathBuf> {
+    cargo(environment, project, &["build", "--release", "--quiet", "--examples"])?;
+    Ok(environment.target_dir().join("release/examples"))
+}
+
+fn listen(
+    environment: &Environment,
+    programs: &Path,
+    topic_type: &str,
+    rate: f64,
+    statistics: &str,
+    scope: &str,
+    seconds: f64,
+) -> Result<Listened> {
+    let mut listener = environment.command(programs.join("bench_listener"));
+    listener.args([topic_type, statistics, scope, &seconds.to_string()]);
+    let mut listener = alone(&mut listener).stdout(Stdio::piped()).spawn()?;
+    let mut talker = environment.command(programs.join("bench_talker"));
+    let mut talker = alone(talker.args([topic_type, &rate.to_string()])).spawn()?;
+    let listened = output(&mut listener);
+    let _ended = (talker.kill(), talker.wait());
+    serde_json::from_str(&listened?).context("What the listener said cannot be read")
+}
+
+/// A domain of our own, on this machine only.
+fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
+    command
+        .env("ROS_DOMAIN_ID", (1 + std::process::id() % 101).to_string())
+        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        .stdin(Stdio::null())
+}
+
+/// What a child with piped output says until it ends.
+fn output(child: &mut Child) -> Result<String> {
+    let mut text = String::new();
+    let output = child.stdout.as_mut().context("The program has no output")?;
+    std::io::Read::read_to_string(output, &mut text)?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("A program of the benchmarks failed ({status}); it says above why");
+    }
+    Ok(text.trim().to_owned())
+}
+
+fn quantile(mut values: Vec<f64>, quantile: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len() - 1) as f64 * quantile).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs cargo; gives what it prints.
+fn cargo(environment: &Environment, project: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = environment.command("cargo");
+    let child = command.current_dir(project).args(arguments).stdout(Stdio::piped()).spawn();
+    output(&mut child.context("cargo cannot be started")?)
+}
