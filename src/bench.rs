@@ -6,9 +6,7 @@ use rclrs::MessageInfo;
 use ros_env::sensor_msgs::msg::{rmw, Imu};
 
 use crate::{
-    message::metrics_message,
-    options::TopicStatisticsOptions,
-    recorder::{Probe, Recorder},
+    message::metrics_message, options::TopicStatisticsOptions, probe::Probe, recorder::Recorder,
     window::WindowStatistics,
 };
 

@@ -8,7 +8,7 @@ use rclrs::{
 };
 use rosidl_runtime_rs::Message;
 
-use crate::recorder::Probe;
+use crate::probe::Probe;
 
 /// A form in which a callback takes a message of type `T`: the message itself, boxed, or loaned.
 ///

@@ -50,8 +50,9 @@
 //! DDS -> rclrs take -> instrumented callback -> collectors -> (schedule) window -> MetricsMessage -> /statistics
 //! ```
 //!
-//! `callback` wraps what a node's author wrote, for every form that rclrs takes; `recorder` is what it records into, and
-//! finds by `stamp` where a message's type keeps its header stamp; [`collector`] is arithmetic only. `schedule` ends the
+//! `callback` wraps what a node's author wrote, for every form that rclrs takes; `probe` reads what there is to read of a
+//! message, and finds by `stamp` where its type keeps the header stamp; `recorder` is what it records into; [`collector`] is
+//! arithmetic only. `schedule` ends the
 //! windows, on a thread of its own; a [`window`] is what both sides of it speak of, and `message` turns it into a
 //! `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get.
 
@@ -68,6 +69,7 @@ mod message;
 mod node;
 mod options;
 mod parameters;
+mod probe;
 mod recorder;
 mod schedule;
 mod simulated_time;

@@ -5,11 +5,9 @@ use std::{
         atomic::{AtomicBool, Ordering},
         Arc,
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-use rclrs::MessageInfo;
-use rosidl_runtime_rs::Message;
 use spin::{
     mutex::{Mutex, MutexGuard},
     RelaxStrategy,
@@ -22,94 +20,16 @@ use crate::{
     },
     host::{self, system_time},
     options::{AgeSource, TopicStatisticsOptions},
+    probe::{Arrival, Gid, Told},
     simulated_time::SimulatedTime,
-    stamp::StampField,
     totals::Totals,
     window::{MessageTimes, Metric, Summary, Window, WindowStatistics},
 };
 
-/// What measures the messages of one subscription, where its callback runs.
-pub struct Probe<T: Message> {
-    stamp: Option<StampField<T::RmwMsg>>,
-    recorder: Arc<Recorder>,
-}
-
-/// What the statistics need of a message as it is taken. Times are in nanoseconds, 0 if there is none.
-#[derive(Clone, Copy)]
-pub struct Arrival {
-    header: i64,
-    /// None if no metric needs it.
-    told: Option<Told>,
-}
-
-/// What the middleware tells of a message.
-#[derive(Clone, Copy)]
-struct Told {
-    source: i64,
-    received: i64,
-    publisher: Gid,
-    number: u64,
-}
-
-/// A publisher, as the middleware tells publishers apart. rmw has room for more than the 16 bytes of a DDS GUID on
-/// Humble, which no middleware uses.
-type Gid = [u8; 16];
-
-impl<T: Message> Probe<T> {
-    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
-        Self { stamp: StampField::find(), recorder }
-    }
-
-    /// Reads what the statistics need of a message that was taken; None while they are off.
-    ///
-    /// The message is looked at only for its stamp: where Fast DDS loans one that it does not align, even a reference
-    /// to it would be wrong. (The types that it loans have no header.)
-    #[inline]
-    pub(crate) fn arrive<'a>(
-        &self,
-        message: impl FnOnce() -> &'a T::RmwMsg,
-        info: &MessageInfo,
-    ) -> Option<Arrival> {
-        if !self.recorder.is_enabled() {
-            return None;
-        }
-        let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        Some(Arrival { header, told: self.recorder.needs.info.then(|| Told::new(info)) })
-    }
-
-    /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
-    #[inline]
-    pub(crate) fn start(&self, arrival: Option<Arrival>) -> Option<i64> {
-        let started = self.recorder.record(arrival.as_ref()?);
-        self.recorder.needs.duration.then_some(started)
-    }
-
-    /// Records that a callback's body ends now.
-    #[inline]
-    pub(crate) fn end(&self, started: Option<i64>) {
-        if let Some(started) = started {
-            self.recorder.record_end(started);
-        }
-    }
-}
-
-impl Told {
-    fn new(info: &MessageInfo) -> Self {
-        let mut publisher = Gid::default();
-        publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
-        Self {
-            source: nanoseconds(info.source_timestamp),
-            received: nanoseconds(info.received_timestamp),
-            publisher,
-            number: info.publication_sequence_number,
-        }
-    }
-}
-
 /// What a callback records into and the end of a window reads from.
 pub(crate) struct Recorder {
     enabled: AtomicBool,
-    needs: Needs,
+    pub(crate) needs: Needs,
     age_source: AgeSource,
     first_period: FirstPeriod,
     /// The node's clock, if it runs on simulated time; otherwise ROS time is system time (as rclrs has it, and
@@ -136,13 +56,13 @@ impl RelaxStrategy for Sleep {
 
 /// What the metrics ask for beyond the time at which a callback starts.
 #[derive(Clone, Copy)]
-struct Needs {
+pub(crate) struct Needs {
     /// What the middleware tells of a message.
-    info: bool,
+    pub(crate) info: bool,
     /// That, or simulated time.
     more: bool,
     /// The end of the callback's body.
-    duration: bool,
+    pub(crate) duration: bool,
 }
 
 struct Collectors {
@@ -285,7 +205,7 @@ impl Recorder {
 
     /// Records a message whose callback's body starts now; returns when that is.
     #[inline]
-    fn record(&self, arrival: &Arrival) -> i64 {
+    pub(crate) fn record(&self, arrival: &Arrival) -> i64 {
         let mut collectors = self.lock();
         // Read under the lock, as a window's stop is: a message belongs to the window that its time lies in.
         let now = system_time();
@@ -343,7 +263,7 @@ impl Recorder {
     }
 
     /// Records that the body of a callback, which started at `started`, ends now.
-    fn record_end(&self, started: i64) {
+    pub(crate) fn record_end(&self, started: i64) {
         let mut collectors = self.lock();
         let now = system_time();
         if let Some(delays) = &mut collectors.delays {
@@ -445,19 +365,4 @@ fn one(sample: Option<f64>) -> Summary {
 /// The milliseconds from `earlier` to `later`; None if the clock was stepped backwards in between.
 fn since(earlier: i64, later: i64) -> Option<f64> {
     (later >= earlier).then(|| milliseconds_between(earlier, later))
-}
-
-/// A time in nanoseconds since the epoch, 0 if there is none, or if it is out of range (as after the year 2262).
-#[inline]
-fn nanoseconds(time: Option<SystemTime>) -> i64 {
-    let Some(time) = time else { return 0 };
-    // In 64 bits, as far as that goes: a Duration's own nanoseconds have 128.
-    let signed = |duration: Duration| {
-        let seconds = i64::try_from(duration.as_secs()).ok()?;
-        seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(duration.subsec_nanos()))
-    };
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => signed(since).unwrap_or_default(),
-        Err(before) => signed(before.duration()).map_or(0, |nanoseconds| -nanoseconds),
-    }
 }

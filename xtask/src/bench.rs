@@ -18,7 +18,7 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
     let counted = cargo(
         environment,
         project,
-        &["test", "--release", "--quiet", "--test", "cost", "--", "--nocapture", "--test-threads=1"],
+        &["test", "--release", "--test", "cost", "--", "--nocapture", "--test-threads=1"],
     )?;
     let count = |name: &str| {
         let value = counted.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));

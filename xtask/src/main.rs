@@ -140,9 +140,17 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Test { arguments } => {
             let environment = environment()?;
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
-            let whole: &[OsString] = &["--workspace".into()];
-            let arguments = if arguments.is_empty() { whole } else { &arguments };
-            cargo(&environment, "test", arguments)
+            if !arguments.is_empty() {
+                return cargo(&environment, "test", &arguments);
+            }
+            let tested = cargo(&environment, "test", &["--workspace".into()])?;
+            let valgrind = environment.command("valgrind").arg("--version").output();
+            if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
+                return Ok(tested);
+            }
+            // Instructions are those of a release build.
+            let instructions = ["--release", "--test", "cost", "instructions"].map(OsString::from);
+            cargo(&environment, "test", &instructions)
         }
         Verb::Bench { end_to_end, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
