@@ -150,7 +150,8 @@ fn memory_is_constant_whatever_arrives() {
             info.publication_sequence_number += 1;
             measured.message(&message, &info);
         }
-        assert_eq!(bytes(), before);
+        // The harness of the tests has a few strings of its own meanwhile; a byte a message would be a million.
+        assert!(bytes() < before + 100_000, "{before} bytes before, {} after", bytes());
         assert_eq!(
             measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count,
             1_000_000
