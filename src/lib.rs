@@ -13,7 +13,7 @@
 //! let mut executor = Context::default_from_env()?.create_basic_executor();
 //! let node = executor.create_node("imu_listener")?;
 //!
-//! let statistics = NodeStatistics::new(&node)?; // one publisher, one timer, for the whole node
+//! let statistics = NodeStatistics::new(&node)?; // one publisher, one thread, for the whole node
 //! let imu = statistics.create_subscription("imu".keep_last(10), |message: Imu| {
 //!     println!("{:?}", message.angular_velocity);
 //! })?;

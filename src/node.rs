@@ -43,6 +43,11 @@ use crate::{
 ///
 /// If a node has two `NodeStatistics`, the parameters are the first one's; the second goes by its options.
 ///
+/// # Panics in callbacks
+///
+/// A callback of the node that panics unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that executor again;
+/// one of a worker silences that worker. The statistics go on in both cases, and tell of the silence.
+///
 /// # Its end
 ///
 /// Dropping this ends the publishing: windows that are finished are still published, those under way are not. The

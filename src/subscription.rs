@@ -19,7 +19,7 @@ use crate::{
 ///
 /// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: the
 /// subscription ends, and leaves the statistics, when the last clone is dropped. Once that is done nothing more is
-/// published of it: the window that was under way is not.
+/// published of it: the window that was under way is not. Its callback cannot be replaced.
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 
 /// The inner state of a [`StatsSubscription`].

@@ -159,6 +159,30 @@ fn memory_is_constant_whatever_arrives() {
     }
 }
 
+/// Takes a second in a release build, and a minute in others.
+#[test]
+#[ignore = "is run by `cargo xtask bench --soak`"]
+fn soak_of_a_hundred_million_messages() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (windows, messages) = (100, 1_000_000);
+    let measured = Measured::new(&options());
+    let (message, info) = message();
+    let mut now = 1_790_000_000_000_000_000;
+    let before = dhat::HeapStats::get().curr_bytes;
+    for _ in 0..windows {
+        for _ in 0..messages {
+            now += 200_000;
+            measured.message_at(&message, &info, now);
+        }
+        let window = measured.end_window().unwrap();
+        let period = window.get(Metric::MessagePeriod).unwrap();
+        assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
+        assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
+    }
+    let after = dhat::HeapStats::get().curr_bytes;
+    assert!(after < before + 100_000, "{before} bytes before, {after} after");
+}
+
 #[test]
 fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
     let _one = ONE_AT_A_TIME.lock();

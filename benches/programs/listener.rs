@@ -14,10 +14,11 @@ use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
     InstrumentCallback, InstrumentWorkerCallback, IntoStatsSubscriptionOptions, Metric, NodeStatistics,
-    TopicStatisticsOptions, TopicStatisticsState,
+    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::{Image, Imu};
 use rosidl_runtime_rs::Message;
+use tokio::sync::watch;
 
 /// What was received since the first message.
 struct Received {
@@ -25,6 +26,8 @@ struct Received {
     first: Option<(Instant, Duration)>,
     /// From source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
+    /// Windows that were finished, and how many of them did not begin where the one before ended.
+    windows: (u64, u64),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [_, topic_type, statistics, scope, seconds] = &arguments[..] else {
         return Err("bench_listener imu|image off|on|all node|worker SECONDS".into());
     };
-    let received = Received { messages: 0, first: None, latency: Histogram::new(3)? };
+    let received = Received { messages: 0, first: None, latency: Histogram::new(3)?, windows: (0, 0) };
     let received = Arc::new(Mutex::new(received));
     let seconds = Duration::from_secs_f64(seconds.parse()?);
     if topic_type == "image" {
@@ -54,7 +57,10 @@ fn listen<T: Message>(
     let count = Arc::clone(&received);
     let callback = move |_: T, info: MessageInfo| note(&count, &info);
     let topic = "load".keep_last(10);
-    let _subscription = subscribe(&node, &worker, statistics, scope, topic, callback)?;
+    let (windows, _subscription) = subscribe(&node, &worker, statistics, scope, topic, callback)?;
+    if let Some(windows) = windows {
+        drop(executor.commands().run(count_windows(windows, Arc::clone(&received))));
+    }
 
     let commands = Arc::clone(executor.commands());
     let watched = Arc::clone(&received);
@@ -71,8 +77,10 @@ fn listen<T: Message>(
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         println!(
-            "{{\"received\": {}, \"seconds\": {}, \"cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
+            "{{\"received\": {}, \"windows\": {}, \"gaps\": {}, \"seconds\": {}, \"cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
             received.messages,
+            received.windows.0,
+            received.windows.1,
             elapsed.as_secs_f64(),
             cpu.as_secs_f64(),
             received.latency.value_at_quantile(0.5),
@@ -87,6 +95,23 @@ fn listen<T: Message>(
     Ok(())
 }
 
+/// The windows of a measured subscription.
+type Windows = watch::Receiver<Option<Arc<WindowStatistics>>>;
+
+/// A subscription, and its windows if it has any.
+type Subscribed = (Option<Windows>, Box<dyn std::any::Any>);
+
+async fn count_windows(mut windows: Windows, received: Arc<Mutex<Received>>) {
+    let mut stop = None;
+    while windows.changed().await.is_ok() {
+        let Some(window) = windows.borrow_and_update().as_ref().map(|window| window.window) else { continue };
+        let mut received = lock(&received);
+        received.windows.0 += 1;
+        received.windows.1 += u64::from(stop.is_some_and(|stop| stop != window.start));
+        stop = Some(window.stop);
+    }
+}
+
 /// Creates the subscription, plain or with statistics; they go on as long as what this returns.
 fn subscribe<T: Message, Callback>(
     node: &Node,
@@ -95,16 +120,17 @@ fn subscribe<T: Message, Callback>(
     scope: &str,
     topic: PrimitiveOptions<'_>,
     callback: Callback,
-) -> Result<Box<dyn std::any::Any>, Box<dyn Error>>
+) -> Result<Subscribed, Box<dyn Error>>
 where
     Callback: Fn(T, MessageInfo) + Send + Sync + 'static,
     Callback: InstrumentCallback<T, (T, MessageInfo)> + InstrumentWorkerCallback<T, (), (T, MessageInfo)>,
 {
     if statistics == "off" {
-        return Ok(match scope {
+        let subscription: Box<dyn std::any::Any> = match scope {
             "worker" => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
             _ => Box::new(node.create_subscription::<T, _>(topic, callback)?),
-        });
+        };
+        return Ok((None, subscription));
     }
     let mut options = TopicStatisticsOptions::new();
     match statistics {
@@ -118,7 +144,7 @@ where
         "worker" => statistics.create_worker_subscription::<T, _, _>(worker, topic, callback)?,
         _ => statistics.create_subscription::<T, _>(topic, callback)?,
     };
-    Ok(Box::new((subscription, statistics)))
+    Ok((Some(subscription.watch()), Box::new((subscription, statistics))))
 }
 
 fn note(received: &Mutex<Received>, info: &MessageInfo) {

@@ -10,9 +10,9 @@ use tracing::{
     span, Event, Level, Metadata, Subscriber,
 };
 
-/// Begins to collect them.
+/// Begins to collect them, of all tests of this process.
 pub fn collect() {
-    tracing::subscriber::set_global_default(Collect).unwrap();
+    let _there_already = tracing::subscriber::set_global_default(Collect);
 }
 
 /// Returns those that were collected.

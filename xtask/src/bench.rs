@@ -80,6 +80,9 @@ fn median(directory: &Path) -> Result<f64> {
 #[derive(Deserialize)]
 struct Listened {
     received: u64,
+    windows: u64,
+    /// Windows that did not begin where the one before ended.
+    gaps: u64,
     seconds: f64,
     cpu: f64,
     p50_us: u64,
@@ -171,12 +174,21 @@ pub fn scale(environment: &Environment, project: &Path, seconds: u64) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// A listener for ten minutes at 2000 Hz: its memory at the end beside that of a short run.
+/// 1e8 messages recorded; and a listener for ten minutes at 2000 Hz: its windows, and its memory beside that of a short run.
 pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let programs = build(environment, project)?;
+    cargo(
+        environment,
+        project,
+        &["test", "--release", "--quiet", "--test", "cost", "--", "--ignored", "soak"],
+    )?;
+    println!("100000000 messages recorded: memory constant, every message in its window");
     for seconds in [seconds / 60.0, seconds] {
         let run = listen(environment, &programs, "imu", 2000.0, "all", "node", seconds)?;
-        println!("{:>6.0} s: {} messages, peak memory {} kB", run.seconds, run.received, run.peak_kb);
+        println!(
+            "{:>6.0} s: {} messages, {} windows, {} gaps between them, peak memory {} kB",
+            run.seconds, run.received, run.windows, run.gaps, run.peak_kb
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
