@@ -163,6 +163,49 @@ fn everything_can_be_dropped_in_any_order_while_messages_arrive_and_nothing_is_p
     }
 }
 
+/// The windows of so many subscriptions take a while to be published.
+#[test]
+fn a_finished_window_is_published_when_its_statistics_are_dropped_and_not_when_its_subscription_is() {
+    const SUBSCRIPTIONS: usize = 60;
+    let (executor, node) = executor_and_node("waiting", 10);
+    let (heard, _hearing) = hear(&node);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let mut subscriptions: Vec<_> = (0..SUBSCRIPTIONS)
+        .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
+        .collect();
+    let _spinning = Spinning::start(executor);
+    let wait_for_window = |of: &StatsSubscription<Imu>| {
+        let mut windows = of.watch();
+        windows.mark_unchanged();
+        wait_for("end of a window", || windows.has_changed().unwrap());
+    };
+    let published = |source: &str| {
+        let heard = heard.lock().unwrap();
+        heard.iter().filter(|(of, _)| of == source).map(|(_, at)| *at).collect::<Vec<_>>()
+    };
+
+    // The last one has to wait longest.
+    let last = subscriptions.pop().unwrap();
+    let source = last.source_name().to_owned();
+    wait_for_window(&last);
+    let before = published(&source).len();
+    drop(last);
+    let witness = subscriptions.last().unwrap();
+    let heard_of_witness = published(witness.source_name()).len();
+    wait_for("the rest of the window", || published(witness.source_name()).len() >= heard_of_witness + 2);
+    assert_eq!(published(&source).len(), before, "a subscription that was dropped");
+
+    wait_for_window(witness);
+    let heard_of_witness = published(witness.source_name()).len();
+    drop(statistics);
+    let dropped = SystemTime::now();
+    wait_for("the finished window", || published(witness.source_name()).len() == heard_of_witness + 2);
+    for subscription in &subscriptions {
+        let late = published(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
+        assert_eq!(late, 0, "{} after the drop", subscription.source_name());
+    }
+}
+
 /// All orders of so many things.
 fn permutations(count: usize) -> Vec<[usize; 4]> {
     let mut orders = vec![];
