@@ -237,9 +237,14 @@ fn output(child: &mut Child) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
+/// Between two values, what lies between them in proportion: the median of an even count is the mean of the middle two.
 fn quantile(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(((values.len() - 1) as f64 * quantile).round() as usize).copied().unwrap_or(f64::NAN)
+    let place = values.len().saturating_sub(1) as f64 * quantile;
+    match (values.get(place.floor() as usize), values.get(place.ceil() as usize)) {
+        (Some(below), Some(above)) => below + (above - below) * place.fract(),
+        _ => f64::NAN,
+    }
 }
 
 /// Runs cargo; gives what it prints.
@@ -247,4 +252,22 @@ fn cargo(environment: &Environment, project: &Path, arguments: &[&str]) -> Resul
     let mut command = environment.command("cargo");
     let child = command.current_dir(project).args(arguments).stdout(Stdio::piped()).spawn();
     output(&mut child.context("cargo cannot be started")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantile;
+
+    #[test]
+    fn the_median_of_an_even_count_is_the_mean_of_the_middle_two() {
+        let eight = || vec![8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0];
+        assert_eq!([0.25, 0.5, 0.75].map(|q| quantile(eight(), q)), [2.75, 4.5, 6.25]);
+        assert_eq!(quantile(vec![3.0, 1.0, 2.0], 0.5), 2.0);
+        assert_eq!(quantile(vec![7.0], 0.75), 7.0);
+    }
+
+    #[test]
+    fn no_runs_have_no_median() {
+        assert!(quantile(vec![], 0.5).is_nan());
+    }
 }
