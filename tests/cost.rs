@@ -164,20 +164,25 @@ fn memory_is_constant_whatever_arrives() {
 #[ignore = "is run by `cargo xtask bench --soak`"]
 fn soak_of_a_hundred_million_messages() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    let (windows, messages) = (100, 1_000_000);
-    let measured = Measured::new(&options());
-    let (message, info) = message();
-    let mut now = 1_790_000_000_000_000_000;
+    let (windows, messages) = (50, 1_000_000);
     let before = dhat::HeapStats::get().curr_bytes;
-    for _ in 0..windows {
-        for _ in 0..messages {
-            now += 200_000;
-            measured.message_at(&message, &info, now);
+    for options in [options(), options().metrics(Metric::ALL)] {
+        let measured = Measured::new(&options);
+        let (message, mut info) = message();
+        let mut now = 1_790_000_000_000_000_000;
+        for _ in 0..windows {
+            for _ in 0..messages {
+                now += 200_000;
+                info.publication_sequence_number += 1;
+                measured.message_at(&message, &info, now);
+            }
+            let window = measured.end_window().unwrap();
+            let period = window.get(Metric::MessagePeriod).unwrap();
+            assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
+            assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
+            let lost = window.get(Metric::PublicationSeqGap).map(|gaps| gaps.maximum);
+            assert!(lost.is_none_or(|lost| lost == 0.0), "{lost:?}");
         }
-        let window = measured.end_window().unwrap();
-        let period = window.get(Metric::MessagePeriod).unwrap();
-        assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
-        assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
     }
     let after = dhat::HeapStats::get().curr_bytes;
     assert!(after < before + 100_000, "{before} bytes before, {after} after");

@@ -3,6 +3,7 @@
 //! about it.
 
 use std::{
+    collections::HashMap,
     error::Error,
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -26,19 +27,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // From the window's stop to the message's publishing, in milliseconds; and how many came.
-    let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64)));
+    // From the window's stop to the message's publishing, in milliseconds; how many came; and how many are missing between
+    // two of one source and metric.
+    let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
     let _reader = {
         let ticks = Arc::clone(&ticks);
         let worker = node.create_worker(());
+        let mut stops = HashMap::new();
         worker.create_subscription::<MetricsMessage, _>(
             "/statistics".keep_last(4000),
             move |message: MetricsMessage, info: MessageInfo| {
                 let stop = Duration::new(message.window_stop.sec as u64, message.window_stop.nanosec);
                 let published = info.source_timestamp.unwrap_or(SystemTime::UNIX_EPOCH);
                 let after = published.duration_since(UNIX_EPOCH + stop).unwrap_or_default();
+                let of = (message.measurement_source_name, message.metrics_source);
+                let before = stops.insert(of, message.window_stop);
+                let is_missing = before.is_some_and(|stop| stop != message.window_start);
                 let mut ticks = ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                *ticks = (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1);
+                *ticks =
+                    (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1, ticks.2 + u64::from(is_missing));
             },
         )?
     };
@@ -61,9 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let memory =
             status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().to_owned();
         let windows = held.iter().filter(|(subscription, _)| subscription.latest().is_some()).count();
-        let (tick, published) = *ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (tick, published, missing) = *ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         println!(
-            "{{\"cpu_percent\": {:.2}, \"memory_kb\": {}, \"threads\": {threads}, \"tick_ms\": {tick:.1}, \"published\": {published}, \"windows\": {windows}}}",
+            "{{\"cpu_percent\": {:.2}, \"memory_kb\": {}, \"threads\": {threads}, \"tick_ms\": {tick:.1}, \"published\": {published}, \"missing\": {missing}, \"windows\": {windows}}}",
             (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64(),
             memory.trim().trim_end_matches(" kB"),
         );
