@@ -33,7 +33,7 @@ impl Measured {
     }
 
     /// The same with a body that starts at `now`, so that no clock is read.
-    #[inline]
+    #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(arrival) = self.probe.arrive(|| message, info) {
             self.recorder.record_at(&arrival, now);

@@ -46,7 +46,7 @@ impl<T: Message> Probe<T> {
     ///
     /// The message is looked at only for its stamp: where Fast DDS loans one that it does not align, even a reference
     /// to it would be wrong. (The types that it loans have no header.)
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arrive<'a>(
         &self,
         message: impl FnOnce() -> &'a T::RmwMsg,

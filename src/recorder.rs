@@ -214,7 +214,7 @@ impl Recorder {
     }
 
     /// Records a message whose callback's body starts at `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_at(&self, arrival: &Arrival, now: i64) {
         self.accept(&mut self.lock(), arrival, now);
     }

@@ -50,8 +50,11 @@ impl SimulatedTime {
 struct Timeline {
     /// The last reading that differed from the one before, and when that was seen.
     last: Option<(i64, Instant)>,
-    /// How many times faster than real time the last change was.
+    /// How many times faster than real time it goes, over [`RATE_OVER`](Self::RATE_OVER) at least: single readings are
+    /// as far apart as the reader is late.
     rate: f64,
+    /// Where the rate is measured from.
+    rate_from: Option<(i64, Instant)>,
     /// The time after the last jump: stamps from before it belong to the time before.
     start: i64,
     /// How far stamps may lie in the future, after a jump back: farther ones are nearer to the time before the jump.
@@ -61,8 +64,10 @@ struct Timeline {
 impl Timeline {
     /// A forward step up to this is none of a jump, however fast.
     const STEP: f64 = 1e9;
-    /// Simulated time may go on that many times faster than the last time that it changed, or than real time.
-    const FASTER: f64 = 10.0;
+    /// Simulated time may go on that many times faster than before, or than real time.
+    const FASTER: f64 = 4.0;
+    /// In nanoseconds of real time.
+    const RATE_OVER: f64 = 1e8;
     /// A `/clock` comes at least that often, unless it is paused.
     const SLOWEST: f64 = 1e9;
 
@@ -71,6 +76,7 @@ impl Timeline {
         let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
             if now != 0 {
                 self.last = Some((now, seen));
+                self.rate_from = self.last;
             }
             return;
         };
@@ -78,13 +84,22 @@ impl Timeline {
             return;
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).as_nanos() as f64);
+        self.last = Some((now, seen));
         if step < 0.0 {
             (self.start, self.ahead) = (now, Some((last - now) / 2));
+            self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * self.rate.max(1.0) * elapsed.min(Self::SLOWEST) {
             (self.start, self.ahead) = (now, None);
+            // If that was no jump but its new pace, the next steps are none.
+            self.rate = step / elapsed.max(1.0);
+            self.rate_from = self.last;
+        } else if let Some((from, from_seen)) = self.rate_from {
+            let over = (seen - from_seen).as_nanos() as f64;
+            if over >= Self::RATE_OVER {
+                self.rate = (now - from) as f64 / over;
+                self.rate_from = self.last;
+            }
         }
-        self.rate = if elapsed > 0.0 { step.max(0.0) / elapsed } else { self.rate };
-        self.last = Some((now, seen));
     }
 
     /// Returns whether a stamp is of the time since the last jump.
@@ -164,6 +179,32 @@ mod tests {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(1100 * SECOND, seen + Duration::from_secs(600));
         assert!(!timeline.has(1000 * SECOND, 1100 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn readings_that_come_in_bursts_do_not_hide_a_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..20 {
+            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            now += SECOND / 100;
+            timeline.advance(now, seen);
+            now += SECOND / 100;
+            timeline.advance(now, seen + Duration::from_micros(100));
+            seen += Duration::from_millis(20);
+        }
+        timeline.advance(now + 3 * SECOND, seen + Duration::from_millis(100));
+        assert!(!timeline.has(now, now + 3 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_much_faster_is_a_jump_once() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        for step in 1..=30 {
+            seen += SimulatedTime::LOOK_EVERY;
+            timeline.advance((1000 + 5 * step) * SECOND, seen);
+        }
+        assert_eq!(timeline.start, 1005 * SECOND, "{timeline:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Receives from `bench_talker` for some seconds and says what that took, as JSON:
-//! `bench_listener imu|image off|on|all node|worker SECONDS`.
+//! `bench_listener imu|image off|disabled|on|all node|worker SECONDS`.
 //!
 //! The CPU time is that of the whole process from the first message on.
 
@@ -33,7 +33,7 @@ struct Received {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, topic_type, statistics, scope, seconds] = &arguments[..] else {
-        return Err("bench_listener imu|image off|on|all node|worker SECONDS".into());
+        return Err("bench_listener imu|image off|disabled|on|all node|worker SECONDS".into());
     };
     let received = Received { messages: 0, first: None, latency: Histogram::new(3)?, windows: (0, 0) };
     let received = Arc::new(Mutex::new(received));

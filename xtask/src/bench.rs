@@ -211,9 +211,17 @@ fn listen(
     listener.args([topic_type, statistics, scope, &seconds.to_string()]);
     let mut listener = alone(&mut listener).stdout(Stdio::piped()).spawn()?;
     let mut talker = environment.command(programs.join("bench_talker"));
-    let mut talker = alone(talker.args([topic_type, &rate.to_string()])).spawn()?;
-    let listened = output(&mut listener);
-    let _ended = (talker.kill(), talker.wait());
+    let listened = match alone(talker.args([topic_type, &rate.to_string()])).spawn() {
+        Ok(mut talker) => {
+            let listened = output(&mut listener);
+            let _ended = (talker.kill(), talker.wait());
+            listened
+        }
+        Err(error) => {
+            let _ended = (listener.kill(), listener.wait());
+            Err(error.into())
+        }
+    };
     serde_json::from_str(&listened?).context("What the listener said cannot be read")
 }
 
