@@ -217,11 +217,16 @@ fn python_directories(prefix: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The content of every file of our definition of statistics_msgs.
-fn statistics_msgs_sources(project: &Path) -> Result<Vec<Vec<u8>>> {
-    let package = project.join("msg/statistics_msgs");
-    let mut files = read_dir(&package)?;
-    files.extend(read_dir(&package.join("msg"))?);
+/// The interface packages that are defined in `msg/`: what every distribution has, but no wheel, and our own.
+const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
+
+/// The content of every file of our definition of an interface package.
+fn interface_sources(project: &Path, package: &str) -> Result<Vec<Vec<u8>>> {
+    let package = project.join("msg").join(package);
+    let mut files = vec![];
+    for directory in [package.clone(), package.join("msg"), package.join("srv")] {
+        files.extend(read_dir(&directory)?);
+    }
     files.retain(|file| file.is_file());
     files
         .iter()
@@ -229,14 +234,14 @@ fn statistics_msgs_sources(project: &Path) -> Result<Vec<Vec<u8>>> {
         .collect()
 }
 
-/// Builds our definition of statistics_msgs and installs it to `overlay`.
+/// Builds an interface package that is defined here, and installs it to `overlay`.
 ///
 /// `cmake` gives a CMake command in the environment of the ROS 2 that it is built with; `definitions` are further
-/// arguments to its first run.
-fn build_statistics_msgs(
+/// arguments to its first run; `source` is where the package is defined.
+fn build_interfaces(
     cmake: impl Fn() -> Result<Command>,
     definitions: &[OsString],
-    project: &Path,
+    source: &Path,
     directory: &Path,
     overlay: &Path,
     step: &Step,
@@ -248,7 +253,7 @@ fn build_statistics_msgs(
     let mut configure = cmake()?;
     configure
         .arg("-S")
-        .arg(project.join("msg/statistics_msgs"))
+        .arg(source)
         .arg("-B")
         .arg(&build)
         .args(["-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release"])

@@ -1,7 +1,7 @@
 //! An embedded ROS 2, made of PyPI wheels.
 //!
 //! `<ros dir>/<distro>/venv` is a virtual environment with the wheels in it: it is an ament prefix. Beside it,
-//! `overlay` is the prefix of what the wheels lack: a link, statistics_msgs, the Rust interface crates.
+//! `overlay` is the prefix of what the wheels lack: a link, the interface packages of `msg/`, the Rust interface crates.
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use std::{
 use anyhow::{bail, ensure, Context, Result};
 
 use super::{
-    build_statistics_msgs, child, cmake_definition, machine, python_directories, read_dir, remove,
-    statistics_msgs_sources, temporary, write_whole, Workshop,
+    build_interfaces, child, cmake_definition, interface_sources, machine, python_directories, read_dir,
+    remove, temporary, write_whole, Workshop, INTERFACE_PACKAGES,
 };
 use crate::{environment::Environment, progress::Step, Distro};
 
@@ -35,7 +35,7 @@ impl Distro {
 pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Path) -> Result<Environment> {
     let prefix =
         Prefix { distro, hidden, directory: ros_dir.join(distro.name()), project: project.to_owned() };
-    let mut workshop = Workshop::open(&prefix.directory, 4)?;
+    let mut workshop = Workshop::open(&prefix.directory, 3 + INTERFACE_PACKAGES.len())?;
     if !prefix.has_its_interpreter() {
         remove(&workshop.stamp("wheels"))?;
     }
@@ -55,11 +55,13 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let what = "Mending what is wrong with the wheels";
     workshop.step("mended", &[MENDING], what, 0, |step| prefix.mend(step, &log))?;
 
-    let sources = statistics_msgs_sources(project)?;
-    let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-    let what = "Building the interface package statistics_msgs";
-    let log = workshop.log("statistics_msgs");
-    workshop.step("statistics_msgs", &inputs, what, 0, |step| prefix.build_statistics_msgs(step, &log))?;
+    for package in INTERFACE_PACKAGES {
+        let sources = interface_sources(project, package)?;
+        let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+        let what = format!("Building the interface package {package}");
+        let log = workshop.log(package);
+        workshop.step(package, &inputs, &what, 0, |step| prefix.build_interfaces(package, step, &log))?;
+    }
 
     workshop.write_interface_crates(&prefix.prefixes(), &prefix.overlay(), &[])?;
     prefix.environment()
@@ -219,8 +221,23 @@ impl Prefix {
         Ok(mended)
     }
 
-    /// Makes the overlay anew with statistics_msgs in it, and with the library that librcl was linked without.
-    fn build_statistics_msgs(&self, step: &Step, log: &Path) -> Result<String> {
+    /// Builds an interface package that is defined here.
+    fn build_interfaces(&self, package: &str, step: &Step, log: &Path) -> Result<String> {
+        if package == INTERFACE_PACKAGES[0] {
+            self.begin_overlay()?;
+        }
+        let cmake = || {
+            let mut cmake = self.command("cmake")?;
+            cmake.env("CMAKE_GENERATOR", "Ninja");
+            Ok(cmake)
+        };
+        let python = [cmake_definition("Python3_EXECUTABLE", &self.python())];
+        let source = self.project.join("msg").join(package);
+        build_interfaces(cmake, &python, &source, &self.directory, &self.overlay(), step, log)
+    }
+
+    /// Makes the overlay anew, with the library that librcl was linked without.
+    fn begin_overlay(&self) -> Result<()> {
         remove(&self.overlay())?;
         let lib = self.overlay().join("lib");
         fs::create_dir_all(&lib).with_context(|| format!("Cannot create {}", lib.display()))?;
@@ -228,14 +245,7 @@ impl Prefix {
         let middleware = self.venv().join("lib/librmw_fastrtps_cpp.so");
         ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
         std::os::unix::fs::symlink(middleware, lib.join("librmw_implementation.so"))?;
-
-        let cmake = || {
-            let mut cmake = self.command("cmake")?;
-            cmake.env("CMAKE_GENERATOR", "Ninja");
-            Ok(cmake)
-        };
-        let python = [cmake_definition("Python3_EXECUTABLE", &self.python())];
-        build_statistics_msgs(cmake, &python, &self.project, &self.directory, &self.overlay(), step, log)
+        Ok(())
     }
 
     fn environment(&self) -> Result<Environment> {

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{bail, Result};
 
 use super::{
-    build_statistics_msgs, fingerprint, python_directories, read_dir, remove, statistics_msgs_sources,
-    Workshop,
+    build_interfaces, fingerprint, interface_sources, python_directories, read_dir, remove, Workshop,
+    INTERFACE_PACKAGES,
 };
 use crate::environment::Environment;
 
@@ -87,22 +87,27 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
     let name = format!("sourced-{}-{}", sourced.distro, &fingerprint("", &prefixes)[..8]);
     let directory = ros_dir.join(&name);
     let overlay = directory.join("overlay");
-    let mut workshop = Workshop::open(&directory, 2)?;
+    let mut workshop = Workshop::open(&directory, 1 + INTERFACE_PACKAGES.len())?;
 
-    let has_statistics_msgs = sourced.has("share/statistics_msgs/package.xml");
-    let sources = if has_statistics_msgs { vec![] } else { statistics_msgs_sources(project)? };
-    let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-    let log = workshop.log("statistics_msgs");
-    let what = "Looking for the interface package statistics_msgs";
-    workshop.step("statistics_msgs", &inputs, what, 0, |step| {
-        remove(&overlay)?;
-        if has_statistics_msgs {
-            return Ok("it is there".to_owned());
-        }
-        let cmake = || Ok(Command::new("cmake"));
-        build_statistics_msgs(cmake, &[], project, &directory, &overlay, step, &log)
-            .map(|built| format!("it is missing, so ours was built {built}"))
-    })?;
+    for package in INTERFACE_PACKAGES {
+        let is_there = sourced.has(&format!("share/{package}/package.xml"));
+        let sources = if is_there { vec![] } else { interface_sources(project, package)? };
+        let inputs: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+        let log = workshop.log(package);
+        let what = format!("Looking for the interface package {package}");
+        workshop.step(package, &inputs, &what, 0, |step| {
+            if package == INTERFACE_PACKAGES[0] {
+                remove(&overlay)?;
+            }
+            if is_there {
+                return Ok("it is there".to_owned());
+            }
+            let cmake = || Ok(Command::new("cmake"));
+            let source = project.join("msg").join(package);
+            build_interfaces(cmake, &[], &source, &directory, &overlay, step, &log)
+                .map(|built| format!("it is missing, so ours was built {built}"))
+        })?;
+    }
     let mut searched = vec![overlay.clone()];
     searched.extend_from_slice(&sourced.prefixes);
     workshop.write_interface_crates(&searched, &overlay, &sourced.interfaces()?)?;
