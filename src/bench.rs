@@ -6,8 +6,8 @@ use rclrs::MessageInfo;
 use ros_env::sensor_msgs::msg::{rmw, Imu};
 
 use crate::{
-    message::metrics_message, options::TopicStatisticsOptions, probe::Probe, recorder::Recorder,
-    window::WindowStatistics,
+    measured::Recording, message::metrics_message, options::TopicStatisticsOptions, probe::Probe,
+    recorder::Recorder, window::WindowStatistics,
 };
 
 /// A measured subscription of Imu, as its callback sees it.

@@ -63,19 +63,28 @@ pub mod bench;
 mod callback;
 pub mod collector;
 mod compatibility;
+mod counter;
 mod error;
 mod host;
+mod lock;
+mod losses;
+mod measured;
 mod message;
 mod node;
 mod options;
 mod parameters;
 mod probe;
+mod publisher;
 mod recorder;
 mod schedule;
+mod service;
 mod simulated_time;
 mod stamp;
 mod subscription;
+mod table;
+mod timer;
 mod totals;
+mod totals_file;
 pub mod window;
 
 pub use callback::{
@@ -83,14 +92,17 @@ pub use callback::{
 };
 pub use collector::FirstPeriod;
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
+pub use counter::StatsCounter;
 pub use error::StatisticsError;
 pub use node::NodeStatistics;
 pub use options::{
-    AgeSource, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions, TopicStatisticsOptions,
-    TopicStatisticsState,
+    AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
+    TopicStatisticsOptions, TopicStatisticsState,
 };
+pub use publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState};
 pub use subscription::{StatsSubscription, StatsSubscriptionState};
-pub use totals::Totals;
+pub use timer::{StatsTimer, TimerGuard};
+pub use totals::{TopicTotals, Totals};
 pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.

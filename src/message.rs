@@ -35,7 +35,7 @@ pub(crate) fn metrics_message(
 /// A time in nanoseconds as ROS has it: `nanosec` counts up from `sec`, before the epoch too.
 ///
 /// Times that `sec` has no room for (after 2038) come out as the last one it has.
-fn time(nanoseconds: i64) -> Time {
+pub(crate) fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {
         sec: i32::try_from(nanoseconds.div_euclid(SECOND)).unwrap_or(i32::MAX),

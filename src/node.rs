@@ -1,11 +1,14 @@
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    fmt::Display,
+    path::PathBuf,
+    sync::{atomic::AtomicU64, Arc, Mutex, Weak},
     thread::JoinHandle,
     time::Duration,
 };
 
 use rclrs::{
-    ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions, Worker,
+    log_error, ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions,
+    Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::{Message, RmwMessage};
@@ -13,20 +16,29 @@ use rosidl_runtime_rs::{Message, RmwMessage};
 use crate::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
     compatibility::Request,
+    counter::{Count, CounterState, StatsCounter},
+    losses,
+    measured::{lock, Measured, Recording, Windowed},
     options::{
-        check_period, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions,
-        TopicStatisticsOptions, TopicStatisticsState,
+        check_period, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName,
+        StatsSubscriptionOptions, TopicStatisticsOptions, TopicStatisticsState,
     },
     parameters::Parameters,
     probe::Probe,
+    publisher::{Publications, StatsPublisher, StatsPublisherState},
     recorder::Recorder,
-    schedule::{Measured, Schedule},
+    schedule::Schedule,
+    service::{self, TopicStatisticsService},
     simulated_time::SimulatedTime,
     subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
+    timer::{Durations, StatsTimer, TimerState},
+    totals::TopicTotals,
+    totals_file,
+    window::Metric,
     StatisticsError,
 };
 
-/// The statistics of a node's subscriptions: one publisher and one thread for all of them.
+/// The statistics of a node's subscriptions and publishers, and of its code: one publisher and one thread for all of them.
 ///
 /// The windows are ended and published by a thread of their own: a callback that blocks the executor does not silence
 /// the statistics, and publishing never delays a callback.
@@ -50,8 +62,9 @@ use crate::{
 ///
 /// # Its end
 ///
-/// Dropping this ends the publishing: windows that are finished are still published, those under way are not. The
-/// subscriptions that were created by it live on, unmeasured.
+/// Dropping this ends the publishing: windows that are finished are still published, those under way are not. Losses that were
+/// not announced are announced, and the [file of totals](NodeStatisticsOptions::totals_file) is written. The subscriptions and
+/// publishers that were created by it live on, unmeasured.
 pub struct NodeStatistics {
     node: Node,
     options: TopicStatisticsOptions,
@@ -60,8 +73,12 @@ pub struct NodeStatistics {
     publisher: Publisher<MetricsMessage>,
     /// Publishers of subscriptions that have another topic or QoS than the node.
     others: Mutex<Vec<OtherPublisher>>,
+    timers: Mutex<Vec<(String, Weak<TimerState>)>>,
+    counters: Mutex<Vec<(String, Weak<CounterState>)>>,
+    totals_file: Option<PathBuf>,
     schedule: Arc<Schedule>,
     thread: Option<JoinHandle<()>>,
+    _service: Option<TopicStatisticsService>,
 }
 
 /// A publisher that lives as long as one of the subscriptions that share it.
@@ -77,6 +94,13 @@ impl Drop for NodeStatistics {
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }
+        let Some(path) = &self.totals_file else { return };
+        let node = self.node.fully_qualified_name();
+        if let Err(source) = totals_file::write(path, &node, &self.totals()) {
+            let error = StatisticsError::TotalsFile { node, path: path.clone(), source };
+            tracing::error!("{error}");
+            log_error!(self.node.logger(), "{error}");
+        }
     }
 }
 
@@ -88,18 +112,38 @@ impl NodeStatistics {
         Self::with_options(node, TopicStatisticsOptions::new())
     }
 
-    /// Creates the statistics of a node; `options` are the defaults of its subscriptions and of the ROS parameters.
+    /// Creates the statistics of a node; [`TopicStatisticsOptions`] are the defaults of what is measured and of the ROS
+    /// parameters, [`NodeStatisticsOptions`] are those and what else the node tells.
     ///
-    /// Errors if an option or a parameter has a value that is not possible, or if rclrs cannot create the publisher:
-    /// if the publish topic is empty or not valid, or if the node's context is shut down, for example.
-    pub fn with_options(node: &Node, options: TopicStatisticsOptions) -> Result<Self, StatisticsError> {
+    /// Errors if an option or a parameter has a value that is not possible, if a file of totals cannot be written, or if rclrs
+    /// cannot create the publisher: if the publish topic is empty or not valid, or if the node's context is shut down, for
+    /// example.
+    pub fn with_options(
+        node: &Node,
+        options: impl Into<NodeStatisticsOptions>,
+    ) -> Result<Self, StatisticsError> {
+        let options = options.into();
         options.check()?;
+        let NodeStatisticsOptions {
+            topic_statistics: options,
+            log_table,
+            max_event_rate,
+            service,
+            totals_file,
+        } = options;
+        if let Some(path) = &totals_file {
+            totals_file::check(path).map_err(|source| {
+                let (node, path) = (node.fully_qualified_name(), path.clone());
+                StatisticsError::TotalsFile { node, path, source }
+            })?;
+        }
         let parameters = Parameters::declare(node, &options)?;
         let options = match &parameters {
             Some(parameters) => parameters.apply_to(options),
             None => options,
         };
-        let publisher = create_publisher(node, options.publisher_topic(), options.publisher_qos())?;
+        let publisher =
+            create_statistics_publisher(node, options.publisher_topic(), options.publisher_qos())?;
         let clock = node.get_clock();
         let simulated =
             matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
@@ -108,7 +152,13 @@ impl NodeStatistics {
             options.state != TopicStatisticsState::Disable,
             options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
             simulated.clone(),
+            log_table,
+            max_event_rate,
         ));
+        let service = service.then(|| service::create(node, &schedule)).transpose().map_err(|source| {
+            let node = node.fully_qualified_name();
+            StatisticsError::CreateService { name: service::NAME, node, source }
+        })?;
         if let Some(parameters) = &parameters {
             parameters.drive(&schedule);
         }
@@ -123,8 +173,12 @@ impl NodeStatistics {
             parameters,
             publisher,
             others: Mutex::default(),
+            timers: Mutex::default(),
+            counters: Mutex::default(),
+            totals_file,
             schedule,
             thread: Some(thread),
+            _service: service,
         })
     }
 
@@ -191,6 +245,104 @@ impl NodeStatistics {
         })
     }
 
+    /// Creates a publisher that is measured; in all else it is one of
+    /// [`NodeState::create_publisher`](rclrs::NodeState::create_publisher).
+    ///
+    /// Errors if rclrs cannot create it: if the topic name is empty or not valid, for example.
+    pub fn create_publisher<'a, T: Message>(
+        &self,
+        options: impl Into<PublisherOptions<'a>>,
+    ) -> Result<StatsPublisher<T>, StatisticsError> {
+        self.create_publisher_with_options(options, TopicStatisticsOptions::new())
+    }
+
+    /// Creates a publisher that is measured, with statistics that differ from those of the node: `statistics` sets what it
+    /// does for a subscription, but for the metrics and where the age begins.
+    ///
+    /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option has a value that is not possible.
+    pub fn create_publisher_with_options<'a, T: Message>(
+        &self,
+        options: impl Into<PublisherOptions<'a>>,
+        statistics: TopicStatisticsOptions,
+    ) -> Result<StatsPublisher<T>, StatisticsError> {
+        statistics.check()?;
+        let (state, own_period) = (statistics.state, statistics.publish_period);
+        let statistics = statistics.or(&self.options);
+        let to = self.publisher(&statistics)?;
+        let publisher = create_publisher(&self.node, options.into())?;
+        let source = self.source_name(statistics.source_name, &publisher.topic_name());
+        let publications =
+            Arc::new(Windowed::new(Publications::new(statistics.first_period.unwrap_or_default())));
+        let measured = Arc::new(Measured::new(source, Arc::clone(&publications) as Arc<dyn Recording>, None));
+        self.schedule.add(&measured, state, own_period, to);
+        let schedule = Arc::downgrade(&self.schedule);
+        Ok(Arc::new(StatsPublisherState::new(publisher, publications, measured, schedule)))
+    }
+
+    /// Returns the timer of that name, which is created if there is none: `bridge/get_lidar_data` on `/statistics`, for the
+    /// node `bridge`. The name is any text.
+    pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
+        let name = name.into();
+        let mut timers = lock(&self.timers);
+        timers.retain(|(_, timer)| timer.strong_count() > 0);
+        let known = timers.iter().find(|(of, _)| *of == name);
+        if let Some(timer) = known.and_then(|(_, timer)| timer.upgrade()) {
+            return StatsTimer(timer);
+        }
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        let timer = StatsTimer::new(Arc::clone(&durations), self.measured_code(&name, durations));
+        self.add_code(timer.measured());
+        timers.push((name, Arc::downgrade(&timer.0)));
+        timer
+    }
+
+    /// Returns a timer for each of `parts`, one per lidar or camera: `get_lidar_data/front`, `get_lidar_data/rear`. Their names
+    /// are put together here, and not when they are used.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("bridge")?)?;
+    /// let get_lidar_data = statistics.timers("get_lidar_data", ["front", "rear"]);
+    /// let get_image = statistics.timers("get_image", 0..4);
+    ///
+    /// let _running = get_lidar_data[1].start();
+    /// assert_eq!(get_image[3].source_name(), "bridge/get_image/3");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn timers(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsTimer> {
+        parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
+    }
+
+    /// Returns the counter of that name, which is created if there is none: `bridge/frames` on `/statistics`, for the node
+    /// `bridge`. The name is any text.
+    pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
+        let name = name.into();
+        let mut counters = lock(&self.counters);
+        counters.retain(|(_, counter)| counter.strong_count() > 0);
+        let known = counters.iter().find(|(of, _)| *of == name);
+        if let Some(counter) = known.and_then(|(_, counter)| counter.upgrade()) {
+            return StatsCounter(counter);
+        }
+        let count = Arc::new(AtomicU64::new(0));
+        let recording = Arc::new(Windowed::new(Count(Arc::clone(&count))));
+        let counter = StatsCounter::new(count, self.measured_code(&name, recording));
+        self.add_code(counter.measured());
+        counters.push((name, Arc::downgrade(&counter.0)));
+        counter
+    }
+
+    /// Returns a counter for each of `parts`; see [`timers`](Self::timers).
+    pub fn counters(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsCounter> {
+        parts.into_iter().map(|part| self.counter(format!("{name}/{part}"))).collect()
+    }
+
+    /// Returns what each subscription received and lost, and those that have ended; it waits for no window.
+    pub fn totals(&self) -> Vec<TopicTotals> {
+        self.schedule.totals()
+    }
+
     /// Turns the statistics on or off of subscriptions that leave it to the node, as the parameter
     /// `topic_statistics.enabled` does, which follows.
     pub fn set_enabled(&self, enabled: bool) {
@@ -213,6 +365,22 @@ impl NodeStatistics {
         Ok(())
     }
 
+    fn measured_code(&self, name: &str, recording: Arc<dyn Recording>) -> Arc<Measured> {
+        Arc::new(Measured::new(format!("{}/{name}", self.node.name()), recording, None))
+    }
+
+    fn add_code(&self, measured: &Arc<Measured>) {
+        self.schedule.add(measured, TopicStatisticsState::NodeDefault, None, Arc::clone(&self.publisher));
+    }
+
+    fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
+        match name.unwrap_or_default() {
+            SourceName::NodeAndTopic => format!("{}{topic}", self.node.name()),
+            SourceName::Node => self.node.name(),
+            SourceName::Custom(name) => name,
+        }
+    }
+
     fn create<T: Message, Subscription: AnySubscription + 'static>(
         &self,
         options: StatsSubscriptionOptions<'_>,
@@ -230,19 +398,22 @@ impl NodeStatistics {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
         })?;
 
-        let source = match statistics.source_name.unwrap_or_default() {
-            SourceName::NodeAndTopic => format!("{}{}", self.node.name(), subscription.topic_name()),
-            SourceName::Node => self.node.name(),
-            SourceName::Custom(name) => name,
-        };
+        let source = self.source_name(statistics.source_name.clone(), &subscription.topic_name());
         let request = Request {
             topic: subscription.topic_name(),
             message_type: T::RmwMsg::TYPE_NAME,
             qos: subscription.qos(),
         };
-        let measured = Arc::new(Measured::new(source, recorder, request));
+        let measured =
+            Arc::new(Measured::new(source, Arc::clone(&recorder) as Arc<dyn Recording>, Some(request)));
+        if statistics.metrics.iter().flatten().any(|metric| *metric == Metric::PublicationSeqGap) {
+            self.schedule.announce_losses(&measured, || {
+                create_publisher(&self.node, PublisherOptions::new(losses::TOPIC))
+            })?;
+        }
         self.schedule.add(&measured, state, own_period, publisher);
-        Ok(Arc::new(StatsSubscriptionState::new(subscription, measured, Arc::downgrade(&self.schedule))))
+        let schedule = Arc::downgrade(&self.schedule);
+        Ok(Arc::new(StatsSubscriptionState::new(subscription, recorder, measured, schedule)))
     }
 
     /// The publisher that a subscription's statistics go to: shared by all with the same topic and QoS.
@@ -254,28 +425,36 @@ impl NodeStatistics {
         if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
             return Ok(Arc::clone(&self.publisher));
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = lock(&self.others);
         others.retain(|other| other.publisher.strong_count() > 0);
         let shared = others.iter().find(|other| other.topic == topic && other.qos == qos);
         if let Some(publisher) = shared.and_then(|other| other.publisher.upgrade()) {
             return Ok(publisher);
         }
-        let publisher = create_publisher(&self.node, topic, qos)?;
+        let publisher = create_statistics_publisher(&self.node, topic, qos)?;
         let weak = Arc::downgrade(&publisher);
         others.push(OtherPublisher { topic: topic.to_owned(), qos, publisher: weak });
         Ok(publisher)
     }
 }
 
-fn create_publisher(
+fn create_statistics_publisher(
     node: &Node,
     topic: &str,
     qos: QoSProfile,
 ) -> Result<Publisher<MetricsMessage>, StatisticsError> {
     let mut options = PublisherOptions::new(topic);
     options.qos = qos;
+    create_publisher(node, options)
+}
+
+fn create_publisher<T: Message>(
+    node: &Node,
+    options: PublisherOptions<'_>,
+) -> Result<Publisher<T>, StatisticsError> {
+    let topic = options.topic.to_owned();
     node.create_publisher(options).map_err(|source| {
-        let (topic, node) = (topic.to_owned(), node.fully_qualified_name());
+        let node = node.fully_qualified_name();
         StatisticsError::CreatePublisher { topic, node, source }
     })
 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use rclrs::{QoSProfile, SubscriptionOptions};
 
@@ -150,12 +150,109 @@ impl TopicStatisticsOptions {
         if let Some(period) = self.publish_period {
             check_period(period)?;
         }
+        let others = self.metrics.iter().flatten().find(|metric| !Metric::ALL.contains(metric));
+        if let Some(&metric) = others {
+            return Err(StatisticsError::NoMetricOfSubscriptions { metric });
+        }
         match &self.source_name {
             Some(SourceName::Custom(name)) if name.is_empty() => Err(StatisticsError::EmptySourceName),
             _ => Ok(()),
         }
     }
 }
+
+/// What a node tells beside the windows of its subscriptions, and their defaults.
+///
+/// ```
+/// use rclrs_topic_statistics::{NodeStatisticsOptions, TopicStatisticsOptions};
+/// use std::time::Duration;
+///
+/// let options = NodeStatisticsOptions::new()
+///     .topic_statistics(TopicStatisticsOptions::new().publish_period(Duration::from_secs(5)))
+///     .log_table(true)
+///     .topic_statistics_service(true);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeStatisticsOptions {
+    pub(crate) topic_statistics: TopicStatisticsOptions,
+    pub(crate) log_table: bool,
+    pub(crate) max_event_rate: f64,
+    pub(crate) service: bool,
+    pub(crate) totals_file: Option<PathBuf>,
+}
+
+impl Default for NodeStatisticsOptions {
+    fn default() -> Self {
+        Self {
+            topic_statistics: TopicStatisticsOptions::default(),
+            log_table: false,
+            max_event_rate: 1.0,
+            service: false,
+            totals_file: None,
+        }
+    }
+}
+
+impl From<TopicStatisticsOptions> for NodeStatisticsOptions {
+    fn from(topic_statistics: TopicStatisticsOptions) -> Self {
+        Self::new().topic_statistics(topic_statistics)
+    }
+}
+
+impl NodeStatisticsOptions {
+    /// Returns the options of which nothing is set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the defaults of everything that is measured, and of the ROS parameters.
+    pub fn topic_statistics(self, topic_statistics: TopicStatisticsOptions) -> Self {
+        Self { topic_statistics, ..self }
+    }
+
+    /// Sets whether the node's log has a table of every window, so that `/rosout` has it too. Default: it has none.
+    pub fn log_table(self, log_table: bool) -> Self {
+        Self { log_table, ..self }
+    }
+
+    /// Sets how often at most a [`MessagesLostEvent`](ros_env::topic_statistics_interfaces::msg::MessagesLostEvent) is
+    /// published on `/events/messages_lost`: in Hz, up to 1000; 0 is never. Default: 1 Hz.
+    ///
+    /// It tells what subscriptions lost that measure [`Metric::PublicationSeqGap`], since the event before; nothing is
+    /// published while nothing is lost. What late messages make good after it was announced is not taken back.
+    pub fn max_event_rate(self, max_event_rate: f64) -> Self {
+        Self { max_event_rate, ..self }
+    }
+
+    /// Sets whether the node has the service `~/get_topic_statistics`, which tells what its subscriptions received and
+    /// lost. Default: it has none. It answers on a thread of its own.
+    pub fn topic_statistics_service(self, service: bool) -> Self {
+        Self { service, ..self }
+    }
+
+    /// Sets the file in which, when the statistics of the node are dropped, it is written what the subscriptions received and
+    /// lost (`docs/losses.md` has the format). Default: none. What was in the file is replaced. A process
+    /// that is ended by a signal drops nothing: let the executor stop, and `main` return.
+    pub fn totals_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { totals_file: Some(path.into()), ..self }
+    }
+
+    /// Errors if a value can never be right.
+    pub(crate) fn check(&self) -> Result<(), StatisticsError> {
+        // Not a number is in no range.
+        if !(self.max_event_rate == 0.0
+            || (LOWEST_EVENT_RATE..=HIGHEST_EVENT_RATE).contains(&self.max_event_rate))
+        {
+            return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
+        }
+        self.topic_statistics.check()
+    }
+}
+
+/// Events a second, at least, if there are any: one a day or so.
+const LOWEST_EVENT_RATE: f64 = 1e-5;
+/// Events a second, at most.
+const HIGHEST_EVENT_RATE: f64 = 1000.0;
 
 /// The shortest window.
 pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_millis(1);

@@ -1,16 +1,8 @@
 //! What a callback records into, and what the end of a window reads from.
 
-use std::{
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
-
-use spin::{
-    mutex::{Mutex, MutexGuard},
-    RelaxStrategy,
+use std::sync::{
+    atomic::{AtomicBool, Ordering},
+    Arc,
 };
 
 use crate::{
@@ -19,11 +11,13 @@ use crate::{
         SummaryCollector,
     },
     host::{self, system_time},
+    lock::{Lock, LockGuard},
+    measured::{one, Recording},
     options::{AgeSource, TopicStatisticsOptions},
     probe::{Arrival, Gid, Told},
     simulated_time::SimulatedTime,
     totals::Totals,
-    window::{MessageTimes, Metric, Summary, Window, WindowStatistics},
+    window::{MessageTimes, Metric, Window, WindowStatistics},
 };
 
 /// What a callback records into and the end of a window reads from.
@@ -38,20 +32,7 @@ pub(crate) struct Recorder {
     metrics: Vec<Metric>,
     /// The topic, for what there is to say of it.
     topic: String,
-    collectors: Mutex<Collectors, Sleep>,
-}
-
-/// Waits for the lock.
-///
-/// It is held for some hundred nanoseconds, by a message or by the end of a window, so that to find it taken is rare. Then
-/// a sleep lets whoever holds it go on, even if that is a thread of lower priority on the same core, which would never get it
-/// from one that spins.
-struct Sleep;
-
-impl RelaxStrategy for Sleep {
-    fn relax() {
-        std::thread::sleep(Duration::from_micros(20));
-    }
+    collectors: Lock<Collectors>,
 }
 
 /// What the metrics ask for beyond the time at which a callback starts.
@@ -74,6 +55,8 @@ struct Collectors {
     /// None if no metric asks for it.
     losses: Option<Box<Losses>>,
     received: u64,
+    /// How many of them came before this window.
+    received_before: u64,
     /// When the first message's callback started.
     first: i64,
     /// Of the last message.
@@ -93,6 +76,7 @@ impl Collectors {
     /// Starts a window that knows of nothing before, now.
     fn start_anew(&mut self, first_period: FirstPeriod) {
         self.window_start = system_time();
+        self.received_before = self.received;
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(first_period);
         if let Some(delays) = &mut self.delays {
@@ -139,6 +123,80 @@ impl Losses {
     }
 }
 
+impl Recording for Recorder {
+    fn set_enabled(&self, enabled: bool) {
+        let mut collectors = self.lock();
+        if enabled && !self.is_enabled() {
+            collectors.start_anew(self.first_period);
+        }
+        self.enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    fn end_window(&self) -> Option<WindowStatistics> {
+        // What takes time is done before the lock is taken, and after it is released.
+        let mut metrics = Vec::with_capacity(self.metrics.len());
+        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
+        let mut collectors = self.lock();
+        if !self.is_enabled() {
+            return None;
+        }
+        let stop = system_time();
+        let start = std::mem::replace(&mut collectors.window_start, stop);
+        let Collectors { age, period, delays, losses, last, received, received_before, .. } =
+            &mut *collectors;
+        let count = *received - std::mem::replace(received_before, *received);
+        let mut unused = Delays::default();
+        let delays = delays.as_deref_mut().unwrap_or(&mut unused);
+        for metric in &self.metrics {
+            let summary = match metric {
+                Metric::MessageAge => age.take(),
+                Metric::MessagePeriod => period.take(),
+                Metric::HeaderToSource => delays.header_to_source.take(),
+                Metric::SourceToReceive => delays.source_to_receive.take(),
+                Metric::ReceiveToCallback => delays.receive_to_callback.take(),
+                Metric::HeaderToCallback => delays.header_to_callback.take(),
+                Metric::CallbackDuration => delays.callback_duration.take(),
+                Metric::PublicationSeqGap => {
+                    losses.as_mut().map_or_else(|| one(None), |losses| losses.gaps.take())
+                }
+                Metric::TimeSinceLastMessage => {
+                    one((*received > 0).then(|| since(last.callback, stop)).flatten())
+                }
+                Metric::ClockOffset => one(clock_offset),
+                // The options of a subscription refuse them.
+                Metric::PublishPeriod | Metric::PublishDuration | Metric::Duration | Metric::Frequency => {
+                    continue
+                }
+            };
+            metrics.push((*metric, summary));
+        }
+        let is_unnumbered = losses.as_mut().is_some_and(|losses| losses.is_to_be_told());
+        drop(collectors);
+        if is_unnumbered {
+            tracing::warn!(
+                "Losses on {} are not known, and {} is NaN: the middleware does not number messages",
+                self.topic,
+                Metric::PublicationSeqGap.name()
+            );
+        }
+        Some(WindowStatistics { window: Window { start, stop }, count, metrics })
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        let collectors = self.lock();
+        let losses = collectors.losses.as_ref().map(|losses| losses.sequences.totals());
+        let if_any = |time: i64| (collectors.received > 0).then_some(time);
+        Some(Totals {
+            received: collectors.received,
+            lost: losses.and_then(|totals| totals.lost),
+            out_of_order: losses.map(|totals| totals.out_of_order),
+            publishers: losses.map(|totals| totals.publishers_seen),
+            first_message: if_any(collectors.first),
+            last_message: if_any(collectors.last.callback),
+        })
+    }
+}
+
 impl Recorder {
     /// Creates a recorder that is off.
     pub(crate) fn new(
@@ -175,13 +233,14 @@ impl Recorder {
             simulated,
             metrics,
             topic: topic.to_owned(),
-            collectors: Mutex::new(Collectors {
+            collectors: Lock::new(Collectors {
                 window_start: 0,
                 age: AgeCollector::default(),
                 period: PeriodCollector::default(),
                 delays: has_delays.then(Box::default),
                 losses: has_losses.then(Box::default),
                 received: 0,
+                received_before: 0,
                 first: 0,
                 last: Times::default(),
             }),
@@ -192,15 +251,6 @@ impl Recorder {
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Relaxed)
-    }
-
-    /// Turns measuring on, with a window that starts now and knows of nothing before, or off.
-    pub(crate) fn set_enabled(&self, enabled: bool) {
-        let mut collectors = self.lock();
-        if enabled && !self.is_enabled() {
-            collectors.start_anew(self.first_period);
-        }
-        self.enabled.store(enabled, Ordering::Relaxed);
     }
 
     /// Records a message whose callback's body starts now; returns when that is.
@@ -274,66 +324,6 @@ impl Recorder {
         }
     }
 
-    /// Ends the window now and starts the next; None while measuring is off.
-    pub(crate) fn end_window(&self) -> Option<WindowStatistics> {
-        // What takes time is done before the lock is taken, and after it is released.
-        let mut metrics = Vec::with_capacity(self.metrics.len());
-        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
-        let mut collectors = self.lock();
-        if !self.is_enabled() {
-            return None;
-        }
-        let stop = system_time();
-        let start = std::mem::replace(&mut collectors.window_start, stop);
-        let Collectors { age, period, delays, losses, last, received, .. } = &mut *collectors;
-        let mut unused = Delays::default();
-        let delays = delays.as_deref_mut().unwrap_or(&mut unused);
-        for metric in &self.metrics {
-            let summary = match metric {
-                Metric::MessageAge => age.take(),
-                Metric::MessagePeriod => period.take(),
-                Metric::HeaderToSource => delays.header_to_source.take(),
-                Metric::SourceToReceive => delays.source_to_receive.take(),
-                Metric::ReceiveToCallback => delays.receive_to_callback.take(),
-                Metric::HeaderToCallback => delays.header_to_callback.take(),
-                Metric::CallbackDuration => delays.callback_duration.take(),
-                Metric::PublicationSeqGap => {
-                    losses.as_mut().map_or_else(|| one(None), |losses| losses.gaps.take())
-                }
-                Metric::TimeSinceLastMessage => {
-                    one((*received > 0).then(|| since(last.callback, stop)).flatten())
-                }
-                Metric::ClockOffset => one(clock_offset),
-            };
-            metrics.push((*metric, summary));
-        }
-        let is_unnumbered = losses.as_mut().is_some_and(|losses| losses.is_to_be_told());
-        drop(collectors);
-        if is_unnumbered {
-            tracing::warn!(
-                "Losses on {} are not known, and {} is NaN: the middleware does not number messages",
-                self.topic,
-                Metric::PublicationSeqGap.name()
-            );
-        }
-        Some(WindowStatistics { window: Window { start, stop }, metrics })
-    }
-
-    /// Returns the totals since the creation.
-    pub(crate) fn totals(&self) -> Totals {
-        let collectors = self.lock();
-        let losses = collectors.losses.as_ref().map(|losses| losses.sequences.totals());
-        let if_any = |time: i64| (collectors.received > 0).then_some(time);
-        Totals {
-            received: collectors.received,
-            lost: losses.and_then(|totals| totals.lost),
-            out_of_order: losses.map(|totals| totals.out_of_order),
-            publishers: losses.map(|totals| totals.publishers_seen),
-            first_message: if_any(collectors.first),
-            last_message: if_any(collectors.last.callback),
-        }
-    }
-
     /// Returns the times of the last message that was measured.
     pub(crate) fn last_message(&self) -> Option<MessageTimes> {
         let collectors = self.lock();
@@ -348,18 +338,9 @@ impl Recorder {
     }
 
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Collectors, Sleep> {
+    fn lock(&self) -> LockGuard<'_, Collectors> {
         self.collectors.lock()
     }
-}
-
-/// The summary of one sample at most.
-fn one(sample: Option<f64>) -> Summary {
-    let mut collector = SummaryCollector::default();
-    if let Some(sample) = sample {
-        collector.accept(sample);
-    }
-    collector.summary()
 }
 
 /// The milliseconds from `earlier` to `later`; None if the clock was stepped backwards in between.

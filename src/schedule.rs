@@ -7,73 +7,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{log_warn, Node, NodeState, Promise, Publisher};
-use ros_env::statistics_msgs::msg::MetricsMessage;
-use tokio::sync::watch;
+use rclrs::{log_info, Node, NodeState, Promise, Publisher};
+use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent};
 
 use crate::{
-    compatibility::{publishers_of, IncompatiblePublisher, Request},
     host,
+    losses::{self, LossEvents},
+    measured::{lock, Measured},
     message::metrics_message,
     options::TopicStatisticsState,
-    recorder::Recorder,
     simulated_time::SimulatedTime,
+    table,
+    totals::{add_up, TopicTotals},
     window::{Metric, WindowStatistics},
 };
 
-/// A subscription as the statistics see it.
-pub(crate) struct Measured {
-    /// The value of `measurement_source_name`.
-    pub(crate) source: String,
-    pub(crate) recorder: Arc<Recorder>,
-    /// What it asks of publishers.
-    request: Request,
-    /// The publishers that cannot serve it.
-    incompatible: Mutex<Vec<IncompatiblePublisher>>,
-    /// The last finished window.
-    pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
-    /// Whether the subscription lives. Held while one of its messages is published.
-    lives: Mutex<bool>,
-}
-
-impl Measured {
-    pub(crate) fn new(source: String, recorder: Arc<Recorder>, request: Request) -> Self {
-        Self {
-            source,
-            recorder,
-            request,
-            incompatible: Mutex::default(),
-            windows: watch::channel(None).0,
-            lives: Mutex::new(true),
-        }
-    }
-
-    /// Returns the publishers that cannot serve the subscription, as far as they were seen.
-    pub(crate) fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
-        lock(&self.incompatible).clone()
-    }
-
-    /// Looks which publishers cannot serve the subscription, and warns of those that are new.
-    fn check_publishers(&self, node: &NodeState) {
-        let Some(publishers) = publishers_of(node, &self.request.topic) else { return };
-        let now = self.request.incompatible(publishers);
-        let before = std::mem::replace(&mut *lock(&self.incompatible), now.clone());
-        for publisher in now.iter().filter(|publisher| !before.contains(publisher)) {
-            tracing::warn!("{publisher}");
-            log_warn!(node.logger(), "{publisher}");
-        }
-    }
-
-    /// Ends the statistics of the subscription: nothing of it is published once this has returned.
-    pub(crate) fn leave(&self) {
-        *lock(&self.lives) = false;
-        self.recorder.set_enabled(false);
-    }
-}
-
-/// The windows of a node's subscriptions.
+/// The windows of what is measured of a node.
 pub(crate) struct Schedule {
     node: Weak<NodeState>,
+    /// Whether the windows are told in the node's log too.
+    logs_table: bool,
     state: Mutex<State>,
     /// Wakes the thread when there is something new for it.
     changed: Condvar,
@@ -84,10 +37,15 @@ struct State {
     /// What the node says.
     enabled: bool,
     publish_period: Duration,
-    subscriptions: Vec<Subscribed>,
-    /// The windows of all subscriptions with one period end together.
+    sources: Vec<Source>,
+    /// What came to subscriptions that have ended.
+    ended: Vec<TopicTotals>,
+    /// All windows with one period end together.
     ends: Vec<WindowEnd>,
     outbox: Outbox,
+    /// Tables on their way to the node's log.
+    tables: Vec<String>,
+    losses: LossEvents,
     /// When to look for publishers that cannot serve a subscription.
     check_publishers: Option<Instant>,
     /// Has the next change of the graph told.
@@ -95,7 +53,8 @@ struct State {
     is_closed: bool,
 }
 
-struct Subscribed {
+/// Where statistics come from, and where they go.
+struct Source {
     measured: Weak<Measured>,
     state: TopicStatisticsState,
     /// None: as the node says.
@@ -122,18 +81,29 @@ impl Schedule {
         enabled: bool,
         publish_period: Duration,
         simulated: Option<Arc<SimulatedTime>>,
+        logs_table: bool,
+        max_event_rate: f64,
     ) -> Self {
         let state = State {
             enabled,
             publish_period,
-            subscriptions: vec![],
+            sources: vec![],
+            ended: vec![],
             ends: vec![],
             outbox: Outbox::default(),
+            tables: vec![],
+            losses: LossEvents::new(node.fully_qualified_name(), max_event_rate),
             check_publishers: None,
             graph_change: None,
             is_closed: false,
         };
-        Self { node: Arc::downgrade(node), state: Mutex::new(state), changed: Condvar::new(), simulated }
+        Self {
+            node: Arc::downgrade(node),
+            logs_table,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            simulated,
+        }
     }
 
     /// Starts the thread that ends the windows, until the schedule is [closed](Self::close).
@@ -142,7 +112,7 @@ impl Schedule {
         std::thread::Builder::new().name("topic_stats".to_owned()).spawn(move || schedule.run())
     }
 
-    /// Adds a subscription, whose first window starts now.
+    /// Adds something that is measured, whose first window starts now.
     pub(crate) fn add(
         &self,
         measured: &Arc<Measured>,
@@ -151,11 +121,46 @@ impl Schedule {
         publisher: Publisher<MetricsMessage>,
     ) {
         self.change(|schedule| {
+            if measured.request.is_some() {
+                // In a moment: those of more subscriptions can be looked at together.
+                schedule.check_publishers_by(Instant::now() + Duration::from_millis(100));
+            }
             let measured = Arc::downgrade(measured);
-            schedule.subscriptions.push(Subscribed { measured, state, publish_period, publisher });
-            // In a moment: those of more subscriptions can be looked at together.
-            schedule.check_publishers_by(Instant::now() + Duration::from_millis(100));
+            schedule.sources.push(Source { measured, state, publish_period, publisher });
         });
+    }
+
+    /// Announces what the subscription loses, by the publisher that `create` returns if there is none yet.
+    ///
+    /// Errors as `create` does; nothing is announced then.
+    pub(crate) fn announce_losses<E>(
+        &self,
+        measured: &Arc<Measured>,
+        create: impl FnOnce() -> Result<Publisher<MessagesLostEvent>, E>,
+    ) -> Result<(), E> {
+        // The publisher is created while no lock is held; should two be, one is dropped.
+        let publisher = match self.lock().losses.lacks_publisher() {
+            true => Some(create()?),
+            false => None,
+        };
+        self.change(|schedule| schedule.losses.follow(measured, publisher));
+        Ok(())
+    }
+
+    /// Keeps what came to a subscription that ends.
+    pub(crate) fn retire(&self, measured: &Measured) {
+        let mut state = self.lock();
+        if let Some(totals) = TopicTotals::of(measured) {
+            add_up(&mut state.ended, totals);
+        }
+    }
+
+    /// Returns what came to each subscription since the creation, and to those that have ended.
+    pub(crate) fn totals(&self) -> Vec<TopicTotals> {
+        let state = self.lock();
+        let live = state.sources.iter().filter_map(|source| source.measured.upgrade());
+        let live = live.filter(|measured| measured.lives().is_some());
+        live.filter_map(|measured| TopicTotals::of(&measured)).chain(state.ended.iter().cloned()).collect()
     }
 
     /// Asks rclrs to tell of the next change in the graph, once.
@@ -176,22 +181,22 @@ impl Schedule {
         })
     }
 
-    /// Sets whether a subscription has statistics.
+    /// Sets whether something has statistics.
     pub(crate) fn set_state(&self, measured: &Arc<Measured>, state: TopicStatisticsState) {
         self.change(|schedule| {
             let this = Arc::as_ptr(measured);
-            for subscribed in schedule.subscriptions.iter_mut().filter(|of| of.measured.as_ptr() == this) {
-                subscribed.state = state;
+            for source in schedule.sources.iter_mut().filter(|of| of.measured.as_ptr() == this) {
+                source.state = state;
             }
         });
     }
 
-    /// Sets whether subscriptions have statistics that leave it to the node.
+    /// Sets whether what leaves it to the node has statistics.
     pub(crate) fn set_enabled(&self, enabled: bool) {
         self.change(|schedule| schedule.enabled = enabled);
     }
 
-    /// Sets how long windows are of subscriptions that leave it to the node.
+    /// Sets how long windows are of what leaves it to the node.
     ///
     /// The windows that are under way end one new period from now.
     pub(crate) fn set_publish_period(&self, period: Duration) {
@@ -202,8 +207,8 @@ impl Schedule {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        for measured in state.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade()) {
-            measured.recorder.set_enabled(false);
+        for measured in state.sources.iter().filter_map(|source| source.measured.upgrade()) {
+            measured.recording.set_enabled(false);
         }
         self.changed.notify_one();
     }
@@ -218,20 +223,35 @@ impl Schedule {
     fn run(self: &Arc<Self>) {
         let mut state = self.lock();
         while !state.is_closed {
-            state.end_windows(Instant::now());
+            state.end_windows(Instant::now(), self.logs_table);
+            if !state.tables.is_empty() {
+                let tables = std::mem::take(&mut state.tables);
+                drop(state); // logging publishes, too
+                if let Some(node) = self.node.upgrade() {
+                    tables.iter().for_each(|table| log_info!(node.logger(), "{table}"));
+                }
+                state = self.lock();
+                continue;
+            }
+            if let Some((event, publisher)) = state.losses.next(Instant::now()) {
+                drop(state);
+                losses::publish(event, &publisher);
+                state = self.lock();
+                continue;
+            }
             if let Some(next) = state.outbox.next(Instant::now()) {
                 drop(state); // publishing takes its time
                 next.publish();
                 state = self.lock();
                 continue;
             }
-            if let Some(subscriptions) = state.publishers_due(Instant::now()) {
+            if let Some(measured) = state.publishers_due(Instant::now()) {
                 drop(state); // the graph is behind locks of the node's
                 let mut graph_change = None;
                 if let Some(node) = self.node.upgrade() {
                     // First, so that no change is missed in between.
                     graph_change = Some(self.await_graph_change(&node));
-                    subscriptions.iter().for_each(|measured| measured.check_publishers(&node));
+                    measured.iter().for_each(|measured| measured.check_publishers(&node));
                 }
                 state = self.lock();
                 state.graph_change = graph_change;
@@ -252,8 +272,12 @@ impl Schedule {
             };
         }
         let (rest, _no_more) = (std::mem::take(&mut state.outbox.messages), state.graph_change.take());
+        let last_losses = state.losses.rest();
         drop(state);
         rest.into_iter().for_each(Outgoing::publish);
+        if let Some((event, publisher)) = last_losses {
+            losses::publish(event, &publisher);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -262,21 +286,23 @@ impl Schedule {
 }
 
 impl State {
-    /// Sees to it that every live subscription is on or off as it should be, and has a window's end before it.
+    /// Sees to it that everything that lives is on or off as it should be, and has a window's end before it.
     fn settle(&mut self) {
-        self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
+        self.sources.retain(|source| source.measured.strong_count() > 0);
         let now = Instant::now();
         let mut periods = vec![];
-        for subscribed in &self.subscriptions {
-            let Some(measured) = subscribed.measured.upgrade() else { continue };
-            let enabled = match subscribed.state {
+        for source in &self.sources {
+            let Some(measured) = source.measured.upgrade() else { continue };
+            let enabled = match source.state {
                 TopicStatisticsState::Enable => true,
                 TopicStatisticsState::Disable => false,
                 TopicStatisticsState::NodeDefault => self.enabled,
             };
-            measured.recorder.set_enabled(enabled);
+            // One that has left stays off.
+            let enabled = enabled && measured.lives().is_some();
+            measured.recording.set_enabled(enabled);
             if enabled {
-                periods.push(subscribed.publish_period.unwrap_or(self.publish_period));
+                periods.push(source.publish_period.unwrap_or(self.publish_period));
             }
         }
         self.ends.retain(|end| periods.contains(&end.period));
@@ -288,33 +314,40 @@ impl State {
     }
 
     /// Ends the windows whose time has come, and puts what they say in the outbox.
-    fn end_windows(&mut self, now: Instant) {
-        let Self { publish_period, subscriptions, ends, outbox, .. } = self;
+    fn end_windows(&mut self, now: Instant, logs_table: bool) {
+        let Self { publish_period, sources, ends, outbox, tables, .. } = self;
         for WindowEnd { period, at } in ends.iter_mut().filter(|end| end.at <= now) {
             // The host's clock is told of once by each publisher.
             let mut told_clock: Vec<&Publisher<MetricsMessage>> = vec![];
-            for subscribed in subscriptions.iter() {
-                if subscribed.publish_period.unwrap_or(*publish_period) != *period {
+            let mut rows = vec![];
+            for source in sources.iter() {
+                if source.publish_period.unwrap_or(*publish_period) != *period {
                     continue;
                 }
-                let Some(measured) = subscribed.measured.upgrade() else { continue };
-                let Some(statistics) = measured.recorder.end_window() else { continue };
+                let Some(measured) = source.measured.upgrade() else { continue };
+                let Some(statistics) = measured.recording.end_window() else { continue };
                 let statistics = Arc::new(statistics);
+                if logs_table {
+                    rows.push(table::Row::new(&measured.source, &statistics));
+                }
                 measured.windows.send_replace(Some(Arc::clone(&statistics)));
                 for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
                     if *metric == Metric::ClockOffset {
-                        if told_clock.iter().any(|told| Arc::ptr_eq(told, &subscribed.publisher)) {
+                        if told_clock.iter().any(|told| Arc::ptr_eq(told, &source.publisher)) {
                             continue;
                         }
-                        told_clock.push(&subscribed.publisher);
+                        told_clock.push(&source.publisher);
                     }
                     outbox.messages.push_back(Outgoing {
                         measured: Arc::clone(&measured),
-                        publisher: Arc::clone(&subscribed.publisher),
+                        publisher: Arc::clone(&source.publisher),
                         statistics: Arc::clone(&statistics),
                         metric: index,
                     });
                 }
+            }
+            if !rows.is_empty() {
+                tables.push(table::render(*period, &rows));
             }
             // Where whole periods were missed (the host slept) a longer window is told, not a row of empty ones.
             *at += *period;
@@ -323,7 +356,7 @@ impl State {
             }
             outbox.pace(*period);
         }
-        self.subscriptions.retain(|subscribed| subscribed.measured.strong_count() > 0);
+        self.sources.retain(|source| source.measured.strong_count() > 0);
     }
 
     /// Has the publishers looked at by then.
@@ -331,15 +364,15 @@ impl State {
         self.check_publishers = Some(self.check_publishers.map_or(time, |earlier| earlier.min(time)));
     }
 
-    /// Returns the subscriptions whose publishers are to be looked at, if it is time for that.
+    /// Returns what has publishers that are to be looked at, if it is time for that.
     fn publishers_due(&mut self, now: Instant) -> Option<Vec<Arc<Measured>>> {
         self.check_publishers.take_if(|at| *at <= now)?;
-        Some(self.subscriptions.iter().filter_map(|subscribed| subscribed.measured.upgrade()).collect())
+        Some(self.sources.iter().filter_map(|source| source.measured.upgrade()).collect())
     }
 
     /// When there is something to do next.
     fn wake(&self) -> Option<Instant> {
-        let ends = self.ends.iter().map(|end| end.at).chain(self.check_publishers);
+        let ends = self.ends.iter().map(|end| end.at).chain(self.check_publishers).chain(self.losses.wake());
         ends.chain((!self.outbox.messages.is_empty()).then_some(self.outbox.not_before)).min()
     }
 }
@@ -399,12 +432,9 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Publishes it, unless the subscription was dropped.
+    /// Publishes it, unless what was measured is gone.
     fn publish(self) {
-        let lives = lock(&self.measured.lives);
-        if !*lives {
-            return;
-        }
+        let Some(_lives) = self.measured.lives() else { return };
         let (metric, summary) = &self.statistics.metrics[self.metric];
         let host;
         let source = match metric {
@@ -419,9 +449,4 @@ impl Outgoing {
             tracing::warn!("The {} of {source} could not be published: {error}", metric.name());
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks leaves its data half changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

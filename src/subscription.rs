@@ -9,8 +9,10 @@ use tokio::sync::watch;
 
 use crate::{
     compatibility::IncompatiblePublisher,
+    measured::{Measured, Recording},
     options::TopicStatisticsState,
-    schedule::{Measured, Schedule},
+    recorder::Recorder,
+    schedule::Schedule,
     totals::Totals,
     window::{MessageTimes, WindowStatistics},
 };
@@ -25,6 +27,7 @@ pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 /// The inner state of a [`StatsSubscription`].
 pub struct StatsSubscriptionState<T: Message> {
     subscription: Arc<dyn AnySubscription>,
+    recorder: Arc<Recorder>,
     measured: Arc<Measured>,
     schedule: Weak<Schedule>,
     message: PhantomData<fn() -> T>,
@@ -33,16 +36,20 @@ pub struct StatsSubscriptionState<T: Message> {
 impl<T: Message> Drop for StatsSubscriptionState<T> {
     fn drop(&mut self) {
         self.measured.leave();
+        if let Some(schedule) = self.schedule.upgrade() {
+            schedule.retire(&self.measured);
+        }
     }
 }
 
 impl<T: Message> StatsSubscriptionState<T> {
     pub(crate) fn new(
         subscription: Arc<dyn AnySubscription>,
+        recorder: Arc<Recorder>,
         measured: Arc<Measured>,
         schedule: Weak<Schedule>,
     ) -> Self {
-        Self { subscription, measured, schedule, message: PhantomData }
+        Self { subscription, recorder, measured, schedule, message: PhantomData }
     }
 
     /// Returns the topic name of the subscription, resolved and remapped.
@@ -64,7 +71,7 @@ impl<T: Message> StatsSubscriptionState<T> {
     ///
     /// It is there as soon as the window ends, before it is published.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.measured.windows.borrow().clone()
+        self.measured.latest()
     }
 
     /// Returns a receiver of the windows as they are finished, so that a node can act on its own statistics.
@@ -87,14 +94,14 @@ impl<T: Message> StatsSubscriptionState<T> {
 
     /// Returns whether messages are measured at present.
     pub fn is_enabled(&self) -> bool {
-        self.measured.recorder.is_enabled()
+        self.recorder.is_enabled()
     }
 
     /// Returns what came and what did not since the creation; it waits for no window.
     ///
     /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
     pub fn totals(&self) -> Totals {
-        self.measured.recorder.totals()
+        self.recorder.totals().unwrap_or_default()
     }
 
     /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the
@@ -110,7 +117,7 @@ impl<T: Message> StatsSubscriptionState<T> {
     ///
     /// In the callback that is the message that it was called with, unless callbacks run side by side.
     pub fn last_message(&self) -> Option<MessageTimes> {
-        self.measured.recorder.last_message()
+        self.recorder.last_message()
     }
 }
 

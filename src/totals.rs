@@ -1,3 +1,5 @@
+use crate::measured::Measured;
+
 /// What came to a subscription since its creation, and what did not.
 ///
 /// The bytes of the messages are not among them: rclrs takes messages deserialized, and to count their bytes they would
@@ -32,6 +34,52 @@ impl Totals {
             _ => f64::NAN,
         }
     }
+
+    /// Returns the sum; what is not known of one of them is not known of it.
+    fn plus(&self, other: &Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Self {
+            received: self.received + other.received,
+            lost: sum(self.lost, other.lost),
+            out_of_order: sum(self.out_of_order, other.out_of_order),
+            publishers: sum(self.publishers, other.publishers),
+            first_message: [self.first_message, other.first_message].into_iter().flatten().min(),
+            last_message: self.last_message.max(other.last_message),
+        }
+    }
+}
+
+/// The [totals](Totals) of a subscription of a node, or of those that have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicTotals {
+    /// The topic, resolved.
+    pub topic_name: String,
+    /// What the messages on `/statistics` call the subscription.
+    pub source_name: String,
+    /// What came and what did not. Of subscriptions that have ended, with the same names, it is the sum.
+    pub totals: Totals,
+}
+
+impl TopicTotals {
+    /// Returns what came to a subscription; None of what is none.
+    pub(crate) fn of(measured: &Measured) -> Option<Self> {
+        Some(Self {
+            topic_name: measured.request.as_ref()?.topic.clone(),
+            source_name: measured.source.clone(),
+            totals: measured.recording.totals()?,
+        })
+    }
+}
+
+/// Adds totals to those with the same names, or appends them.
+pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
+    let has_its_names =
+        |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
+    match sums.iter_mut().find(has_its_names) {
+        Some(sum) => sum.totals = sum.totals.plus(&more.totals),
+        None => sums.push(more),
+    }
 }
 
 #[cfg(test)]
@@ -50,5 +98,33 @@ mod tests {
         assert!(totals(1, 5, 5).rate().is_nan(), "one message has no rate");
         assert!(totals(7, 5, 4).rate().is_nan(), "a clock stepped back");
         assert!(Totals::default().rate().is_nan());
+    }
+
+    #[test]
+    fn what_ended_adds_up_by_its_names() {
+        let totals = |received, lost, first, last| Totals {
+            received,
+            lost,
+            first_message: first,
+            last_message: last,
+            ..Totals::default()
+        };
+        let named = |source: &str, totals| TopicTotals {
+            topic_name: "/imu".to_owned(),
+            source_name: source.to_owned(),
+            totals,
+        };
+        let mut sums = vec![];
+        add_up(&mut sums, named("a", totals(3, Some(1), Some(10), Some(20))));
+        add_up(&mut sums, named("b", totals(5, Some(0), None, None)));
+        add_up(&mut sums, named("a", totals(4, Some(2), Some(30), Some(40))));
+        add_up(&mut sums, named("b", totals(1, None, Some(7), Some(7))));
+        assert_eq!(
+            sums,
+            [
+                named("a", totals(7, Some(3), Some(10), Some(40))),
+                named("b", totals(6, None, Some(7), Some(7))),
+            ]
+        );
     }
 }

@@ -39,10 +39,21 @@ pub enum Metric {
     /// the clock is not synchronised. It is published once for all subscriptions of a node that have the same window and
     /// publisher, with the host name as `measurement_source_name`.
     ClockOffset,
+    /// The system time from one publication of a [`StatsPublisher`](crate::StatsPublisher) to the next, each taken when it is
+    /// done. *High*: the node publishes too rarely. Publications that fail are none.
+    PublishPeriod,
+    /// The time that a publication takes, of a [`StatsPublisher`](crate::StatsPublisher). *High*: the middleware holds the
+    /// node up: large messages, a slow reliable reader, a full history.
+    PublishDuration,
+    /// The time that code takes which a [`StatsTimer`](crate::StatsTimer) times.
+    Duration,
+    /// How often a [`StatsCounter`](crate::StatsCounter) was counted up in a window, in Hz: average, minimum and maximum are
+    /// the window's one frequency, and the sample count is the count.
+    Frequency,
 }
 
 impl Metric {
-    /// Every metric, in the order in which the metrics of a window are published.
+    /// Every metric of a subscription, in the order in which the metrics of a window are published.
     pub const ALL: [Self; 10] = [
         Self::MessageAge,
         Self::MessagePeriod,
@@ -69,27 +80,32 @@ impl Metric {
             Self::PublicationSeqGap => "publication_seq_gap",
             Self::TimeSinceLastMessage => "time_since_last_message_ms",
             Self::ClockOffset => "clock_offset_ms",
+            Self::PublishPeriod => "publish_period",
+            Self::PublishDuration => "publish_duration_ms",
+            Self::Duration => "duration_ms",
+            Self::Frequency => "frequency_hz",
         }
     }
 
-    /// Returns the value of `unit`: `ms`, for milliseconds, or `messages`.
+    /// Returns the value of `unit`: `ms`, for milliseconds, `messages`, or `Hz`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::PublicationSeqGap => "messages",
+            Self::Frequency => "Hz",
             _ => "ms",
         }
     }
 }
 
-/// A name that no metric has.
+/// A name that no metric of a subscription has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("There is no metric {0:?}: it has to be one of {names}", names = Metric::ALL.map(Metric::name).join(", "))]
+#[error("A subscription has no metric {0:?}: it has to be one of {names}", names = Metric::ALL.map(Metric::name).join(", "))]
 pub struct UnknownMetric(pub String);
 
 impl FromStr for Metric {
     type Err = UnknownMetric;
 
-    /// Returns the metric with that [`name`](Self::name).
+    /// Returns the metric of a subscription with that [`name`](Self::name).
     fn from_str(name: &str) -> Result<Self, UnknownMetric> {
         Self::ALL
             .into_iter()
@@ -127,17 +143,27 @@ pub struct Summary {
     pub sample_count: u64,
 }
 
-/// What a subscription measured in one window.
+/// What was measured in one window, of a subscription, a publisher, a timer or a counter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowStatistics {
     /// The time that the window spans.
     pub window: Window,
-    /// The metrics that the subscription measures, and what they came to.
+    /// How many messages came, publications were made, times were taken, or how much was counted.
+    pub count: u64,
+    /// The metrics that are measured, and what they came to.
     pub metrics: Vec<(Metric, Summary)>,
 }
 
 impl WindowStatistics {
-    /// Returns what a metric came to; None if the subscription does not measure it.
+    /// Returns how often that was in a second, in Hz; NaN if the system clock was stepped back over the window.
+    pub fn rate(&self) -> f64 {
+        match self.window.stop - self.window.start {
+            length @ 1.. => self.count as f64 * 1e9 / length as f64,
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns what a metric came to; None if it is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
         self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
     }

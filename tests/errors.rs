@@ -4,7 +4,9 @@ mod common;
 
 use common::{context, domain, wait_for, warnings, Program, Spinning};
 use rclrs::*;
-use rclrs_topic_statistics::{bench::Measured, Metric, NodeStatistics, TopicStatisticsOptions};
+use rclrs_topic_statistics::{
+    bench::Measured, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
+};
 use ros_env::sensor_msgs::msg::rmw::Imu;
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
 
@@ -100,4 +102,53 @@ fn a_middleware_that_does_not_number_messages_has_no_losses_and_says_so_once() {
     let warnings = warnings::so_far();
     let told = warnings.iter().filter(|warning| warning.contains("does not number messages")).count();
     assert_eq!(told, 1, "{warnings:#?}");
+}
+
+#[test]
+fn options_that_can_never_be_right_are_errors_with_the_value_and_create_nothing() {
+    let executor = context(domain(1), &[]).create_basic_executor();
+    let node = executor.create_node("mistaken").unwrap();
+    let error = |options: NodeStatisticsOptions| {
+        let error = NodeStatistics::with_options(&node, options).err().unwrap();
+        assert_eq!(node.count_publishers("/statistics").unwrap(), 0, "{error}");
+        error
+    };
+    for rate in [-1.0, f64::NAN, f64::INFINITY, 1e-9, 1001.0] {
+        let error = error(NodeStatisticsOptions::new().max_event_rate(rate));
+        assert!(matches!(error, StatisticsError::InvalidEventRate { .. }), "{error}");
+        assert!(error.to_string().starts_with(&format!("A maximal event rate of {rate} Hz")), "{error}");
+    }
+    let metrics = TopicStatisticsOptions::new().metrics([Metric::MessageAge, Metric::Frequency]);
+    assert_eq!(
+        error(metrics.into()).to_string().split(": ").next(),
+        Some("A subscription has no metric \"frequency_hz\"")
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let nowhere = directory.path().join("missing/totals.yaml");
+    for path in [nowhere.as_path(), directory.path(), std::path::Path::new("")] {
+        let error = error(NodeStatisticsOptions::new().totals_file(path));
+        assert!(matches!(&error, StatisticsError::TotalsFile { path: of, .. } if of == path), "{error}");
+        assert!(
+            error.to_string().starts_with("The totals of the node \"/mistaken\" cannot be written"),
+            "{error}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_file_of_totals_that_cannot_be_written_any_more_is_told_in_the_log() {
+    warnings::collect();
+    let executor = context(domain(2), &[]).create_basic_executor();
+    let node = executor.create_node("late").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    drop(directory);
+    drop(statistics);
+    let told = warnings::so_far();
+    assert!(
+        told.iter().any(|of| of.starts_with("The totals of the node \"/late\" cannot be written")),
+        "{told:?}"
+    );
 }

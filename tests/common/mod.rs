@@ -104,7 +104,12 @@ impl Program {
     /// Gives it a line, and returns the line that it answers.
     pub fn ask(&mut self, line: &str) -> String {
         self.tell(line);
-        self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no answer to {line}: {error}"))
+        self.read(&format!("answer to {line}"))
+    }
+
+    /// Returns the next line that it prints.
+    pub fn read(&self, what: &str) -> String {
+        self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {what}: {error}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the libraries of this process warn of by `tracing`.
+//! What the libraries of this process warn of by `tracing`, errors included.
 
 use std::{
     fmt::Write,
@@ -29,7 +29,7 @@ struct Collect;
 
 impl Subscriber for Collect {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
+        *metadata.level() <= Level::WARN
     }
 
     fn event(&self, event: &Event<'_>) {

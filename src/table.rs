@@ -1,0 +1,80 @@
+//! The windows that ended, as a table for the node's log.
+
+use std::{fmt::Write, time::Duration};
+
+use crate::window::{Metric, Summary, WindowStatistics};
+
+/// A line of the table.
+pub(crate) struct Row {
+    name: String,
+    count: u64,
+    rate: f64,
+    metric: Metric,
+    summary: Summary,
+}
+
+impl Row {
+    /// Tells of a window the first metric that has samples, or the first one.
+    pub(crate) fn new(source: &str, statistics: &WindowStatistics) -> Self {
+        let metrics = &statistics.metrics;
+        let told = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
+        let none = Summary {
+            average: f64::NAN,
+            minimum: f64::NAN,
+            maximum: f64::NAN,
+            standard_deviation: f64::NAN,
+            sample_count: 0,
+        };
+        let (metric, summary) = told.copied().unwrap_or((Metric::MessagePeriod, none));
+        Self { name: source.to_owned(), count: statistics.count, rate: statistics.rate(), metric, summary }
+    }
+}
+
+/// Renders the table of windows that are as long as that; it begins with a line of its own.
+pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
+    let mut table = format!(
+        "Topic statistics of {length:?}:\n{:<width$} {:>8} {:>9} {:>10} {:>10} {:>10}  of",
+        "name", "count", "Hz", "mean", "min", "max"
+    );
+    for Row { name, count, rate, metric, summary } in rows {
+        let figure = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.3}") };
+        // Writing to a string cannot fail.
+        let _written = write!(
+            table,
+            "\n{name:<width$} {count:>8} {:>9} {:>10} {:>10} {:>10}  {} [{}]",
+            if rate.is_nan() { "-".to_owned() } else { format!("{rate:.1}") },
+            figure(summary.average),
+            figure(summary.minimum),
+            figure(summary.maximum),
+            metric.name(),
+            metric.unit(),
+        );
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{measured::one, window::Window};
+
+    #[test]
+    fn a_row_tells_of_the_first_metric_with_samples() {
+        let statistics = WindowStatistics {
+            window: Window { start: 0, stop: 2_000_000_000 },
+            count: 3,
+            metrics: vec![(Metric::MessageAge, one(None)), (Metric::MessagePeriod, one(Some(500.0)))],
+        };
+        let silent =
+            WindowStatistics { count: 0, metrics: vec![(Metric::Duration, one(None))], ..statistics.clone() };
+        let rows = [Row::new("listener/chatter", &statistics), Row::new("listener/get_pose", &silent)];
+        assert_eq!(
+            render(Duration::from_secs(2), &rows),
+            "Topic statistics of 2s:\n\
+             name                 count        Hz       mean        min        max  of\n\
+             listener/chatter         3       1.5    500.000    500.000    500.000  message_period [ms]\n\
+             listener/get_pose        0       0.0          -          -          -  duration_ms [ms]"
+        );
+    }
+}

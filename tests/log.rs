@@ -1,0 +1,60 @@
+//! The table in the node's log. On its own: `/rosout` is that of a process's first context.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{context, domain, wait_for, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
+use ros_env::{rcl_interfaces::msg::Log, std_msgs::msg::Int32};
+
+#[test]
+fn the_nodes_log_has_a_table_of_each_window() {
+    let executor = context(domain(0), &[]).create_basic_executor();
+    let node = executor.create_node("bridge").unwrap();
+    let window = TopicStatisticsOptions::new().publish_period(Duration::from_millis(500));
+    let options = NodeStatisticsOptions::new().topic_statistics(window).log_table(true);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let number = statistics.create_publisher::<Int32>("number").unwrap();
+    let (timer, counter) = (statistics.timer("get_pose"), statistics.counter("frames"));
+    let logs = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&logs);
+    let listener = executor.create_node("operator").unwrap();
+    let _rosout = listener
+        .create_subscription::<Log, _>("/rosout".keep_last(100).transient_local(), move |log: Log| {
+            to.lock().unwrap().push(log)
+        })
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+
+    let mut table = None;
+    wait_for("table in the log", || {
+        number.publish(Int32 { data: 1 }).unwrap();
+        timer.time(|| counter.add(3));
+        let logs = logs.lock().unwrap();
+        table =
+            logs.iter().rfind(|log| log.msg.contains("get_pose") && log.msg.contains("publish_p")).cloned();
+        table.as_ref().is_some_and(|log| !log.msg.contains(" - "))
+    });
+    let table = table.unwrap();
+    assert_eq!(table.name, "bridge");
+    let lines: Vec<&str> = table.msg.lines().collect();
+    assert_eq!(lines[0], "Topic statistics of 500ms:");
+    let columns: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!(columns, ["name", "count", "Hz", "mean", "min", "max", "of"]);
+    let figures = |name: &str| -> (Vec<f64>, String) {
+        let line = lines.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
+    };
+    let (frames, of) = figures("bridge/frames");
+    assert_eq!(of, "frequency_hz [Hz]");
+    assert!(frames[0] % 3.0 == 0.0 && (frames[1] - frames[0] / 0.5).abs() < 0.1 * frames[1], "{frames:?}");
+    let (pose, of) = figures("bridge/get_pose");
+    assert_eq!((pose[0] * 3.0, of.as_str()), (frames[0], "duration_ms [ms]"));
+    assert_eq!(figures("bridge/number").1, "publish_period [ms]");
+}

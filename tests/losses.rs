@@ -1,0 +1,200 @@
+//! Losses announced and asked for: rclpy reads the events and calls the service.
+
+mod common;
+
+use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
+
+use common::{context, domain, wait_for, Program, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
+    TopicStatisticsOptions, Totals,
+};
+use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};
+use serde_json::Value;
+
+/// What the statistics of losses take.
+fn losses() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap])
+}
+
+/// A subscription on a worker of its own, which loses what comes while it sleeps.
+fn slow(node: &Node, statistics: &NodeStatistics, received: &Arc<AtomicU64>) -> StatsSubscription<Imu> {
+    let received = Arc::clone(received);
+    let callback = move |message: Imu| {
+        received.store(message.linear_acceleration.x as u64, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(30));
+    };
+    statistics.create_worker_subscription(&node.create_worker(()), "imu".keep_last(1), callback).unwrap()
+}
+
+/// Publishes so many messages at 50 Hz to two subscriptions.
+fn publish(count: u64, domain: u32) -> Program {
+    Program::start("publisher.py", &["--count", &count.to_string(), "--subscribers", "1"], domain)
+}
+
+#[derive(Debug)]
+struct Event {
+    node: String,
+    time: f64,
+    lost: Vec<(String, u64)>,
+}
+
+/// Reads events until they tell of so many messages.
+fn events(reader: &Program, lost: u64) -> Vec<Event> {
+    let mut events: Vec<Event> = vec![];
+    let sum =
+        |events: &[Event]| events.iter().flat_map(|event| &event.lost).map(|(_, lost)| lost).sum::<u64>();
+    while sum(&events) < lost {
+        let line = reader.read(&format!("event of {lost} messages lost: {events:?}"));
+        let json: Value = serde_json::from_str(&line).unwrap();
+        let of = |of: &Value| (of[0].as_str().unwrap().to_owned(), of[1].as_u64().unwrap());
+        events.push(Event {
+            node: json["node"].as_str().unwrap().to_owned(),
+            time: json["time"].as_f64().unwrap(),
+            lost: json["event"].as_array().unwrap().iter().map(of).collect(),
+        });
+    }
+    assert_eq!(sum(&events), lost, "no loss is told twice: {events:?}");
+    events
+}
+
+#[test]
+fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_the_file() {
+    const COUNT: u64 = 150;
+    let domain = domain(0);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("totals.yaml");
+    std::fs::write(&file, "what was there before").unwrap();
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("lossy").unwrap();
+    let options = NodeStatisticsOptions::new()
+        .topic_statistics(losses())
+        .max_event_rate(2.0)
+        .topic_statistics_service(true)
+        .totals_file(&file);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let received = Arc::new(AtomicU64::new(0));
+    let imu = slow(&node, &statistics, &received);
+    let count = Arc::new(AtomicU64::new(0));
+    let number = statistics
+        .create_subscription("number".keep_last(1000), {
+            let count = Arc::clone(&count);
+            move |_: Int32| {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+    let unknown = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod]);
+    let _unknown = statistics.create_subscription("unheard".topic_statistics(unknown), |_: Imu| ()).unwrap();
+    let spinning = Spinning::start(executor);
+
+    let mut reader = Program::start("losses.py", &[], domain);
+    wait_for("reader of the events", || node.count_subscriptions("/events/messages_lost").unwrap() == 1);
+    let _publisher = publish(COUNT, domain);
+
+    wait_for("last messages", || {
+        received.load(Ordering::Relaxed) == COUNT && count.load(Ordering::Relaxed) == COUNT
+    });
+    let totals = imu.totals();
+    let lost = totals.lost.unwrap();
+    assert!(lost > COUNT / 10 && totals.received + lost == COUNT, "{totals:?}");
+    assert_eq!(number.totals().lost, Some(0));
+
+    let events = events(&reader, lost);
+    assert!(events.len() > 2, "3 s of losses, told twice a second: {events:?}");
+    for event in &events {
+        assert_eq!(event.node, "/lossy");
+        assert!(
+            matches!(&event.lost[..], [(topic, 1..)] if topic == "/imu"),
+            "no other has losses: {event:?}"
+        );
+    }
+    // Not more often than asked for, as a reader sees it over the whole time.
+    let time = events.last().unwrap().time - events[0].time;
+    assert!((events.len() - 1) as f64 / time < 2.2, "{events:?}");
+
+    let answer: Value = serde_json::from_str(&reader.ask("totals /lossy")).unwrap();
+    assert_eq!(answer["node"], "/lossy");
+    let told = |source: &str| {
+        let all = answer["totals"].as_array().unwrap();
+        all.iter().find(|of| of["source"] == source).unwrap_or_else(|| panic!("{source}: {answer}")).clone()
+    };
+    let told_imu = told("lossy/imu");
+    assert_eq!(told_imu["topic"], "/imu");
+    assert_eq!(told_imu["received"].as_u64(), Some(totals.received));
+    assert_eq!((told_imu["lost"].as_u64(), told_imu["out_of_order"].as_u64()), (totals.lost, Some(0)));
+    assert_eq!(told_imu["rate"].as_f64(), Some(totals.rate()));
+    assert_eq!(told_imu["first"].as_i64(), totals.first_message);
+    assert_eq!(told_imu["last"].as_i64(), totals.last_message);
+    assert_eq!(told("lossy/number")["received"].as_u64(), Some(COUNT));
+    let told_unheard = told("lossy/unheard");
+    assert!(told_unheard["lost"].is_null() && told_unheard["rate"].is_null(), "not known: {told_unheard}");
+
+    // What has ended is told of too, by the service and in the file.
+    drop((imu, number));
+    let answer: Value = serde_json::from_str(&reader.ask("totals /lossy")).unwrap();
+    assert_eq!(answer["totals"].as_array().unwrap().len(), 3, "{answer}");
+    drop(statistics);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let document: Value = yaml_serde::from_str(&text).unwrap();
+    assert_eq!((document["version"].as_u64(), document["node_name"].as_str()), (Some(1), Some("/lossy")));
+    let topics = document["topics"].as_array().unwrap();
+    let of =
+        |topic: &str| topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(of("/imu")["messages_lost"].as_u64(), totals.lost, "{text}");
+    assert_eq!(of("/imu")["messages_received"].as_u64(), Some(totals.received), "{text}");
+    assert_eq!(of("/number")["messages_received"].as_u64(), Some(COUNT), "{text}");
+    assert!(of("/unheard")["messages_lost"].is_null(), "{text}");
+    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(files.len(), 1, "nothing is left beside it: {files:?}");
+    drop(spinning);
+}
+
+#[test]
+fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscription_that_has_ended() {
+    const COUNT: u64 = 60;
+    let domain = domain(1);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("seldom").unwrap();
+    // One event in a thousand seconds: the first look, which finds nothing, is at the start.
+    let options = NodeStatisticsOptions::new().topic_statistics(losses()).max_event_rate(0.001);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let received = Arc::new(AtomicU64::new(0));
+    let imu = slow(&node, &statistics, &received);
+    let _spinning = Spinning::start(executor);
+    let reader = Program::start("losses.py", &[], domain);
+    wait_for("reader of the events", || node.count_subscriptions("/events/messages_lost").unwrap() == 1);
+    let _publisher = publish(COUNT, domain);
+
+    wait_for("last message", || received.load(Ordering::Relaxed) == COUNT);
+    let Totals { lost: Some(lost @ 1..), .. } = imu.totals() else { panic!("{:?}", imu.totals()) };
+    drop(imu);
+    drop(statistics);
+    assert_eq!(events(&reader, lost).len(), 1);
+}
+
+#[test]
+fn there_are_no_events_where_losses_are_not_measured_or_not_to_be_announced() {
+    let executor = context(domain(2), &[]).create_basic_executor();
+    let publishers = |node: &Node| node.count_publishers("/events/messages_lost").unwrap();
+
+    let node = executor.create_node("silent").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    let options = NodeStatisticsOptions::new().topic_statistics(losses()).max_event_rate(0.0);
+    let mute = NodeStatistics::with_options(&executor.create_node("mute").unwrap(), options).unwrap();
+    let _mute = mute.create_subscription("imu", |_: Imu| ()).unwrap();
+    assert_eq!(publishers(&node), 0);
+
+    let _gaps = statistics.create_subscription("imu".topic_statistics(losses()), |_: Imu| ()).unwrap();
+    let _more = statistics.create_subscription("imu".topic_statistics(losses()), |_: Imu| ()).unwrap();
+    wait_for("publisher, once losses are measured", || publishers(&node) > 0);
+    assert_eq!(publishers(&node), 1, "one for the node");
+}

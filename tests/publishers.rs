@@ -1,0 +1,160 @@
+//! Publishers that are measured, read by rclpy.
+
+mod common;
+
+use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+use common::{context, domain, of, wait_for, Reader, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    FirstPeriod, Metric, NodeStatistics, SourceName, StatisticsError, TopicStatisticsOptions,
+    TopicStatisticsState,
+};
+use ros_env::{
+    sensor_msgs::msg::{rmw, Imu},
+    std_msgs::msg::rmw::Int32,
+};
+
+const WINDOW: Duration = Duration::from_millis(500);
+
+#[test]
+fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
+    let domain = domain(0);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("driver").unwrap();
+    let options = TopicStatisticsOptions::new().publish_period(WINDOW);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let idiomatic = statistics.create_publisher::<Imu>("imu".keep_last(10)).unwrap();
+    let layout = statistics.create_publisher::<rmw::Imu>("raw").unwrap();
+    let loaned = statistics.create_publisher::<Int32>("number").unwrap();
+    assert_eq!((idiomatic.topic_name(), idiomatic.source_name()), ("/imu".to_owned(), "driver/imu"));
+
+    let listener = executor.create_node("listener").unwrap();
+    let counts: [Arc<AtomicU64>; 3] = Default::default();
+    let [imus, raws, numbers] = counts.clone();
+    let _imu = listener.create_subscription("imu", move |_: Imu| {
+        imus.fetch_add(1, Ordering::Relaxed);
+    });
+    let _raw = listener.create_subscription("raw", move |_: Imu| {
+        raws.fetch_add(1, Ordering::Relaxed);
+    });
+    let _number = listener.create_subscription("number", move |number: Int32| {
+        numbers.fetch_add(number.data as u64, Ordering::Relaxed);
+    });
+    let _spinning = Spinning::start(executor);
+    let mut reader = Reader::start(domain);
+    for (publishers, topic) in [(1, "/imu"), (1, "/raw"), (1, "/number")] {
+        wait_for("subscription", || node.count_subscriptions(topic).unwrap() == publishers);
+    }
+    assert_eq!(idiomatic.get_subscription_count().unwrap(), 1);
+
+    let mut published = 0;
+    let publish = |published: &mut u64| {
+        let imu = Imu::default();
+        idiomatic.publish(&imu).unwrap();
+        idiomatic.publish(imu).unwrap();
+        let raw = rmw::Imu::default();
+        layout.publish(&raw).unwrap();
+        layout.publish(raw).unwrap();
+        match loaned.can_loan_messages() {
+            true => {
+                let mut number = loaned.borrow_loaned_message().unwrap();
+                number.data = 1;
+                assert_eq!(number.data, 1);
+                number.publish().unwrap();
+            }
+            false => loaned.publish(Int32 { data: 1 }).unwrap(),
+        }
+        *published += 1;
+    };
+    // A window after the next, so that one is whole.
+    let windows = |reader: &mut Reader, more: &mut dyn FnMut()| {
+        let wanted = of(&reader.metrics, "driver/number", "publish_period").count() + 3;
+        reader.read_until("windows", |metrics| {
+            more();
+            of(metrics, "driver/number", "publish_period").count() >= wanted
+        });
+    };
+    let stop = Arc::new(AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let (stopped, published, publish) = (Arc::clone(&stop), &mut published, &publish);
+        scope.spawn(move || {
+            while stopped.load(Ordering::Relaxed) == 0 {
+                publish(published);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        windows(&mut reader, &mut || ());
+        stop.store(1, Ordering::Relaxed);
+    });
+    let sent = |index: usize| counts[index].load(Ordering::Relaxed);
+    wait_for("all messages", || (sent(0), sent(1), sent(2)) == (2 * published, 2 * published, published));
+
+    for (source, often) in [("driver/imu", 2.0), ("driver/raw", 2.0), ("driver/number", 1.0)] {
+        let (periods, durations) =
+            (reader.windows(source, "publish_period"), reader.windows(source, "publish_duration_ms"));
+        let (period, duration) = (&periods[periods.len() - 2], &durations[periods.len() - 2]);
+        assert_eq!((period.unit.as_str(), duration.unit.as_str()), ("ms", "ms"));
+        assert_eq!(period.count() + 1.0, duration.count(), "{source}");
+        assert!(duration.count() >= 5.0 * often && duration.minimum() > 0.0, "{duration:?}");
+        let expected = 500.0 / duration.count();
+        assert!((period.average() - expected).abs() < 0.5 * expected, "{period:?} {duration:?}");
+    }
+    windows(&mut reader, &mut || ());
+    for metric in ["publish_period", "publish_duration_ms"] {
+        let silent = reader.windows("driver/number", metric).pop().unwrap();
+        assert!(silent.count() == 0.0 && silent.average().is_nan(), "{silent:?}");
+    }
+}
+
+#[test]
+fn options_of_a_publisher_are_those_of_a_subscription() {
+    let executor = context(domain(1), &[]).create_basic_executor();
+    let node = executor.create_node("driver").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let fast = TopicStatisticsOptions::new()
+        .publish_period(Duration::from_millis(20))
+        .source_name(SourceName::Custom("front".to_owned()))
+        .first_period(FirstPeriod::CarriedOver);
+    let publisher = statistics.create_publisher_with_options::<Int32>("number", fast).unwrap();
+    assert_eq!(publisher.source_name(), "front");
+    // Less than a message a window, and periods all the same.
+    let mut published = Instant::now();
+    wait_for("period that is carried over", || {
+        if published.elapsed() >= Duration::from_millis(100) {
+            publisher.publish(Int32 { data: 1 }).unwrap();
+            published = Instant::now();
+        }
+        publisher.latest().is_some_and(|window| {
+            let period = window.get(Metric::PublishPeriod).unwrap();
+            window.count == 1 && period.sample_count == 1 && period.average >= 99.0
+        })
+    });
+    publisher.set_state(TopicStatisticsState::Disable);
+    assert!(!publisher.is_enabled());
+    publisher.publish(Int32 { data: 1 }).unwrap();
+    publisher.set_state(TopicStatisticsState::NodeDefault);
+    assert!(publisher.is_enabled());
+    let others = statistics.create_publisher::<Int32>("number").unwrap();
+    assert!(others.latest().is_none(), "a window of a second");
+}
+
+#[test]
+fn a_publisher_that_cannot_be_created_is_an_error_with_the_name() {
+    let executor = context(domain(2), &[]).create_basic_executor();
+    let statistics = NodeStatistics::new(&executor.create_node("driver").unwrap()).unwrap();
+    let error = statistics.create_publisher::<Int32>("no topic").err().unwrap();
+    assert!(
+        matches!(&error, StatisticsError::CreatePublisher { topic, .. } if topic == "no topic"),
+        "{error}"
+    );
+    let never = TopicStatisticsOptions::new().publish_period(Duration::ZERO);
+    let error = statistics.create_publisher_with_options::<Int32>("number", never).err().unwrap();
+    assert!(matches!(error, StatisticsError::InvalidPublishPeriod { .. }), "{error}");
+}
