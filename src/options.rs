@@ -225,7 +225,7 @@ impl NodeStatisticsOptions {
     }
 
     /// Sets whether the node has the service `~/get_topic_statistics`, which tells what its subscriptions received and
-    /// lost. Default: it has none. It answers on a thread of its own.
+    /// lost. Default: it has none. It answers on a thread of its own, which rclrs 0.8 keeps until the executor ends.
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }
     }

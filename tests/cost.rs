@@ -94,6 +94,27 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
     assert!(boxed < plain_boxed + 0.1, "{boxed} measured, {plain_boxed} plain");
 }
 
+#[test]
+fn a_time_and_a_count_cost_no_allocation() {
+    let _one = ONE_AT_A_TIME.lock();
+    let executor = context(domain(8), &[]).create_basic_executor();
+    let statistics =
+        NodeStatistics::with_options(&executor.create_node("counting").unwrap(), options()).unwrap();
+    let (timers, counters) = (statistics.timers("call", 0..4), statistics.counters("frames", 0..4));
+    // The graph is looked at soon after the creation, on another thread.
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let allocations = || {
+        let before = dhat::HeapStats::get().total_blocks;
+        for round in 0..10_000 {
+            drop(timers[round % 4].start());
+            timers[round % 4].time(|| counters[round % 4].increment());
+        }
+        dhat::HeapStats::get().total_blocks - before
+    };
+    let counted = allocations();
+    assert!(counted < 100, "{counted} allocations of 20000 times and 10000 counts");
+}
+
 /// A message, and what the middleware tells of it.
 fn message() -> (rmw::Imu, MessageInfo) {
     let mut message = rmw::Imu::default();

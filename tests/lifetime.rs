@@ -21,6 +21,7 @@ use rclrs_topic_statistics::{
 use ros_env::{
     sensor_msgs::msg::{rmw, Imu},
     statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::MessagesLostEvent,
 };
 
 /// An executor on a domain of its own, and a node.
@@ -294,9 +295,16 @@ fn in_a_process_of_its_own_200_rounds_leave_nothing() {
         let _publisher = node.create_publisher::<MetricsMessage>("/statistics").unwrap();
         let _imu = node.create_subscription::<Imu, _>("imu", |_: Imu| ()).unwrap();
         let _number = node.create_subscription::<Imu, _>("other", |_: Imu| ()).unwrap();
+        let _events = node.create_publisher::<MessagesLostEvent>("/events/messages_lost").unwrap();
+        let _imus = node.create_publisher::<Imu>("imu").unwrap();
     };
     let measured = || {
+        // Without the service: rclrs 0.8 keeps the thread of a worker until its executor ends.
         let statistics = NodeStatistics::with_options(&node, hurried()).unwrap();
+        let _imus = statistics.create_publisher::<Imu>("imu").unwrap();
+        let timers = statistics.timers("call", 0..3);
+        let _running = timers[0].start();
+        statistics.counter("calls").increment();
         let all = TopicStatisticsOptions::new().metrics(Metric::ALL);
         let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
         let _number = statistics.create_subscription("other".topic_statistics(all), |_: Imu| ()).unwrap();
