@@ -63,6 +63,7 @@ pub mod bench;
 mod callback;
 pub mod collector;
 mod compatibility;
+mod dynamic;
 mod error;
 mod host;
 mod message;
@@ -90,7 +91,7 @@ pub use options::{
     TopicStatisticsState,
 };
 pub use subscription::{StatsSubscription, StatsSubscriptionState};
-pub use totals::Totals;
+pub use totals::{PublisherTotals, Totals};
 pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.

@@ -5,7 +5,8 @@ use std::{
 };
 
 use rclrs::{
-    ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions, Worker,
+    ClockType, DynamicMessage, MessageInfo, MessageTypeName, Node, Publisher, PublisherOptions, QoSProfile,
+    RclrsError, SubscriptionOptions, Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::{Message, RmwMessage};
@@ -13,6 +14,7 @@ use rosidl_runtime_rs::{Message, RmwMessage};
 use crate::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
     compatibility::Request,
+    dynamic::{DynamicProbe, WithQos},
     options::{
         check_period, IntoStatsSubscriptionOptions, SourceName, StatsSubscriptionOptions,
         TopicStatisticsOptions, TopicStatisticsState,
@@ -57,7 +59,8 @@ pub struct NodeStatistics {
     options: TopicStatisticsOptions,
     simulated: Option<Arc<SimulatedTime>>,
     parameters: Option<Parameters>,
-    publisher: Publisher<MetricsMessage>,
+    /// None if nothing is published.
+    publisher: Option<Publisher<MetricsMessage>>,
     /// Publishers of subscriptions that have another topic or QoS than the node.
     others: Mutex<Vec<OtherPublisher>>,
     schedule: Arc<Schedule>,
@@ -99,7 +102,10 @@ impl NodeStatistics {
             Some(parameters) => parameters.apply_to(options),
             None => options,
         };
-        let publisher = create_publisher(node, options.publisher_topic(), options.publisher_qos())?;
+        let publisher = match options.is_unpublished {
+            true => None,
+            false => Some(create_publisher(node, options.publisher_topic(), options.publisher_qos())?),
+        };
         let clock = node.get_clock();
         let simulated =
             matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
@@ -191,6 +197,37 @@ impl NodeStatistics {
         })
     }
 
+    /// Creates a subscription on a worker, of a type that is known only at run time, that is measured; in all else it is
+    /// one of [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
+    ///
+    /// Errors as [`create_subscription`](Self::create_subscription) does, and if the type's package is not on
+    /// AMENT_PREFIX_PATH or has no such type.
+    pub fn create_dynamic_worker_subscription<'a, Payload>(
+        &self,
+        worker: &Worker<Payload>,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    where
+        Payload: 'static + Send + Sync,
+    {
+        let options = options.into_stats_subscription_options();
+        self.create_of(message_type.to_string(), options, |options, recorder| {
+            let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
+            let subscription = worker.create_dynamic_subscription(
+                message_type,
+                options,
+                move |payload: &mut Payload, message: DynamicMessage, info: MessageInfo| {
+                    let body = probe.start(&message, &info);
+                    callback(payload, message, info);
+                    probe.end(body);
+                },
+            )?;
+            Ok(Arc::new(WithQos { subscription, qos }))
+        })
+    }
+
     /// Turns the statistics on or off of subscriptions that leave it to the node, as the parameter
     /// `topic_statistics.enabled` does, which follows.
     pub fn set_enabled(&self, enabled: bool) {
@@ -218,15 +255,26 @@ impl NodeStatistics {
         options: StatsSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
+        let message_type = T::RmwMsg::TYPE_NAME.to_owned();
+        self.create_of(message_type, options, |options, recorder| subscribe(options, Probe::new(recorder)))
+    }
+
+    /// The same, of a type (as `package/msg/Name`) that need not be known at compile time.
+    fn create_of<T, Subscription: AnySubscription + 'static>(
+        &self,
+        message_type: String,
+        options: StatsSubscriptionOptions<'_>,
+        subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
+    ) -> Result<StatsSubscription<T>, StatisticsError> {
         let StatsSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
         let (state, own_period) = (statistics.state, statistics.publish_period);
         let statistics = statistics.or(&self.options);
-        let publisher = self.publisher(&statistics)?;
+        let publisher = if statistics.is_unpublished { None } else { Some(self.publisher(&statistics)?) };
 
         let recorder = Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone()));
         let topic = options.topic.to_owned();
-        let subscription = subscribe(options, Probe::new(Arc::clone(&recorder))).map_err(|source| {
+        let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
         })?;
 
@@ -235,11 +283,7 @@ impl NodeStatistics {
             SourceName::Node => self.node.name(),
             SourceName::Custom(name) => name,
         };
-        let request = Request {
-            topic: subscription.topic_name(),
-            message_type: T::RmwMsg::TYPE_NAME,
-            qos: subscription.qos(),
-        };
+        let request = Request { topic: subscription.topic_name(), message_type, qos: subscription.qos() };
         let measured = Arc::new(Measured::new(source, recorder, request));
         self.schedule.add(&measured, state, own_period, publisher);
         Ok(Arc::new(StatsSubscriptionState::new(subscription, measured, Arc::downgrade(&self.schedule))))
@@ -251,8 +295,10 @@ impl NodeStatistics {
         options: &TopicStatisticsOptions,
     ) -> Result<Publisher<MetricsMessage>, StatisticsError> {
         let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
-        if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
-            return Ok(Arc::clone(&self.publisher));
+        if let Some(publisher) = &self.publisher {
+            if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
+                return Ok(Arc::clone(publisher));
+            }
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.retain(|other| other.publisher.strong_count() > 0);

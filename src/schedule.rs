@@ -100,7 +100,8 @@ struct Subscribed {
     state: TopicStatisticsState,
     /// None: as the node says.
     publish_period: Option<Duration>,
-    publisher: Publisher<MetricsMessage>,
+    /// None: nothing is published.
+    publisher: Option<Publisher<MetricsMessage>>,
 }
 
 /// When the next windows of one length end.
@@ -148,7 +149,7 @@ impl Schedule {
         measured: &Arc<Measured>,
         state: TopicStatisticsState,
         publish_period: Option<Duration>,
-        publisher: Publisher<MetricsMessage>,
+        publisher: Option<Publisher<MetricsMessage>>,
     ) {
         self.change(|schedule| {
             let measured = Arc::downgrade(measured);
@@ -301,16 +302,17 @@ impl State {
                 let Some(statistics) = measured.recorder.end_window() else { continue };
                 let statistics = Arc::new(statistics);
                 measured.windows.send_replace(Some(Arc::clone(&statistics)));
+                let Some(publisher) = &subscribed.publisher else { continue };
                 for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
                     if *metric == Metric::ClockOffset {
-                        if told_clock.iter().any(|told| Arc::ptr_eq(told, &subscribed.publisher)) {
+                        if told_clock.iter().any(|told| Arc::ptr_eq(told, publisher)) {
                             continue;
                         }
-                        told_clock.push(&subscribed.publisher);
+                        told_clock.push(publisher);
                     }
                     outbox.messages.push_back(Outgoing {
                         measured: Arc::clone(&measured),
-                        publisher: Arc::clone(&subscribed.publisher),
+                        publisher: Arc::clone(publisher),
                         statistics: Arc::clone(&statistics),
                         metric: index,
                     });

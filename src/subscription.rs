@@ -11,7 +11,7 @@ use crate::{
     compatibility::IncompatiblePublisher,
     options::TopicStatisticsState,
     schedule::{Measured, Schedule},
-    totals::Totals,
+    totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
 
@@ -23,20 +23,20 @@ use crate::{
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 
 /// The inner state of a [`StatsSubscription`].
-pub struct StatsSubscriptionState<T: Message> {
+pub struct StatsSubscriptionState<T> {
     subscription: Arc<dyn AnySubscription>,
     measured: Arc<Measured>,
     schedule: Weak<Schedule>,
     message: PhantomData<fn() -> T>,
 }
 
-impl<T: Message> Drop for StatsSubscriptionState<T> {
+impl<T> Drop for StatsSubscriptionState<T> {
     fn drop(&mut self) {
         self.measured.leave();
     }
 }
 
-impl<T: Message> StatsSubscriptionState<T> {
+impl<T> StatsSubscriptionState<T> {
     pub(crate) fn new(
         subscription: Arc<dyn AnySubscription>,
         measured: Arc<Measured>,
@@ -95,6 +95,14 @@ impl<T: Message> StatsSubscriptionState<T> {
     /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
     pub fn totals(&self) -> Totals {
         self.measured.recorder.totals()
+    }
+
+    /// Returns what came and what did not of each publisher that was heard, in no order; of at most 64, those heard last.
+    ///
+    /// They are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured and the middleware
+    /// numbers messages; otherwise this is empty.
+    pub fn publishers(&self) -> Vec<PublisherTotals> {
+        self.measured.recorder.publishers()
     }
 
     /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the

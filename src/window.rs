@@ -3,6 +3,8 @@
 
 use std::str::FromStr;
 
+use crate::Totals;
+
 /// A metric of Topic Statistics: what the samples of a window are of.
 ///
 /// [`name`](Self::name) and [`unit`](Self::unit) are what `/statistics` says. The first two are rclcpp's, and the
@@ -134,6 +136,9 @@ pub struct WindowStatistics {
     pub window: Window,
     /// The metrics that the subscription measures, and what they came to.
     pub metrics: Vec<(Metric, Summary)>,
+    /// What came and what did not from the subscription's creation to the window's stop: of two windows in a row, the
+    /// difference is the second one's.
+    pub totals: Totals,
 }
 
 impl WindowStatistics {
