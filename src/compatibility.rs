@@ -108,7 +108,7 @@ impl fmt::Display for Incompatibility {
 }
 
 /// Returns the publishers of a topic; None if the graph cannot be read.
-pub(crate) fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
+pub fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
     // DDS does not tell a publisher's history, and rclrs 0.8 logs an error for each that it converts. Nobody can do
     // anything about it, and no rule asks for the history. The level is the process's: one look at a time.
     static LOOKING: Mutex<()> = Mutex::new(());

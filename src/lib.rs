@@ -83,6 +83,9 @@ pub use callback::{
     InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
 };
 pub use collector::FirstPeriod;
+#[cfg(feature = "monitor")]
+#[doc(hidden)]
+pub use compatibility::publishers_of;
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use error::StatisticsError;
 pub use node::NodeStatistics;
