@@ -206,7 +206,7 @@ mod tests {
         let mut rows = vec![row("/imu", 100.0, 0); 60];
         assert_eq!(written(false, &rows).matches("topic").count(), 2);
         rows.truncate(1);
-        rows.push(row("/a/very/much/longer/name/of/a/topic", 1.0, 0));
+        rows.push(row("/a/very/much/longer/name/of/an/imu", 1.0, 0));
         assert_eq!(written(false, &rows).matches("topic ").count(), 2);
     }
 

@@ -221,7 +221,11 @@ impl Screen {
     /// Draws the first line and the last.
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: i64, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
-        let mut title = format!(" topic_monitor  {} topics", rows.len());
+        let order = if self.is_reversed { "▲" } else { "▼" };
+        let mut title = format!(" {} topics  sort {} {order}", rows.len(), self.sort.name());
+        if !self.filter.is_empty() {
+            title += &format!("  filter {:?}", self.filter);
+        }
         for (number, word) in [
             (number(|status| matches!(status, Status::Stale(_))), "stale"),
             (number(|status| matches!(status, Status::Loss(_))), "with losses"),
@@ -231,11 +235,6 @@ impl Screen {
             if number > 0 {
                 title += &format!("  {number} {word}");
             }
-        }
-        let sort = format!("  sort {}{}", self.sort.name(), if self.is_reversed { " ▲" } else { " ▼" });
-        title += &sort;
-        if !self.filter.is_empty() {
-            title += &format!("  filter {:?}", self.filter);
         }
         let style = Style::new().add_modifier(Modifier::REVERSED);
         for (y, text) in [(area.y, &*title), (area.bottom() - 1, keys)] {
@@ -416,7 +415,7 @@ mod tests {
             "STALE 7.0s",
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
-            "5 topics  1 stale  1 with losses  1 not heard  1 waiting  sort topic ▼",
+            "5 topics  sort topic ▼  1 stale  1 with losses  1 not heard  1 waiting",
         ] {
             let expected: String = expected.chars().take(80).collect();
             assert!(text.contains(expected.trim_end()), "{expected}\nnot in\n{text}");
