@@ -143,7 +143,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, "test", &arguments);
             }
-            let tested = cargo(&environment, "test", &["--workspace".into()])?;
+            let tested =
+                cargo(&environment, "test", &["--workspace", "--features", MONITOR].map(OsString::from))?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
@@ -167,6 +168,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
+            if program == "topic_monitor" {
+                return monitor(&environment()?, arguments);
+            }
             finish(environment()?.command(program).args(arguments), program.as_ref())
         }
         Verb::Env => {
@@ -192,6 +196,29 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The feature with the program topic_monitor, of this package among those of the workspace.
+const MONITOR: &str = "rclrs_topic_statistics/monitor";
+
+/// Builds topic_monitor, which is not on PATH as installed programs are, and runs it where the caller is.
+fn monitor(environment: &Environment, arguments: &[OsString]) -> Result<ExitCode> {
+    let mut build = environment.command("cargo");
+    build.current_dir(project()).args([
+        "build",
+        "--quiet",
+        "--release",
+        "--features",
+        MONITOR,
+        "--bin",
+        "topic_monitor",
+    ]);
+    let built = finish(&mut build, Path::new("cargo"))?;
+    if built != ExitCode::SUCCESS {
+        return Ok(built);
+    }
+    let program = environment.target_dir().join("release/topic_monitor");
+    finish(environment.command(&program).args(arguments), &program)
 }
 
 /// Runs a cargo subcommand on the project in the environment.

@@ -307,7 +307,7 @@ impl Topic {
         let type_name = MessageTypeName::try_from(message_type).map_err(explain)?;
         let metadata = DynamicMessageMetadata::new(type_name.clone()).map_err(explain)?;
         let depth = context.options.depth.unwrap_or_else(|| depth_for(metadata.structure()));
-        let mut options = SubscriptionOptions::new(&**topic);
+        let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // A parameter of the node cannot turn off or stretch what the command line asks for.
         let own = TopicStatisticsOptions::new()
