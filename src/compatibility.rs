@@ -108,7 +108,7 @@ impl fmt::Display for Incompatibility {
 }
 
 /// Returns the publishers of a topic; None if the graph cannot be read.
-pub(crate) fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
+pub fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
     // DDS does not tell a publisher's history, and rclrs 0.8 logs an error for each that it converts. Nobody can do
     // anything about it, and no rule asks for the history. The level is the process's: one look at a time.
     static LOOKING: Mutex<()> = Mutex::new(());
@@ -125,7 +125,7 @@ pub(crate) fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEn
 pub(crate) struct Request {
     pub(crate) topic: String,
     /// As `package/msg/Name`.
-    pub(crate) message_type: &'static str,
+    pub(crate) message_type: String,
     pub(crate) qos: QoSProfile,
 }
 
@@ -154,7 +154,7 @@ impl Request {
             .map(|(offered, requested)| Incompatibility::LivelinessLease { offered, requested });
         let message_type = (publisher.topic_type != self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
-            requested: self.message_type.to_owned(),
+            requested: self.message_type.clone(),
         });
         [
             message_type,
@@ -188,7 +188,7 @@ mod tests {
     const IMU: &str = "sensor_msgs/msg/Imu";
 
     fn reasons(offered: QoSProfile, requested: QoSProfile) -> Vec<Incompatibility> {
-        let request = Request { topic: "/imu".to_owned(), message_type: IMU, qos: requested };
+        let request = Request { topic: "/imu".to_owned(), message_type: IMU.to_owned(), qos: requested };
         let publisher = TopicEndpointInfo {
             node_name: "driver".to_owned(),
             node_namespace: "/".to_owned(),
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn another_type_is_named_with_both() {
-        let request = Request { topic: "/ns/imu".to_owned(), message_type: IMU, qos: qos() };
+        let request = Request { topic: "/ns/imu".to_owned(), message_type: IMU.to_owned(), qos: qos() };
         let publisher = TopicEndpointInfo {
             node_name: "driver".to_owned(),
             node_namespace: "/ns".to_owned(),

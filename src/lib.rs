@@ -64,6 +64,7 @@ mod callback;
 pub mod collector;
 mod compatibility;
 mod counter;
+mod dynamic;
 mod error;
 mod host;
 mod lock;
@@ -91,6 +92,9 @@ pub use callback::{
     InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
 };
 pub use collector::FirstPeriod;
+#[cfg(feature = "monitor")]
+#[doc(hidden)]
+pub use compatibility::publishers_of;
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use counter::StatsCounter;
 pub use error::StatisticsError;
@@ -102,7 +106,7 @@ pub use options::{
 pub use publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState};
 pub use subscription::{StatsSubscription, StatsSubscriptionState};
 pub use timer::{StatsTimer, TimerGuard};
-pub use totals::{TopicTotals, Totals};
+pub use totals::{PublisherTotals, TopicTotals, Totals};
 pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
 /// The README's example is compiled, so that it works when pasted.

@@ -157,7 +157,7 @@ impl<C: Collect> Recording for Windowed<C> {
         let start = std::mem::replace(&mut state.start, stop);
         let length = ended - std::mem::replace(&mut state.began, ended);
         let (count, metrics) = state.collectors.take(length);
-        Some(WindowStatistics { window: Window { start, stop }, count, metrics })
+        Some(WindowStatistics { window: Window { start, stop }, count, metrics, totals: None })
     }
 }
 

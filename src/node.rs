@@ -7,8 +7,8 @@ use std::{
 };
 
 use rclrs::{
-    log_error, ClockType, Node, Publisher, PublisherOptions, QoSProfile, RclrsError, SubscriptionOptions,
-    Worker,
+    log_error, ClockType, DynamicMessage, MessageInfo, MessageTypeName, Node, Publisher, PublisherOptions,
+    QoSProfile, RclrsError, SubscriptionOptions, Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::{Message, RmwMessage};
@@ -17,6 +17,7 @@ use crate::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
     compatibility::Request,
     counter::{Count, CounterState, StatsCounter},
+    dynamic::{DynamicProbe, WithQos},
     losses,
     measured::{lock, Measured, Recording, Windowed},
     options::{
@@ -70,7 +71,8 @@ pub struct NodeStatistics {
     options: TopicStatisticsOptions,
     simulated: Option<Arc<SimulatedTime>>,
     parameters: Option<Parameters>,
-    publisher: Publisher<MetricsMessage>,
+    /// None if nothing is published.
+    publisher: Option<Publisher<MetricsMessage>>,
     /// Publishers of subscriptions that have another topic or QoS than the node.
     others: Mutex<Vec<OtherPublisher>>,
     timers: Mutex<Vec<(String, Weak<TimerState>)>>,
@@ -142,8 +144,12 @@ impl NodeStatistics {
             Some(parameters) => parameters.apply_to(options),
             None => options,
         };
-        let publisher =
-            create_statistics_publisher(node, options.publisher_topic(), options.publisher_qos())?;
+        let publisher = match options.is_unpublished {
+            true => None,
+            false => {
+                Some(create_statistics_publisher(node, options.publisher_topic(), options.publisher_qos())?)
+            }
+        };
         let clock = node.get_clock();
         let simulated =
             matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
@@ -242,6 +248,37 @@ impl NodeStatistics {
     {
         self.create(options.into_stats_subscription_options(), |options, probe| {
             worker.create_subscription(options, callback.instrument_worker(probe))
+        })
+    }
+
+    /// Creates a subscription on a worker, of a type that is known only at run time, that is measured; in all else it is
+    /// one of [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
+    ///
+    /// Errors as [`create_subscription`](Self::create_subscription) does, and if the type's package is not on
+    /// AMENT_PREFIX_PATH or has no such type.
+    pub fn create_dynamic_worker_subscription<'a, Payload>(
+        &self,
+        worker: &Worker<Payload>,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    where
+        Payload: 'static + Send + Sync,
+    {
+        let options = options.into_stats_subscription_options();
+        self.create_of(message_type.to_string(), options, |options, recorder| {
+            let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
+            let subscription = worker.create_dynamic_subscription(
+                message_type,
+                options,
+                move |payload: &mut Payload, message: DynamicMessage, info: MessageInfo| {
+                    let body = probe.start(&message, &info);
+                    callback(payload, message, info);
+                    probe.end(body);
+                },
+            )?;
+            Ok(Arc::new(WithQos { subscription, qos }))
         })
     }
 
@@ -370,7 +407,7 @@ impl NodeStatistics {
     }
 
     fn add_code(&self, measured: &Arc<Measured>) {
-        self.schedule.add(measured, TopicStatisticsState::NodeDefault, None, Arc::clone(&self.publisher));
+        self.schedule.add(measured, TopicStatisticsState::NodeDefault, None, self.publisher.clone());
     }
 
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
@@ -386,6 +423,17 @@ impl NodeStatistics {
         options: StatsSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
+        let message_type = T::RmwMsg::TYPE_NAME.to_owned();
+        self.create_of(message_type, options, |options, recorder| subscribe(options, Probe::new(recorder)))
+    }
+
+    /// The same, of a type (as `package/msg/Name`) that need not be known at compile time.
+    fn create_of<T, Subscription: AnySubscription + 'static>(
+        &self,
+        message_type: String,
+        options: StatsSubscriptionOptions<'_>,
+        subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
+    ) -> Result<StatsSubscription<T>, StatisticsError> {
         let StatsSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
         let (state, own_period) = (statistics.state, statistics.publish_period);
@@ -394,19 +442,16 @@ impl NodeStatistics {
 
         let recorder = Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone()));
         let topic = options.topic.to_owned();
-        let subscription = subscribe(options, Probe::new(Arc::clone(&recorder))).map_err(|source| {
+        let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
         })?;
 
         let source = self.source_name(statistics.source_name.clone(), &subscription.topic_name());
-        let request = Request {
-            topic: subscription.topic_name(),
-            message_type: T::RmwMsg::TYPE_NAME,
-            qos: subscription.qos(),
-        };
+        let request = Request { topic: subscription.topic_name(), message_type, qos: subscription.qos() };
         let measured =
             Arc::new(Measured::new(source, Arc::clone(&recorder) as Arc<dyn Recording>, Some(request)));
-        if statistics.metrics.iter().flatten().any(|metric| *metric == Metric::PublicationSeqGap) {
+        let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);
+        if measures_losses && !statistics.is_unpublished {
             self.schedule.announce_losses(&measured, || {
                 create_publisher(&self.node, PublisherOptions::new(losses::TOPIC))
             })?;
@@ -416,25 +461,30 @@ impl NodeStatistics {
         Ok(Arc::new(StatsSubscriptionState::new(subscription, recorder, measured, schedule)))
     }
 
-    /// The publisher that a subscription's statistics go to: shared by all with the same topic and QoS.
+    /// The publisher that statistics go to, shared by all with the same topic and QoS; None if they are not published.
     fn publisher(
         &self,
         options: &TopicStatisticsOptions,
-    ) -> Result<Publisher<MetricsMessage>, StatisticsError> {
+    ) -> Result<Option<Publisher<MetricsMessage>>, StatisticsError> {
+        if options.is_unpublished {
+            return Ok(None);
+        }
         let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
-        if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
-            return Ok(Arc::clone(&self.publisher));
+        if let Some(publisher) = &self.publisher {
+            if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
+                return Ok(Some(Arc::clone(publisher)));
+            }
         }
         let mut others = lock(&self.others);
         others.retain(|other| other.publisher.strong_count() > 0);
         let shared = others.iter().find(|other| other.topic == topic && other.qos == qos);
         if let Some(publisher) = shared.and_then(|other| other.publisher.upgrade()) {
-            return Ok(publisher);
+            return Ok(Some(publisher));
         }
         let publisher = create_statistics_publisher(&self.node, topic, qos)?;
         let weak = Arc::downgrade(&publisher);
         others.push(OtherPublisher { topic: topic.to_owned(), qos, publisher: weak });
-        Ok(publisher)
+        Ok(Some(publisher))
     }
 }
 

@@ -64,6 +64,7 @@ pub struct TopicStatisticsOptions {
     pub(crate) first_period: Option<FirstPeriod>,
     pub(crate) age_source: Option<AgeSource>,
     pub(crate) metrics: Option<Vec<Metric>>,
+    pub(crate) is_unpublished: bool,
 }
 
 impl TopicStatisticsOptions {
@@ -120,6 +121,13 @@ impl TopicStatisticsOptions {
         Self { metrics: Some(metrics.into_iter().collect()), ..self }
     }
 
+    /// Has the windows not published: they are there for the node itself, by
+    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Of a
+    /// node, there is no publisher then, whatever the subscriptions' options say.
+    pub fn unpublished(self) -> Self {
+        Self { is_unpublished: true, ..self }
+    }
+
     /// Returns these options, and what they do not set as `defaults` have it.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
@@ -132,6 +140,7 @@ impl TopicStatisticsOptions {
             first_period: self.first_period.or(defaults.first_period),
             age_source: self.age_source.or(defaults.age_source),
             metrics: self.metrics.or(defaults.metrics),
+            is_unpublished: self.is_unpublished || defaults.is_unpublished,
         }
     }
 

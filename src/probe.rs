@@ -8,7 +8,10 @@ use std::{
 use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
 
-use crate::{recorder::Recorder, stamp::StampField};
+use crate::{
+    recorder::{Needs, Recorder},
+    stamp::StampField,
+};
 
 /// What measures the messages of one subscription, where its callback runs.
 pub struct Probe<T: Message> {
@@ -56,7 +59,7 @@ impl<T: Message> Probe<T> {
             return None;
         }
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        Some(Arrival { header, told: self.recorder.needs.info.then(|| Told::new(info)) })
+        Some(Arrival::new(header, info, self.recorder.needs))
     }
 
     /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
@@ -72,6 +75,14 @@ impl<T: Message> Probe<T> {
         if let Some(started) = started {
             self.recorder.record_end(started);
         }
+    }
+}
+
+impl Arrival {
+    /// Puts together a message's stamp and what the middleware tells of it.
+    #[inline(always)]
+    pub(crate) fn new(header: i64, info: &MessageInfo, needs: Needs) -> Self {
+        Self { header, told: needs.info.then(|| Told::new(info)) }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     options::{AgeSource, TopicStatisticsOptions},
     probe::{Arrival, Gid, Told},
     simulated_time::SimulatedTime,
-    totals::Totals,
+    totals::{PublisherTotals, Totals},
     window::{MessageTimes, Metric, Window, WindowStatistics},
 };
 
@@ -73,6 +73,19 @@ struct Times {
 }
 
 impl Collectors {
+    fn totals(&self) -> Totals {
+        let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
+        let if_any = |time: i64| (self.received > 0).then_some(time);
+        Totals {
+            received: self.received,
+            lost: losses.and_then(|totals| totals.lost),
+            out_of_order: losses.map(|totals| totals.out_of_order),
+            publishers: losses.map(|totals| totals.publishers_seen),
+            first_message: if_any(self.first),
+            last_message: if_any(self.last.callback),
+        }
+    }
+
     /// Starts a window that knows of nothing before, now.
     fn start_anew(&mut self, first_period: FirstPeriod) {
         self.window_start = system_time();
@@ -171,6 +184,7 @@ impl Recording for Recorder {
             metrics.push((*metric, summary));
         }
         let is_unnumbered = losses.as_mut().is_some_and(|losses| losses.is_to_be_told());
+        let totals = Some(collectors.totals());
         drop(collectors);
         if is_unnumbered {
             tracing::warn!(
@@ -179,21 +193,11 @@ impl Recording for Recorder {
                 Metric::PublicationSeqGap.name()
             );
         }
-        Some(WindowStatistics { window: Window { start, stop }, count, metrics })
+        Some(WindowStatistics { window: Window { start, stop }, count, metrics, totals })
     }
 
     fn totals(&self) -> Option<Totals> {
-        let collectors = self.lock();
-        let losses = collectors.losses.as_ref().map(|losses| losses.sequences.totals());
-        let if_any = |time: i64| (collectors.received > 0).then_some(time);
-        Some(Totals {
-            received: collectors.received,
-            lost: losses.and_then(|totals| totals.lost),
-            out_of_order: losses.map(|totals| totals.out_of_order),
-            publishers: losses.map(|totals| totals.publishers_seen),
-            first_message: if_any(collectors.first),
-            last_message: if_any(collectors.last.callback),
-        })
+        Some(self.lock().totals())
     }
 }
 
@@ -322,6 +326,13 @@ impl Recorder {
                 delays.callback_duration.accept(started, now);
             }
         }
+    }
+
+    /// Returns what came and did not come of each publisher.
+    pub(crate) fn publishers(&self) -> Vec<PublisherTotals> {
+        let collectors = self.lock();
+        let losses = collectors.losses.as_ref();
+        losses.map_or(&[][..], |losses| losses.sequences.publishers()).iter().map(Into::into).collect()
     }
 
     /// Returns the times of the last message that was measured.

@@ -59,7 +59,8 @@ struct Source {
     state: TopicStatisticsState,
     /// None: as the node says.
     publish_period: Option<Duration>,
-    publisher: Publisher<MetricsMessage>,
+    /// None: nothing is published.
+    publisher: Option<Publisher<MetricsMessage>>,
 }
 
 /// When the next windows of one length end.
@@ -118,7 +119,7 @@ impl Schedule {
         measured: &Arc<Measured>,
         state: TopicStatisticsState,
         publish_period: Option<Duration>,
-        publisher: Publisher<MetricsMessage>,
+        publisher: Option<Publisher<MetricsMessage>>,
     ) {
         self.change(|schedule| {
             if measured.request.is_some() {
@@ -331,16 +332,17 @@ impl State {
                     rows.push(table::Row::new(&measured.source, &statistics));
                 }
                 measured.windows.send_replace(Some(Arc::clone(&statistics)));
+                let Some(publisher) = &source.publisher else { continue };
                 for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
                     if *metric == Metric::ClockOffset {
-                        if told_clock.iter().any(|told| Arc::ptr_eq(told, &source.publisher)) {
+                        if told_clock.iter().any(|told| Arc::ptr_eq(told, publisher)) {
                             continue;
                         }
-                        told_clock.push(&source.publisher);
+                        told_clock.push(publisher);
                     }
                     outbox.messages.push_back(Outgoing {
                         measured: Arc::clone(&measured),
-                        publisher: Arc::clone(&source.publisher),
+                        publisher: Arc::clone(publisher),
                         statistics: Arc::clone(&statistics),
                         metric: index,
                     });

@@ -79,7 +79,7 @@ fn stamp_offset(structure: &MessageStructure) -> Option<usize> {
     }
 }
 
-fn is_header(structure: &MessageStructure) -> bool {
+pub(crate) fn is_header(structure: &MessageStructure) -> bool {
     structure.namespace == "std_msgs__msg" && structure.type_name == "Header"
 }
 

@@ -13,7 +13,7 @@ use crate::{
     options::TopicStatisticsState,
     recorder::Recorder,
     schedule::Schedule,
-    totals::Totals,
+    totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 
 /// The inner state of a [`StatsSubscription`].
-pub struct StatsSubscriptionState<T: Message> {
+pub struct StatsSubscriptionState<T> {
     subscription: Arc<dyn AnySubscription>,
     recorder: Arc<Recorder>,
     measured: Arc<Measured>,
@@ -33,7 +33,7 @@ pub struct StatsSubscriptionState<T: Message> {
     message: PhantomData<fn() -> T>,
 }
 
-impl<T: Message> Drop for StatsSubscriptionState<T> {
+impl<T> Drop for StatsSubscriptionState<T> {
     fn drop(&mut self) {
         self.measured.leave();
         if let Some(schedule) = self.schedule.upgrade() {
@@ -42,7 +42,7 @@ impl<T: Message> Drop for StatsSubscriptionState<T> {
     }
 }
 
-impl<T: Message> StatsSubscriptionState<T> {
+impl<T> StatsSubscriptionState<T> {
     pub(crate) fn new(
         subscription: Arc<dyn AnySubscription>,
         recorder: Arc<Recorder>,
@@ -102,6 +102,14 @@ impl<T: Message> StatsSubscriptionState<T> {
     /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
     pub fn totals(&self) -> Totals {
         self.recorder.totals().unwrap_or_default()
+    }
+
+    /// Returns what came and what did not of each publisher that was heard, in no order; of at most 64, those heard last.
+    ///
+    /// They are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured and the middleware
+    /// numbers messages; otherwise this is empty.
+    pub fn publishers(&self) -> Vec<PublisherTotals> {
+        self.recorder.publishers()
     }
 
     /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the

@@ -65,6 +65,7 @@ mod tests {
             window: Window { start: 0, stop: 2_000_000_000 },
             count: 3,
             metrics: vec![(Metric::MessageAge, one(None)), (Metric::MessagePeriod, one(Some(500.0)))],
+            totals: None,
         };
         let silent =
             WindowStatistics { count: 0, metrics: vec![(Metric::Duration, one(None))], ..statistics.clone() };

@@ -1,4 +1,4 @@
-use crate::measured::Measured;
+use crate::{collector::Publisher, measured::Measured, probe::Gid};
 
 /// What came to a subscription since its creation, and what did not.
 ///
@@ -79,6 +79,29 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     match sums.iter_mut().find(has_its_names) {
         Some(sum) => sum.totals = sum.totals.plus(&more.totals),
         None => sums.push(more),
+    }
+}
+
+/// What came to a subscription from one publisher, and what did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PublisherTotals {
+    /// What the middleware identifies it by. The graph of rclrs 0.8 does not tell whose it is.
+    pub gid: [u8; 16],
+    /// Messages that came.
+    pub received: u64,
+    /// Messages that were sent and that did not come.
+    pub lost: u64,
+    /// Messages that came after a later one.
+    pub out_of_order: u64,
+    /// When the last message's callback started: nanoseconds since the epoch on the system clock.
+    pub last_message: i64,
+}
+
+impl From<&Publisher<Gid>> for PublisherTotals {
+    fn from(publisher: &Publisher<Gid>) -> Self {
+        let Publisher { gid, received, lost, out_of_order, last_heard, .. } = *publisher;
+        Self { gid, received, lost, out_of_order, last_message: last_heard }
     }
 }
 

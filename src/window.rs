@@ -3,6 +3,8 @@
 
 use std::str::FromStr;
 
+use crate::Totals;
+
 /// A metric of Topic Statistics: what the samples of a window are of.
 ///
 /// [`name`](Self::name) and [`unit`](Self::unit) are what `/statistics` says. The first two are rclcpp's, and the
@@ -152,6 +154,9 @@ pub struct WindowStatistics {
     pub count: u64,
     /// The metrics that are measured, and what they came to.
     pub metrics: Vec<(Metric, Summary)>,
+    /// What came and what did not from the subscription's creation to the window's stop: of two windows in a row, the
+    /// difference is the second one's. None of what is no subscription.
+    pub totals: Option<Totals>,
 }
 
 impl WindowStatistics {

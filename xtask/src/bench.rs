@@ -193,7 +193,7 @@ pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn build(environment: &Environment, project: &Path) -> Result<PathBuf> {
+pub fn build(environment: &Environment, project: &Path) -> Result<PathBuf> {
     cargo(environment, project, &["build", "--release", "--quiet", "--examples"])?;
     Ok(environment.target_dir().join("release/examples"))
 }
@@ -226,7 +226,7 @@ fn listen(
 }
 
 /// A domain of our own, on this machine only.
-fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
+pub fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
     command
         .env("ROS_DOMAIN_ID", (1 + std::process::id() % 101).to_string())
         .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
@@ -256,7 +256,7 @@ fn quantile(mut values: Vec<f64>, quantile: f64) -> f64 {
 }
 
 /// Runs cargo; gives what it prints.
-fn cargo(environment: &Environment, project: &Path, arguments: &[&str]) -> Result<String> {
+pub fn cargo(environment: &Environment, project: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = environment.command("cargo");
     let child = command.current_dir(project).args(arguments).stdout(Stdio::piped()).spawn();
     output(&mut child.context("cargo cannot be started")?)

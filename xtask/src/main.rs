@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod environment;
 mod interfaces;
+mod monitor;
 mod progress;
 mod setup;
 
@@ -83,6 +84,9 @@ enum Verb {
         /// Measure talker and listener processes instead, with statistics and without
         #[arg(long, conflicts_with_all = ["scale", "soak"])]
         end_to_end: bool,
+        /// Measure topic_monitor beside a minimal rclpy subscriber instead: 20 topics at 100 Hz, one at 5000 Hz, images
+        #[arg(long, conflicts_with_all = ["end_to_end", "scale", "soak"])]
+        monitor: bool,
         /// Measure a node with 1 to 1000 subscriptions instead
         #[arg(long, conflicts_with = "soak")]
         scale: bool,
@@ -92,7 +96,7 @@ enum Verb {
         /// How many pairs of runs of --end-to-end
         #[arg(long, default_value_t = 8)]
         pairs: usize,
-        /// How long each run is [default: 5 end to end, 10 at scale, 600 soaking]
+        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 600 soaking]
         #[arg(long)]
         seconds: Option<u32>,
         #[arg(last = true)]
@@ -143,7 +147,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, "test", &arguments);
             }
-            let tested = cargo(&environment, "test", &["--workspace".into()])?;
+            let tested = cargo(
+                &environment,
+                "test",
+                &["--workspace", "--features", monitor::FEATURE].map(OsString::from),
+            )?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
@@ -152,11 +160,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let instructions = ["--release", "--test", "cost", "instructions"].map(OsString::from);
             cargo(&environment, "test", &instructions)
         }
-        Verb::Bench { end_to_end, scale, soak, pairs, seconds, arguments } => {
+        Verb::Bench { end_to_end, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
             let (project, seconds) = (project(), seconds.map(f64::from));
             if !arguments.is_empty() {
                 return cargo(&environment, "bench", &arguments);
+            }
+            if monitor {
+                return monitor::bench(&environment, &project, seconds.unwrap_or(20.0));
             }
             match (end_to_end, scale, soak) {
                 (true, ..) => bench::end_to_end(&environment, &project, pairs, seconds.unwrap_or(5.0)),
@@ -167,6 +178,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
+            if program == "topic_monitor" {
+                return monitor::run(&environment()?, &project(), arguments);
+            }
             finish(environment()?.command(program).args(arguments), program.as_ref())
         }
         Verb::Env => {

@@ -1,0 +1,135 @@
+//! The program topic_monitor: built and run, and measured under load.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    bench::{alone, build, cargo},
+    environment::Environment,
+    finish,
+};
+
+/// The feature that has the program, of this package among those of the workspace.
+pub const FEATURE: &str = "rclrs_topic_statistics/monitor";
+
+/// Builds topic_monitor, which is not on PATH as installed programs are, and runs it where the caller is.
+pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) -> Result<ExitCode> {
+    let program = program(environment, project)?;
+    finish(environment.command(&program).args(arguments), &program)
+}
+
+fn program(environment: &Environment, project: &Path) -> Result<PathBuf> {
+    cargo(
+        environment,
+        project,
+        &["build", "--quiet", "--release", "--features", FEATURE, "--bin", "topic_monitor"],
+    )?;
+    Ok(environment.target_dir().join("release/topic_monitor"))
+}
+
+/// A child process that ends with its handle.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self> {
+        Ok(Self(alone(command).spawn()?))
+    }
+
+    /// The CPU time that it has taken so far, in seconds.
+    fn cpu(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        // Behind the name, which may have blanks, in parentheses; user and system time in ticks of 10 ms.
+        let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
+        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
+        Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended = (self.0.kill(), self.0.wait());
+    }
+}
+
+/// 20 topics at 100 Hz, one at 5000 Hz, an Image of 1 MB at 30 Hz: what topic_monitor misses, and its CPU beside that of a
+/// minimal rclpy subscriber of the same topics in the same run.
+pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
+    let (program, programs) = (program(environment, project)?, build(environment, project)?);
+    let _load = Running::start(&mut environment.command(programs.join("bench_load")))?;
+    let subscriber = project.join("benches/programs/subscriber.py");
+    let mut subscriber =
+        Running::start(environment.command("python3").arg(subscriber).stdout(Stdio::piped()))?;
+    let mut monitor =
+        Running::start(environment.command(program).args(["--json", "/load/*"]).stdout(Stdio::piped()))?;
+    let (objects, counts) = (lines(&mut monitor.0)?, lines(&mut subscriber.0)?);
+
+    // Both hear all topics, then the time begins.
+    let mut topics = BTreeMap::new();
+    while topics.len() < 22 || topics.values().any(|object| received(object) == 0) {
+        take(
+            &mut topics,
+            objects.recv_timeout(Duration::from_secs(30)).context("The monitor hears nothing")?,
+        )?;
+    }
+    counts.recv_timeout(Duration::from_secs(30)).context("The rclpy subscriber hears nothing")?;
+    let last_count = || counts.try_iter().last().and_then(|count| count.parse::<u64>().ok());
+    let (started, before) = (Instant::now(), (monitor.cpu()?, subscriber.cpu()?));
+    let mut count = (None, 0);
+    while started.elapsed().as_secs_f64() < seconds {
+        if let Ok(line) = objects.recv_timeout(Duration::from_millis(100)) {
+            take(&mut topics, line)?;
+        }
+        if let Some(new) = last_count() {
+            count = (count.0.or(Some((new, Instant::now()))), new);
+        }
+    }
+    let (after, elapsed) = ((monitor.cpu()?, subscriber.cpu()?), started.elapsed().as_secs_f64());
+    println!("{:<14} {:>9} {:>7} {:>6} {:>6}", "topic", "rate Hz", "received", "lost", "order");
+    for (topic, object) in &topics {
+        let total =
+            |of: &str| object["total"][of].as_u64().map_or_else(|| "-".to_owned(), |count| count.to_string());
+        println!(
+            "{topic:<14} {:>9.1} {:>8} {:>6} {:>6}",
+            object["rate"].as_f64().unwrap_or(f64::NAN),
+            total("received"),
+            total("lost"),
+            total("out_of_order")
+        );
+    }
+    let lost: u64 = topics.values().filter_map(|object| object["total"]["lost"].as_u64()).sum();
+    let rate: f64 = topics.values().filter_map(|object| object["rate"].as_f64()).sum();
+    let (monitor, subscriber) = (after.0 - before.0, after.1 - before.1);
+    let of_subscriber =
+        count.0.map_or(f64::NAN, |(first, at)| (count.1 - first) as f64 / at.elapsed().as_secs_f64());
+    println!("topic_monitor: {lost} lost, {rate:.0} messages/s, {:.1} % CPU", monitor / elapsed * 100.0);
+    println!("rclpy:         {of_subscriber:.0} messages/s, {:.1} % CPU", subscriber / elapsed * 100.0);
+    println!("ratio of CPU:  {:.2}", monitor / subscriber);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn received(object: &serde_json::Value) -> u64 {
+    object["received"].as_u64().unwrap_or_default()
+}
+
+fn take(topics: &mut BTreeMap<String, serde_json::Value>, line: String) -> Result<()> {
+    let object: serde_json::Value =
+        serde_json::from_str(&line).context("What the monitor said cannot be read")?;
+    topics.insert(object["topic"].as_str().unwrap_or_default().to_owned(), object);
+    Ok(())
+}
+
+/// The lines that a child with piped output writes, as they come.
+fn lines(child: &mut Child) -> Result<std::sync::mpsc::Receiver<String>> {
+    let output = BufReader::new(child.stdout.take().context("The program has no output")?);
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    Ok(lines)
+}
