@@ -4,13 +4,13 @@
 use std::{
     hint::black_box,
     sync::Mutex,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
 use rclrs_topic_statistics::{
-    bench::{clock, messages, Measured},
+    bench::{clock, counter, messages, timer, Measured},
     collector::{AgeCollector, PeriodCollector, SequenceTracker, SummaryCollector},
     Metric, TopicStatisticsOptions,
 };
@@ -116,5 +116,15 @@ fn messages_and_windows(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, floors, collectors, messages_and_windows);
+fn code(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("code");
+    let (timer, counter) = (timer(), counter());
+    group.bench_function("timer", |bencher| bencher.iter(|| drop(black_box(&timer).start())));
+    group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
+    // What a time needs at least.
+    group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
+    group.finish();
+}
+
+criterion_group!(benches, floors, collectors, messages_and_windows, code);
 criterion_main!(benches);

@@ -1,13 +1,19 @@
 //! What the benchmarks and the cost tests drive: the code that a subscription runs for a message, without a node.
 
-use std::sync::Arc;
+use std::sync::{atomic::AtomicU64, Arc};
 
 use rclrs::MessageInfo;
 use ros_env::sensor_msgs::msg::{rmw, Imu};
 
 use crate::{
-    measured::Recording, message::metrics_message, options::TopicStatisticsOptions, probe::Probe,
-    recorder::Recorder, window::WindowStatistics,
+    counter::{Count, StatsCounter},
+    measured::{self, Recording, Windowed},
+    message::metrics_message,
+    options::TopicStatisticsOptions,
+    probe::Probe,
+    recorder::Recorder,
+    timer::{Durations, StatsTimer},
+    window::WindowStatistics,
 };
 
 /// A measured subscription of Imu, as its callback sees it.
@@ -53,6 +59,21 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
         .iter()
         .map(|(metric, summary)| metrics_message("listener/imu", *metric, statistics.window, summary));
     messages.map(std::hint::black_box).count()
+}
+
+/// Creates a timer that records.
+pub fn timer() -> StatsTimer {
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    durations.set_enabled(true);
+    let measured = measured::Measured::new(String::new(), Arc::clone(&durations) as _, None);
+    StatsTimer::new(durations, Arc::new(measured))
+}
+
+/// Creates a counter.
+pub fn counter() -> StatsCounter {
+    let count = Arc::new(AtomicU64::new(0));
+    let recording = Arc::new(Windowed::new(Count(Arc::clone(&count))));
+    StatsCounter::new(count, Arc::new(measured::Measured::new(String::new(), recording, None)))
 }
 
 /// Reads the clock as for a message.

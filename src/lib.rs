@@ -41,6 +41,10 @@
 //! With `use_sim_time` ages are on simulated time; windows and periods stay on the system clock. After a jump of simulated
 //! time, messages that are stamped before it have no age.
 //!
+//! [`NodeStatistics`] measures publishers too ([`create_publisher`](NodeStatistics::create_publisher)), and any code
+//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] has what else a node tells: a
+//! table in its log, and what its subscriptions lost, as an event, by a service, and in a file.
+//!
 //! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest),
 //! [`watch`](StatsSubscriptionState::watch) and [`totals`](StatsSubscriptionState::totals).
 //!
@@ -54,7 +58,9 @@
 //! message, and finds by `stamp` where its type keeps the header stamp; `recorder` is what it records into; [`collector`] is
 //! arithmetic only. `schedule` ends the
 //! windows, on a thread of its own; a [`window`] is what both sides of it speak of, and `message` turns it into a
-//! `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get.
+//! `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get. `measured` is what a subscription has
+//! in common with a `publisher`, a `timer` and a `counter`; `losses`, `service`, `totals_file` and `table` tell of it elsewhere
+//! than on `/statistics`.
 
 #![warn(missing_docs)]
 
@@ -109,7 +115,8 @@ pub use timer::{StatsTimer, TimerGuard};
 pub use totals::{PublisherTotals, TopicTotals, Totals};
 pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
-/// The README's example is compiled, so that it works when pasted.
+/// The examples are compiled, so that they work when pasted.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/losses.md")]
 struct ReadmeExamples;

@@ -31,8 +31,9 @@ pub(crate) struct Measured {
     incompatible: Mutex<Vec<IncompatiblePublisher>>,
     /// The last finished window.
     pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
-    /// Whether it is still there. Held while one of its messages is published.
-    lives: Mutex<bool>,
+    has_left: AtomicBool,
+    /// Held while one of its messages is published.
+    stays: Mutex<()>,
 }
 
 /// What is recorded of something, and read at the end of each window.
@@ -57,7 +58,8 @@ impl Measured {
             request,
             incompatible: Mutex::default(),
             windows: watch::channel(None).0,
-            lives: Mutex::new(true),
+            has_left: AtomicBool::new(false),
+            stays: Mutex::default(),
         }
     }
 
@@ -83,15 +85,22 @@ impl Measured {
         }
     }
 
-    /// Returns a guard while which it is there; None if it is not.
-    pub(crate) fn lives(&self) -> Option<MutexGuard<'_, bool>> {
-        Some(lock(&self.lives)).filter(|lives| **lives)
+    /// Returns whether its handle is gone.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Returns what keeps it from leaving, so that a message of it can be published; None if it has left.
+    pub(crate) fn stay(&self) -> Option<MutexGuard<'_, ()>> {
+        let stays = lock(&self.stays);
+        (!self.has_left()).then_some(stays)
     }
 
     /// Ends its statistics: nothing of it is published once this has returned.
     pub(crate) fn leave(&self) {
-        *lock(&self.lives) = false;
+        self.has_left.store(true, Ordering::Release);
         self.recording.set_enabled(false);
+        drop(lock(&self.stays)); // the message that is on its way goes first
     }
 }
 

@@ -140,10 +140,8 @@ impl Schedule {
         create: impl FnOnce() -> Result<Publisher<MessagesLostEvent>, E>,
     ) -> Result<(), E> {
         // The publisher is created while no lock is held; should two be, one is dropped.
-        let publisher = match self.lock().losses.lacks_publisher() {
-            true => Some(create()?),
-            false => None,
-        };
+        let lacks_publisher = self.lock().losses.lacks_publisher();
+        let publisher = if lacks_publisher { Some(create()?) } else { None };
         self.change(|schedule| schedule.losses.follow(measured, publisher));
         Ok(())
     }
@@ -160,7 +158,7 @@ impl Schedule {
     pub(crate) fn totals(&self) -> Vec<TopicTotals> {
         let state = self.lock();
         let live = state.sources.iter().filter_map(|source| source.measured.upgrade());
-        let live = live.filter(|measured| measured.lives().is_some());
+        let live = live.filter(|measured| !measured.has_left());
         live.filter_map(|measured| TopicTotals::of(&measured)).chain(state.ended.iter().cloned()).collect()
     }
 
@@ -299,8 +297,7 @@ impl State {
                 TopicStatisticsState::Disable => false,
                 TopicStatisticsState::NodeDefault => self.enabled,
             };
-            // One that has left stays off.
-            let enabled = enabled && measured.lives().is_some();
+            let enabled = enabled && !measured.has_left();
             measured.recording.set_enabled(enabled);
             if enabled {
                 periods.push(source.publish_period.unwrap_or(self.publish_period));
@@ -436,7 +433,7 @@ struct Outgoing {
 impl Outgoing {
     /// Publishes it, unless what was measured is gone.
     fn publish(self) {
-        let Some(_lives) = self.measured.lives() else { return };
+        let Some(_stays) = self.measured.stay() else { return };
         let (metric, summary) = &self.statistics.metrics[self.metric];
         let host;
         let source = match metric {

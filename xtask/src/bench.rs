@@ -44,6 +44,9 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         ("message, all metrics", "all_metrics/record_with_clock"),
         ("message and end of a window", "default/end_window"),
         ("building the messages of a window", "default/build_messages"),
+        ("two monotonic clocks", "code/two_monotonic_clocks"),
+        ("a timer's guard", "code/timer"),
+        ("a counter", "code/counter"),
     ] {
         let time = time(of)?;
         println!("{what:<40} {time:>9.1} {:>15.2} {:>15.2}", time / clock, time / lock);
