@@ -382,6 +382,26 @@ fn the_statistics_of_other_nodes_are_shown() {
 }
 
 #[test]
+fn the_statistics_of_a_cpp_node_are_shown() {
+    let domain = domain(12);
+    let _node = Program::start("rclcpp_statistics.py", &[], domain);
+    let monitor = Json::start(&["--from-statistics"], domain);
+    let window = monitor.until("window", |json| json["topic"] == "cpp_listener");
+    let figures = |metric: &str| {
+        ["mean", "min", "max", "std_dev", "count"].map(|of| window["metrics"][metric][of].as_f64().unwrap())
+    };
+    assert_eq!(figures("message_age"), [1.5, 0.5, 2.5, 0.25, 50.0]);
+    assert_eq!(figures("message_period"), [20.0, 19.0, 21.0, 0.25, 50.0]);
+    assert_eq!(window["rate"], 50.0);
+    assert!(window["lost"].is_null() && window["publishers"].is_null(), "{window}");
+    let healthy = run(
+        &["--from-statistics", "--require", "age.max<3 period.min>18 rate=50", "--duration", "50"],
+        domain,
+    );
+    assert_eq!(healthy.status.code(), Some(0), "{}", text(&healthy.stderr));
+}
+
+#[test]
 fn an_unknown_type_names_the_package_that_is_missing() {
     let domain = domain(10);
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
