@@ -231,6 +231,62 @@ fn a_topic_that_went_silent_stands_out_and_control_c_ends() {
     assert_eq!(terminal.end(), 0);
 }
 
+/// Stops the monitor while 20 messages come to `/best_effort`, of which it has room for fewer.
+fn lose_messages(publisher: &mut Program, monitor: u32) {
+    let signal = |name: &str| {
+        let id = monitor.to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    };
+    let mut count = || publisher.ask("count").parse::<u64>().unwrap();
+    signal("STOP");
+    let before = count();
+    wait_for("20 messages", || count() >= before + 20);
+    signal("CONT");
+}
+
+#[test]
+fn a_topic_with_losses_stands_out_and_tells_whose_they_are() {
+    let domain = domain(13);
+    let mut publisher = Program::start("qos_publisher.py", &[], domain);
+    let mut terminal = Terminal::start(&["--depth", "5", "best_effort"], domain);
+    terminal.wait("rate", |text| text.contains("10.0"));
+    lose_messages(&mut publisher, terminal.child.process_id().unwrap());
+    terminal.wait("LOSS", |text| text.contains("LOSS ") && text.contains("1 with losses"));
+    terminal.press("\r");
+    terminal.wait("losses of the publisher", |text| {
+        let sender = text.lines().find(|line| line.ends_with("/qos_publisher") && line.len() > 60);
+        let lost = sender.and_then(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
+        lost.is_some_and(|lost| lost > 0)
+    });
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+}
+
+/// Prints a screen for the README.
+#[test]
+#[ignore = "cargo xtask test -- --test topic_monitor --features monitor -- --ignored --nocapture screenshot"]
+fn screenshot() {
+    let domain = domain(14);
+    let mut publisher = Program::start("qos_publisher.py", &[], domain);
+    let _talker = Process::start(TALKER, &["--ros-args", "-p", "rate:=100.0"], domain);
+    assert_eq!(publisher.ask("late"), "done");
+    let mut terminal = Terminal::start(&["--depth", "5"], domain);
+    let wait = |terminal: &Terminal, seconds| {
+        let started = std::time::Instant::now();
+        terminal.wait("time", |_| started.elapsed().as_secs() >= seconds);
+    };
+    wait(&terminal, 30);
+    lose_messages(&mut publisher, terminal.child.process_id().unwrap());
+    wait(&terminal, 20);
+    println!("{}", terminal.text());
+    assert_eq!(publisher.ask("pause"), "done");
+    wait(&terminal, 8);
+    println!("{}", terminal.text());
+    terminal.press("/imu\r\r");
+    wait(&terminal, 2);
+    println!("{}", terminal.text());
+}
+
 #[test]
 fn a_panic_gives_the_terminal_back_and_is_told() {
     let mut terminal = Terminal::start(&["--panic-after", "1"], domain(2));
@@ -379,6 +435,26 @@ fn the_statistics_of_other_nodes_are_shown() {
     terminal.wait("sources", |text| text.contains("listener/imu") && text.contains("listener/chatter"));
     terminal.press("q");
     assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn the_statistics_of_a_cpp_node_are_shown() {
+    let domain = domain(12);
+    let _node = Program::start("rclcpp_statistics.py", &[], domain);
+    let monitor = Json::start(&["--from-statistics"], domain);
+    let window = monitor.until("window", |json| json["topic"] == "cpp_listener");
+    let figures = |metric: &str| {
+        ["mean", "min", "max", "std_dev", "count"].map(|of| window["metrics"][metric][of].as_f64().unwrap())
+    };
+    assert_eq!(figures("message_age"), [1.5, 0.5, 2.5, 0.25, 50.0]);
+    assert_eq!(figures("message_period"), [20.0, 19.0, 21.0, 0.25, 50.0]);
+    assert_eq!(window["rate"], 50.0);
+    assert!(window["lost"].is_null() && window["publishers"].is_null(), "{window}");
+    let healthy = run(
+        &["--from-statistics", "--require", "age.max<3 period.min>18 rate=50", "--duration", "50"],
+        domain,
+    );
+    assert_eq!(healthy.status.code(), Some(0), "{}", text(&healthy.stderr));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 """Publishes with several QoS: 10 Hz of `sensor_msgs/Imu` on `best_effort`, and one `std_msgs/String` on `latched`.
 
-Obeys lines on standard input, and answers `done`: `late` adds a publisher of `std_msgs/Int32` on `late` (10 Hz, reliable),
+Obeys lines on standard input, and answers `done`, or to `count` the messages on best_effort so far: `late` adds a publisher of `std_msgs/Int32` on `late` (10 Hz, reliable),
 `weak` a best-effort one beside it, `pause` stops best_effort and late, and `unknown` adds a `test_msgs/BasicTypes` on
 `unknown`. The end of the input ends the program.
 """
@@ -24,11 +24,14 @@ texts = node.create_publisher(String, 'latched', latched)
 texts.publish(String(data='said once'))
 late = []
 is_paused = False
+count = 0
 
 
 def publish():
+    global count
     if is_paused:
         return
+    count += 1
     imu = Imu()
     imu.header.stamp = node.get_clock().now().to_msg()
     imus.publish(imu)
@@ -51,7 +54,7 @@ def obey():
             node.unknown = node.create_publisher(BasicTypes, 'unknown', 10)
         elif order == 'pause':
             is_paused = True
-        print('done', flush=True)
+        print(count if order == 'count' else 'done', flush=True)
     rclpy.shutdown()
 
 

@@ -49,6 +49,11 @@ fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
 
     workspace.check_launch_file();
     workspace.check_statistics();
+
+    // As the README says: topic_monitor is behind a feature.
+    colcon
+        .run(&workspace, &["build", "--packages-select", LIBRARY, "--cargo-args", " --features", "monitor"]);
+    workspace.check_monitor();
 }
 
 #[test]
@@ -192,6 +197,15 @@ impl Workspace {
         for argument in ["'rate'", "'callback_duration'", "'publish_period'"] {
             assert!(text.contains(argument), "{text}");
         }
+    }
+
+    /// Runs the talker and the monitor as they are installed.
+    fn check_monitor(&self) {
+        let programs = self.prefix(LIBRARY).join("lib").join(LIBRARY);
+        let _talker = Process(self.command(programs.join("talker")).spawn().unwrap());
+        let condition = ["imu", "--require", "rate>5 lost=0", "--duration", "60"];
+        let (healthy, text) = output(self.command(programs.join("topic_monitor")).args(condition));
+        assert!(healthy, "{text}");
     }
 
     /// Runs the demo pair and the application as they are installed until rclpy has read statistics of both.

@@ -126,6 +126,11 @@ impl Condition {
         }
     }
 
+    /// Returns it without its topic.
+    pub fn requirement(&self) -> String {
+        format!("{}{}{}", self.name, self.operator.text(), self.value)
+    }
+
     /// Returns what the quantity is called.
     pub fn name(&self) -> &str {
         &self.name
@@ -137,7 +142,7 @@ impl fmt::Display for Condition {
         if let Some(topic) = &self.topic {
             write!(f, "{}: ", topic.text())?;
         }
-        write!(f, "{}{}{}", self.name, self.operator.text(), self.value)
+        f.write_str(&self.requirement())
     }
 }
 

@@ -12,7 +12,7 @@ use ros_env::statistics_msgs::msg::MetricsMessage;
 
 use crate::{
     pattern::Pattern,
-    row::{Measured, Problem, Reading, Row, HISTORY, NOTHING},
+    row::{Measured, Problem, Reading, Row, NOTHING},
     watch::{Graph, Qos},
 };
 
@@ -68,8 +68,9 @@ impl FromStatistics {
             if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(name)) {
                 continue;
             }
-            let new = || Source { row: waiting(name, &self.topic), coming: None };
+            let new = || Source { row: Row::new(name), coming: None };
             let source = self.sources.entry(name.clone()).or_insert_with(new);
+            source.row.problem = None;
             if source.accept(&message) {
                 complete.push(name.clone());
             }
@@ -178,8 +179,6 @@ impl Source {
         if period.average > 0.0 {
             row.mean_period = period.average;
         }
-        row.problem = None;
-        row.history.retain(|past| past.stop > reading.stop - HISTORY);
         row.take(reading);
         true
     }

@@ -34,7 +34,7 @@ use crate::{
     condition::Condition,
     from_statistics::FromStatistics,
     report::Report,
-    row::{now, Row},
+    row::{now, Problem, Row},
     screen::Screen,
     terminal::LiveTerminal,
     watch::Watch,
@@ -243,7 +243,7 @@ impl Session<'_> {
             }
             let is_discovered = self.started.elapsed() >= DISCOVERY;
             if !conditions.is_empty() {
-                let failures = require::failures(&conditions, rows.iter());
+                let failures = require::failures(&conditions, &rows, now());
                 if failures.is_empty() && !new.is_empty() && is_discovered {
                     return Ok(0);
                 }
@@ -252,8 +252,13 @@ impl Session<'_> {
                     return Ok(UNFULFILLED);
                 }
             }
-            let is_complete = !rows.is_empty() && rows.iter().all(|row| written.contains(&row.name));
-            if is_over || (arguments.once && is_discovered && is_complete) {
+            let is_unheard =
+                |row: &Row| matches!(row.problem, Some(Problem::Error(_))) && row.reading.is_none();
+            let is_complete = rows.iter().all(|row| written.contains(&row.name) || is_unheard(row));
+            if arguments.once && is_discovered && is_complete && !rows.is_empty() {
+                return Ok(if rows.iter().any(is_unheard) { FAILED } else { 0 });
+            }
+            if is_over {
                 return Ok(0);
             }
             std::thread::sleep(TICK);

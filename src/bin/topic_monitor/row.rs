@@ -150,6 +150,13 @@ impl Row {
             .unwrap_or(NOTHING)
     }
 
+    /// Returns the last whole window, unless none has ended for long, as of a node that has left.
+    pub fn fresh_reading(&self, now: i64) -> Option<&Reading> {
+        self.reading
+            .as_ref()
+            .filter(|reading| now - reading.stop < 3 * (reading.stop - reading.start) + 1_000_000_000)
+    }
+
     /// Returns the milliseconds since the last message; NaN before there is one.
     pub fn silence(&self, now: i64) -> f64 {
         self.last_message.map_or(f64::NAN, |last| (now - last).max(0) as f64 / 1e6)

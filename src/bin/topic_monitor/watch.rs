@@ -51,7 +51,7 @@ pub struct Graph {
 
 impl Graph {
     /// It is looked at when it changes, and as often as this at most.
-    const EVERY: Duration = Duration::from_millis(500);
+    const EVERY: Duration = Duration::from_secs(1);
     /// rclrs tells of changes when they come, and besides with a period, of which there is no need.
     const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 

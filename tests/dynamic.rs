@@ -1,0 +1,113 @@
+//! Subscriptions of types that are known only at run time, and statistics that are not published.
+
+mod common;
+
+use std::{sync::mpsc, time::Duration};
+
+use common::{context, domain, wait_for, Process, Reader, Spinning};
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
+};
+
+const TALKER: &str = env!("CARGO_BIN_EXE_talker");
+
+fn options() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
+}
+
+#[test]
+fn a_dynamic_subscription_is_measured_as_any_other() {
+    let domain = domain(0);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("dynamic").unwrap();
+    let statistics = NodeStatistics::with_options(&node, options()).unwrap();
+    let worker = node.create_worker(0_u64);
+    let (sender, messages) = mpsc::channel();
+    let imu = statistics.create_dynamic_worker_subscription(
+        &worker,
+        "sensor_msgs/msg/Imu".try_into().unwrap(),
+        "imu".keep_last(100),
+        move |count: &mut u64, message: DynamicMessage, _| {
+            *count += 1;
+            let _ = sender.send((*count, message.get("header").is_some()));
+        },
+    );
+    let imu = imu.unwrap();
+    let chatter = statistics.create_dynamic_worker_subscription(
+        &worker,
+        "std_msgs/msg/String".try_into().unwrap(),
+        "chatter".keep_last(100).topic_statistics(TopicStatisticsOptions::new().unpublished()),
+        |_: &mut u64, _, _| (),
+    );
+    let chatter = chatter.unwrap();
+    assert_eq!(imu.topic_name(), "/imu");
+    assert_eq!(imu.qos(), QoSProfile::topics_default().keep_last(100));
+
+    let _spinning = Spinning::start(executor);
+    let mut reader = Reader::start(domain);
+    let _talker =
+        Process::start(TALKER, &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"], domain);
+    wait_for("window", || {
+        imu.latest().is_some_and(|window| window.get(Metric::MessageAge).unwrap().sample_count > 20)
+            && chatter
+                .latest()
+                .is_some_and(|window| window.get(Metric::MessagePeriod).unwrap().sample_count > 20)
+    });
+    let window = imu.latest().unwrap();
+    let age = window.get(Metric::MessageAge).unwrap();
+    assert!(age.minimum >= 50.0, "stamped 50 ms in the past: {age:?}");
+    for metric in [Metric::MessagePeriod, Metric::SourceToReceive, Metric::CallbackDuration] {
+        assert!(window.get(metric).unwrap().sample_count > 0, "{metric:?}");
+    }
+    assert!(chatter.latest().unwrap().get(Metric::MessageAge).unwrap().average.is_nan(), "it has no header");
+    assert_eq!(messages.recv().unwrap(), (1, true));
+
+    // The windows' totals add up, and the publisher's are those of the topic.
+    assert!(window.totals.received > 0 && window.totals.received <= imu.totals().received);
+    let [talker] = imu.publishers()[..] else { panic!("{:?}", imu.publishers()) };
+    assert!(talker.received >= window.totals.received && talker.gid != [0; 16], "{talker:?}");
+    assert_eq!((talker.lost, talker.out_of_order), (0, 0));
+
+    reader.read_until("window of imu", |metrics| {
+        metrics.iter().any(|of| of.source == "dynamic/imu" && of.metric == "message_age" && of.count() > 20.0)
+    });
+    assert!(reader.metrics.iter().all(|of| of.source != "dynamic/chatter"), "it is not published");
+}
+
+#[test]
+fn statistics_that_are_not_published_have_no_publisher() {
+    let domain = domain(1);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("silent").unwrap();
+    let statistics = NodeStatistics::with_options(&node, options().unpublished()).unwrap();
+    let worker = node.create_worker(());
+    let imu = statistics.create_dynamic_worker_subscription(
+        &worker,
+        "sensor_msgs/msg/Imu".try_into().unwrap(),
+        "imu",
+        |_: &mut (), _, _| (),
+    );
+    let imu = imu.unwrap();
+    let _spinning = Spinning::start(executor);
+    wait_for("window", || imu.latest().is_some());
+    assert_eq!(node.count_publishers("/statistics").unwrap(), 0);
+}
+
+#[test]
+fn a_type_that_is_not_there_is_an_error() {
+    let executor = context(domain(2), &[]).create_basic_executor();
+    let node = executor.create_node("dynamic").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let worker = node.create_worker(());
+    for name in ["no_such_msgs/msg/Imu", "sensor_msgs/msg/NoSuchType"] {
+        let imu = statistics.create_dynamic_worker_subscription(
+            &worker,
+            name.try_into().unwrap(),
+            "imu",
+            |_: &mut (), _, _| (),
+        );
+        let Err(error) = imu else { panic!("{name}") };
+        assert!(matches!(error, StatisticsError::CreateSubscription { .. }), "{error}");
+    }
+}
