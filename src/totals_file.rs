@@ -124,4 +124,17 @@ mod tests {
              last_message: null\n"
         );
     }
+
+    #[test]
+    fn a_file_that_cannot_be_written_whole_is_left_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("totals.yaml");
+        write(&path, "/listener", &[]).unwrap();
+        let before = fs::read_to_string(&path).unwrap();
+        assert!(before.contains("topics: []"), "{before}");
+
+        fs::create_dir(part(&path)).unwrap();
+        assert!(write(&path, "/other", &[]).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    }
 }

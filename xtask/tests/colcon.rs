@@ -34,6 +34,9 @@ fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
     let workspace = Workspace::new(directory.path().join("ws"));
 
     colcon.run(&workspace, &["build"]);
+    // Found below `msg/`, where colcon does not look by itself.
+    let share = "install/topic_statistics_interfaces/share/topic_statistics_interfaces";
+    assert!(workspace.0.join(share).join("msg/MessagesLostEvent.msg").is_file());
 
     // The unit tests, and one that finds its processes and files from where colcon has built them; the others would
     // only run a second time. (What begins with a space goes to cargo; else colcon takes it for its own.)
