@@ -282,7 +282,7 @@ fn screenshot() {
     assert_eq!(publisher.ask("pause"), "done");
     wait(&terminal, 8);
     println!("{}", terminal.text());
-    terminal.press("/imu\r\r");
+    terminal.press("jj\r");
     wait(&terminal, 2);
     println!("{}", terminal.text());
 }
