@@ -62,7 +62,7 @@ fn snapshot(directory: &Path, files: &mut BTreeMap<PathBuf, (u64, SystemTime)>) 
 fn kill_in_step(ros_dir: &Path, step: usize, mut deep_enough: impl FnMut() -> bool) {
     let mut setup = xtask(ros_dir).arg("setup").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(setup.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let mut announced = lines.skip_while(|line| !line.starts_with(&format!("[{step}/4]")));
+    let mut announced = lines.skip_while(|line| !line.starts_with(&format!("[{step}/5]")));
     assert!(announced.next().is_some(), "step {step} was begun");
     let deadline = Instant::now() + Duration::from_secs(300);
     while !deep_enough() {
@@ -93,18 +93,22 @@ fn a_setup_that_is_killed_in_any_step_is_completed_by_the_next() {
     assert!(stamp("wheels") && !stamp("mended"));
     kill_in_step(ros_dir, 3, || log_has("statistics_msgs.log", 1, "[5/"));
     assert!(stamp("mended") && !stamp("statistics_msgs"));
-    kill_in_step(ros_dir, 4, || true);
+    kill_in_step(ros_dir, 4, || log_has("topic_statistics_interfaces.log", 1, "[5/"));
+    assert!(stamp("statistics_msgs") && !stamp("topic_statistics_interfaces"));
+    kill_in_step(ros_dir, 5, || true);
 
     let (completed, text) = output(xtask(ros_dir).arg("setup"));
     assert!(completed.status.success(), "{text}");
-    assert!(["wheels", "mended", "statistics_msgs", "interfaces"].into_iter().all(stamp));
+    let steps = ["wheels", "mended", "statistics_msgs", "topic_statistics_interfaces", "interfaces"];
+    assert!(steps.into_iter().all(stamp));
     let parts = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
     let mut files = BTreeMap::new();
     snapshot(&prefix, &mut files);
     assert_eq!(files.keys().filter(|path| parts(path)).count(), 0, "no half-made file is left");
 
-    // The prefix works: Python has the client library and the package that was built here.
-    let script = "import rclpy\nfrom statistics_msgs.msg import MetricsMessage as M\nprint(M().unit == '')";
+    // The prefix works: Python has the client library and the packages that were built here.
+    let script = "import rclpy\nfrom statistics_msgs.msg import MetricsMessage as M\n\
+                  from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (python, text) = output(xtask(ros_dir).args(["run", "python3", "-B", "-c", script]));
     assert!(python.status.success() && text.trim() == "True", "{text}");
     // A Rust program's libraries do not ask for Python's.
