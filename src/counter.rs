@@ -52,10 +52,6 @@ impl StatsCounter {
         Self(Arc::new(CounterState { count, measured }))
     }
 
-    pub(crate) fn measured(&self) -> &Arc<Measured> {
-        &self.0.measured
-    }
-
     /// Counts one.
     #[inline]
     pub fn increment(&self) {

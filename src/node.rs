@@ -1,7 +1,8 @@
+mod code;
+
 use std::{
-    fmt::Display,
     path::PathBuf,
-    sync::{atomic::AtomicU64, Arc, Mutex, Weak},
+    sync::{Arc, Mutex, Weak},
     thread::JoinHandle,
     time::Duration,
 };
@@ -13,10 +14,11 @@ use rclrs::{
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::{Message, RmwMessage};
 
+use self::code::Named;
 use crate::{
     callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
     compatibility::Request,
-    counter::{Count, CounterState, StatsCounter},
+    counter::CounterState,
     dynamic::{DynamicProbe, WithQos},
     losses,
     measured::{lock, Measured, Recording, Windowed},
@@ -32,7 +34,7 @@ use crate::{
     service::{self, TopicStatisticsService},
     simulated_time::SimulatedTime,
     subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
-    timer::{Durations, StatsTimer, TimerState},
+    timer::TimerState,
     totals::TopicTotals,
     totals_file,
     window::Metric,
@@ -75,8 +77,8 @@ pub struct NodeStatistics {
     publisher: Option<Publisher<MetricsMessage>>,
     /// Publishers of subscriptions that have another topic or QoS than the node.
     others: Mutex<Vec<OtherPublisher>>,
-    timers: Mutex<Vec<(String, Weak<TimerState>)>>,
-    counters: Mutex<Vec<(String, Weak<CounterState>)>>,
+    timers: Named<TimerState>,
+    counters: Named<CounterState>,
     totals_file: Option<PathBuf>,
     schedule: Arc<Schedule>,
     thread: Option<JoinHandle<()>>,
@@ -179,8 +181,8 @@ impl NodeStatistics {
             parameters,
             publisher,
             others: Mutex::default(),
-            timers: Mutex::default(),
-            counters: Mutex::default(),
+            timers: Named::default(),
+            counters: Named::default(),
             totals_file,
             schedule,
             thread: Some(thread),
@@ -316,65 +318,6 @@ impl NodeStatistics {
         Ok(Arc::new(StatsPublisherState::new(publisher, publications, measured, schedule)))
     }
 
-    /// Returns the timer of that name, which is created if there is none: `bridge/get_lidar_data` on `/statistics`, for the
-    /// node `bridge`. The name is any text.
-    pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
-        let name = name.into();
-        let mut timers = lock(&self.timers);
-        timers.retain(|(_, timer)| timer.strong_count() > 0);
-        let known = timers.iter().find(|(of, _)| *of == name);
-        if let Some(timer) = known.and_then(|(_, timer)| timer.upgrade()) {
-            return StatsTimer(timer);
-        }
-        let durations = Arc::new(Windowed::new(Durations::default()));
-        let timer = StatsTimer::new(Arc::clone(&durations), self.measured_code(&name, durations));
-        self.add_code(timer.measured());
-        timers.push((name, Arc::downgrade(&timer.0)));
-        timer
-    }
-
-    /// Returns a timer for each of `parts`, one per lidar or camera: `get_lidar_data/front`, `get_lidar_data/rear`. Their names
-    /// are put together here, and not when they are used.
-    ///
-    /// ```
-    /// # use rclrs::*;
-    /// # use rclrs_topic_statistics::NodeStatistics;
-    /// # let executor = Context::default_from_env()?.create_basic_executor();
-    /// # let statistics = NodeStatistics::new(&executor.create_node("bridge")?)?;
-    /// let get_lidar_data = statistics.timers("get_lidar_data", ["front", "rear"]);
-    /// let get_image = statistics.timers("get_image", 0..4);
-    ///
-    /// let _running = get_lidar_data[1].start();
-    /// assert_eq!(get_image[3].source_name(), "bridge/get_image/3");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn timers(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsTimer> {
-        parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
-    }
-
-    /// Returns the counter of that name, which is created if there is none: `bridge/frames` on `/statistics`, for the node
-    /// `bridge`. The name is any text.
-    pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
-        let name = name.into();
-        let mut counters = lock(&self.counters);
-        counters.retain(|(_, counter)| counter.strong_count() > 0);
-        let known = counters.iter().find(|(of, _)| *of == name);
-        if let Some(counter) = known.and_then(|(_, counter)| counter.upgrade()) {
-            return StatsCounter(counter);
-        }
-        let count = Arc::new(AtomicU64::new(0));
-        let recording = Arc::new(Windowed::new(Count(Arc::clone(&count))));
-        let counter = StatsCounter::new(count, self.measured_code(&name, recording));
-        self.add_code(counter.measured());
-        counters.push((name, Arc::downgrade(&counter.0)));
-        counter
-    }
-
-    /// Returns a counter for each of `parts`; see [`timers`](Self::timers).
-    pub fn counters(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsCounter> {
-        parts.into_iter().map(|part| self.counter(format!("{name}/{part}"))).collect()
-    }
-
     /// Returns what each subscription received and lost, and those that have ended; it waits for no window.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.schedule.totals()
@@ -400,14 +343,6 @@ impl NodeStatistics {
             None => self.schedule.set_publish_period(period),
         }
         Ok(())
-    }
-
-    fn measured_code(&self, name: &str, recording: Arc<dyn Recording>) -> Arc<Measured> {
-        Arc::new(Measured::new(format!("{}/{name}", self.node.name()), recording, None))
-    }
-
-    fn add_code(&self, measured: &Arc<Measured>) {
-        self.schedule.add(measured, TopicStatisticsState::NodeDefault, None, self.publisher.clone());
     }
 
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {

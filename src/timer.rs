@@ -69,10 +69,6 @@ impl StatsTimer {
         Self(Arc::new(TimerState { durations, measured }))
     }
 
-    pub(crate) fn measured(&self) -> &Arc<Measured> {
-        &self.0.measured
-    }
-
     /// Starts a time, which ends and is recorded when the guard is dropped: at the end of its scope, on `?`, an early
     /// return, and unwinding too.
     #[must_use = "the time ends when the guard is dropped, which is at once if it has no name"]
