@@ -142,7 +142,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             demo::run(&environment, &project(), seconds)
         }
         Verb::Test { arguments } => {
-            let environment = environment()?;
+            let mut environment = environment()?;
+            // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
+            environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
             if !arguments.is_empty() {
                 return cargo(&environment, "test", &arguments);
