@@ -63,7 +63,8 @@ impl Drop for Running {
 /// minimal rclpy subscriber of the same topics in the same run.
 pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let (program, programs) = (program(environment, project)?, build(environment, project)?);
-    let _load = Running::start(&mut environment.command(programs.join("bench_load")))?;
+    let load = |what| Running::start(environment.command(programs.join("bench_load")).arg(what));
+    let _load = (load("imu")?, load("fast")?, load("image")?);
     let subscriber = project.join("benches/programs/subscriber.py");
     let mut subscriber =
         Running::start(environment.command("python3").arg(subscriber).stdout(Stdio::piped()))?;

@@ -82,7 +82,6 @@ impl Graph {
 /// The topics, and their subscriptions.
 pub struct Watch {
     node: Node,
-    worker: Worker<()>,
     statistics: NodeStatistics,
     options: Options,
     graph: Graph,
@@ -91,6 +90,10 @@ pub struct Watch {
 
 struct Topic {
     row: Row,
+    /// A thread of its own. To take from a wait set costs with each message something for each subscription in it: with 22
+    /// topics in one, twice the CPU time. And what fails on one topic does not silence the others. rclrs 0.8 does not end
+    /// it before the executor, so that it is kept for subscriptions to come.
+    worker: Option<Worker<()>>,
     heard: Option<Heard>,
     /// The type and QoS with which no subscription could be made.
     failed: Option<(String, Qos)>,
@@ -172,11 +175,10 @@ impl Watch {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Waiting(format!("there is no topic {name} yet; waiting for it")));
             row.publishers = Some(0);
-            (name.to_owned(), Topic { row, heard: None, failed: None })
+            (name.to_owned(), Topic::new(row))
         });
         Ok(Self {
             node: Arc::clone(node),
-            worker: node.create_worker(()),
             // Losses are shown; they are no other node's to announce.
             statistics: NodeStatistics::with_options(
                 node,
@@ -204,7 +206,7 @@ impl Watch {
         let Ok(graph) = self.node.get_topic_names_and_types() else { return };
         for name in graph.keys() {
             if !self.topics.contains_key(name) && self.is_wanted(name) {
-                let topic = Topic { row: Row::new(name), heard: None, failed: None };
+                let topic = Topic::new(Row::new(name));
                 self.topics.insert(name.clone(), topic);
             }
         }
@@ -216,8 +218,7 @@ impl Watch {
                 without.push(name.clone());
                 continue;
             }
-            let context =
-                Context { statistics: &self.statistics, worker: &self.worker, options: &self.options };
+            let context = Context { statistics: &self.statistics, node: &self.node, options: &self.options };
             topic.look(publishers, graph.contains_key(name), &context);
         }
         without.iter().for_each(|name| drop(self.topics.remove(name)));
@@ -239,11 +240,15 @@ fn is_named(patterns: &[Pattern], name: &str) -> bool {
 /// What a subscription is made of.
 struct Context<'a> {
     statistics: &'a NodeStatistics,
-    worker: &'a Worker<()>,
+    node: &'a Node,
     options: &'a Options,
 }
 
 impl Topic {
+    fn new(row: Row) -> Self {
+        Self { row, worker: None, heard: None, failed: None }
+    }
+
     /// Takes in who publishes, and subscribes if nobody or not all can be heard.
     fn look(&mut self, publishers: Vec<TopicEndpointInfo>, is_there: bool, context: &Context) {
         self.row.publishers = Some(publishers.len());
@@ -318,8 +323,9 @@ impl Topic {
         let own = TopicStatisticsOptions::new()
             .state(TopicStatisticsState::Enable)
             .publish_period(context.options.period);
+        let worker = self.worker.get_or_insert_with(|| context.node.create_worker(()));
         let subscription = context.statistics.create_dynamic_worker_subscription(
-            context.worker,
+            worker,
             type_name,
             options.topic_statistics(own),
             |_: &mut (), _, _| (),
