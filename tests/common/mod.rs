@@ -5,16 +5,20 @@
 pub mod warnings;
 
 use std::{
+    collections::BTreeMap,
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         mpsc::{self, Receiver},
-        Arc,
+        Arc, Mutex,
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
+
+use nix::fcntl::{Flock, FlockArg};
 
 /// How long a test waits for what it needs.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -163,10 +167,25 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A domain of this test's own: `number` tells the tests of one process apart.
+/// A domain of this test's own, for as long as its process lives: `number` tells the tests of one process apart.
 pub fn domain(number: u32) -> u32 {
+    static TAKEN: Mutex<BTreeMap<u32, (u32, Flock<File>)>> = Mutex::new(BTreeMap::new());
+    let mut taken = TAKEN.lock().unwrap();
+    if let Some((domain, _)) = taken.get(&number) {
+        return *domain;
+    }
+    // Other test processes take theirs by the same locks. One looks first where they probably do not.
+    let first = std::process::id() * 16 + number;
     // 0 is the default of everyone else, and from 102 on the ports may be taken by the system.
-    1 + (std::process::id() * 16 + number) % 101
+    for domain in (first..first + 101).map(|next| 1 + next % 101) {
+        let lock = std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"));
+        let Ok(lock) = File::create(lock) else { continue }; // another user's
+        if let Ok(lock) = Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
+            taken.insert(number, (domain, lock));
+            return domain;
+        }
+    }
+    panic!("all ROS domains are taken by tests");
 }
 
 /// A metric of a window, as the rclpy process has read it.
