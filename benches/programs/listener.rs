@@ -1,7 +1,8 @@
 //! Receives from `bench_talker` for some seconds and says what that took, as JSON:
 //! `bench_listener imu|image off|disabled|on|all node|worker SECONDS`.
 //!
-//! The CPU time is that of the whole process from the first message on.
+//! The CPU time is that of the whole process, from a second after the first message on: what it takes once, to create what it
+//! needs and to find the others, is told apart.
 
 use std::{
     error::Error,
@@ -20,10 +21,15 @@ use ros_env::sensor_msgs::msg::{Image, Imu};
 use rosidl_runtime_rs::Message;
 use tokio::sync::watch;
 
-/// What was received since the first message.
+/// By then everything is created and found.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// What was received since the warm-up.
 struct Received {
+    first: Option<Instant>,
+    /// When the warm-up was over, and the CPU time until then.
+    begun: Option<(Instant, Duration)>,
     messages: u64,
-    first: Option<(Instant, Duration)>,
     /// From source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
     /// Windows that were finished, and how many of them did not begin where the one before ended.
@@ -35,7 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [_, topic_type, statistics, scope, seconds] = &arguments[..] else {
         return Err("bench_listener imu|image off|disabled|on|all node|worker SECONDS".into());
     };
-    let received = Received { messages: 0, first: None, latency: Histogram::new(3)?, windows: (0, 0) };
+    let received =
+        Received { first: None, begun: None, messages: 0, latency: Histogram::new(3)?, windows: (0, 0) };
     let received = Arc::new(Mutex::new(received));
     let seconds = Duration::from_secs_f64(seconds.parse()?);
     if topic_type == "image" {
@@ -65,24 +72,25 @@ fn listen<T: Message>(
     let commands = Arc::clone(executor.commands());
     let watched = Arc::clone(&received);
     let report = std::thread::spawn(move || {
-        let first = loop {
-            if let Some(first) = lock(&watched).first {
-                break first;
+        let (begun, start) = loop {
+            if let Some(begun) = lock(&watched).begun {
+                break begun;
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        std::thread::sleep(seconds.saturating_sub(first.0.elapsed()));
+        std::thread::sleep(seconds.saturating_sub(begun.elapsed()));
         let received = lock(&watched);
-        let (elapsed, cpu) = (first.0.elapsed(), cpu_time() - first.1);
+        let (elapsed, cpu) = (begun.elapsed(), cpu_time() - start);
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         println!(
-            "{{\"received\": {}, \"windows\": {}, \"gaps\": {}, \"seconds\": {}, \"cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
+            "{{\"received\": {}, \"windows\": {}, \"gaps\": {}, \"seconds\": {}, \"cpu\": {}, \"start_cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
             received.messages,
             received.windows.0,
             received.windows.1,
             elapsed.as_secs_f64(),
             cpu.as_secs_f64(),
+            start.as_secs_f64(),
             received.latency.value_at_quantile(0.5),
             received.latency.value_at_quantile(0.99),
             received.latency.max(),
@@ -149,7 +157,13 @@ where
 
 fn note(received: &Mutex<Received>, info: &MessageInfo) {
     let mut received = lock(received);
-    received.first.get_or_insert_with(|| (Instant::now(), cpu_time()));
+    let first = *received.first.get_or_insert_with(Instant::now);
+    if received.begun.is_none() {
+        if first.elapsed() < WARM_UP {
+            return;
+        }
+        received.begun = Some((Instant::now(), cpu_time()));
+    }
     received.messages += 1;
     let latency = info.source_timestamp.and_then(|source| SystemTime::now().duration_since(source).ok());
     if let Some(latency) = latency {

@@ -88,6 +88,8 @@ struct Listened {
     gaps: u64,
     seconds: f64,
     cpu: f64,
+    /// CPU seconds from the start until the measuring began.
+    start_cpu: f64,
     p50_us: u64,
     p99_us: u64,
     max_us: u64,
@@ -158,7 +160,11 @@ pub fn end_to_end(environment: &Environment, project: &Path, pairs: usize, secon
             middle(&|(_, with)| with.peak_kb as f64),
         );
         let worst = runs.iter().map(|(_, with)| with.max_us).max().unwrap_or_default();
-        eprintln!("  (worst latency with statistics: {worst} us)");
+        println!(
+            "  (to the start, CPU ms: {:.0} -> {:.0}; worst latency with statistics: {worst} us)",
+            middle(&|(without, _)| without.start_cpu * 1e3),
+            middle(&|(_, with)| with.start_cpu * 1e3),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
