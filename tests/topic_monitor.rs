@@ -102,13 +102,7 @@ impl Drop for Terminal {
 }
 
 fn command(arguments: &[&str], domain: u32) -> Command {
-    let mut command = Command::new(MONITOR);
-    command
-        .args(arguments)
-        .env("ROS_DOMAIN_ID", domain.to_string())
-        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        .stdin(Stdio::null());
-    command
+    common::command(MONITOR, arguments, domain)
 }
 
 /// Runs the monitor to its end.

@@ -72,7 +72,8 @@ impl Drop for Process {
     }
 }
 
-fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Command {
+/// A program that talks to this test process only.
+pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Command {
     let mut command = Command::new(program);
     command
         .args(arguments)
