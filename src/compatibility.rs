@@ -7,8 +7,8 @@ use std::{
 };
 
 use rclrs::{
-    LogSeverity, Logger, NodeState, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
-    QoSReliabilityPolicy, TopicEndpointInfo,
+    LogSeverity, Logger, NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy,
+    QoSProfile, QoSReliabilityPolicy, TopicEndpointInfo,
 };
 
 /// A publisher of a subscription's topic whose messages the subscription does not get.
@@ -105,6 +105,25 @@ impl fmt::Display for Incompatibility {
             ),
         }
     }
+}
+
+/// Calls `act` at the next change in the graph, once, as long as what this returns is kept.
+///
+/// rclrs 0.8 tells of a change with every message that comes, too, so that to be told of each would cost something with every
+/// message. Whoever wants to hear of the next one asks again, not too soon.
+pub fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
+    // rclrs tells of changes when they come, and besides with a period, of which there is no need here.
+    const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
+    let (mut is_new, mut act) = (true, Some(act));
+    node.notify_on_graph_change_with_period(PERIOD, move || {
+        if std::mem::take(&mut is_new) {
+            return false; // rclrs asks once without a change
+        }
+        if let Some(act) = act.take() {
+            act();
+        }
+        true
+    })
 }
 
 /// Returns the publishers of a topic; None if the graph cannot be read.

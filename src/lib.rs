@@ -100,7 +100,7 @@ pub use callback::{
 pub use collector::FirstPeriod;
 #[cfg(feature = "monitor")]
 #[doc(hidden)]
-pub use compatibility::publishers_of;
+pub use compatibility::{on_next_graph_change, publishers_of};
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use counter::StatsCounter;
 pub use error::StatisticsError;

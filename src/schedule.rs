@@ -11,6 +11,7 @@ use rclrs::{log_info, Node, NodeState, Promise, Publisher};
 use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent};
 
 use crate::{
+    compatibility::on_next_graph_change,
     host,
     losses::{self, LossEvents},
     measured::{lock, Measured},
@@ -71,11 +72,8 @@ struct WindowEnd {
 
 impl Schedule {
     /// How long after a change the graph is looked at: by then it has settled, and publishers have the names of their nodes.
-    /// rclrs 0.8 tells of a change with every message that comes, too, so this is also how often it is looked at
-    /// most.
+    /// This is also how often it is looked at most.
     const GRAPH_SETTLES: Duration = Duration::from_secs(1);
-    /// rclrs tells of changes when they come, and besides with a period, of which there is no need here.
-    const GRAPH_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub(crate) fn new(
         node: &Node,
@@ -162,21 +160,14 @@ impl Schedule {
         live.filter_map(|measured| TopicTotals::of(&measured)).chain(state.ended.iter().cloned()).collect()
     }
 
-    /// Asks rclrs to tell of the next change in the graph, once.
-    ///
-    /// To be told of each would cost something with every message: see [`GRAPH_SETTLES`](Self::GRAPH_SETTLES).
+    /// Has the publishers looked at after the next change in the graph.
     fn await_graph_change(self: &Arc<Self>, node: &NodeState) -> Promise<()> {
         let schedule = Arc::downgrade(self);
-        let mut is_new = true;
-        node.notify_on_graph_change_with_period(Self::GRAPH_PERIOD, move || {
-            if std::mem::take(&mut is_new) {
-                return false; // rclrs asks once without a change
-            }
+        on_next_graph_change(node, move || {
             if let Some(schedule) = schedule.upgrade() {
                 schedule.lock().check_publishers_by(Instant::now() + Self::GRAPH_SETTLES);
                 schedule.changed.notify_one();
             }
-            true
         })
     }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::window::{Metric, Summary, WindowStatistics};
+use crate::{
+    measured::one,
+    window::{Metric, Summary, WindowStatistics},
+};
 
 /// A line of the table.
 pub(crate) struct Row {
@@ -18,14 +21,7 @@ impl Row {
     pub(crate) fn new(source: &str, statistics: &WindowStatistics) -> Self {
         let metrics = &statistics.metrics;
         let told = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
-        let none = Summary {
-            average: f64::NAN,
-            minimum: f64::NAN,
-            maximum: f64::NAN,
-            standard_deviation: f64::NAN,
-            sample_count: 0,
-        };
-        let (metric, summary) = told.copied().unwrap_or((Metric::MessagePeriod, none));
+        let (metric, summary) = told.copied().unwrap_or((Metric::MessagePeriod, one(None)));
         Self { name: source.to_owned(), count: statistics.count, rate: statistics.rate(), metric, summary }
     }
 }
@@ -57,7 +53,7 @@ pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{measured::one, window::Window};
+    use crate::window::Window;
 
     #[test]
     fn a_row_tells_of_the_first_metric_with_samples() {

@@ -5,7 +5,7 @@ mod common;
 use std::{
     sync::{
         atomic::{AtomicU64, Ordering},
-        Arc,
+        mpsc, Arc, Mutex,
     },
     time::Duration,
 };
@@ -178,6 +178,39 @@ fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscriptio
     drop(imu);
     drop(statistics);
     assert_eq!(events(&reader, lost).len(), 1);
+}
+
+#[test]
+fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_executor() {
+    const COUNT: u64 = 60;
+    let domain = domain(3);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("blocked").unwrap();
+    let options = NodeStatisticsOptions::new().topic_statistics(losses()).topic_statistics_service(true);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let received = Arc::new(AtomicU64::new(0));
+    let imu = slow(&node, &statistics, &received);
+    let (release, released) = mpsc::channel::<()>();
+    let (released, called) = (Mutex::new(released), Arc::new(AtomicU64::new(0)));
+    let _blocking = node.create_subscription("number", {
+        let called = Arc::clone(&called);
+        move |_: Int32| {
+            called.fetch_add(1, Ordering::Relaxed);
+            let _at_the_tests_end = released.lock().unwrap().recv();
+        }
+    });
+    let _spinning = Spinning::start(executor);
+    let mut reader = Program::start("losses.py", &[], domain);
+    wait_for("reader of the events", || node.count_subscriptions("/events/messages_lost").unwrap() == 1);
+    let _publisher = publish(COUNT, domain);
+
+    wait_for("last message", || received.load(Ordering::Relaxed) == COUNT);
+    let lost = imu.totals().lost.unwrap();
+    events(&reader, lost);
+    let answer: Value = serde_json::from_str(&reader.ask("totals /blocked")).unwrap();
+    assert_eq!(answer["totals"][0]["lost"].as_u64(), Some(lost), "{answer}");
+    assert_eq!(called.load(Ordering::Relaxed), 1, "it blocks since the first message");
+    drop(release);
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    publishers_of, FirstPeriod, IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
-    StatisticsError, StatsSubscription, TopicStatisticsOptions, TopicStatisticsState, Totals,
-    WindowStatistics,
+    on_next_graph_change, publishers_of, FirstPeriod, IntoStatsSubscriptionOptions, Metric, NodeStatistics,
+    NodeStatisticsOptions, StatisticsError, StatsSubscription, TopicStatisticsOptions, TopicStatisticsState,
+    Totals, WindowStatistics,
 };
 use tokio::sync::watch::Receiver;
 
@@ -52,8 +52,6 @@ pub struct Graph {
 impl Graph {
     /// It is looked at when it changes, and as often as this at most.
     const EVERY: Duration = Duration::from_secs(1);
-    /// rclrs tells of changes when they come, and besides with a period, of which there is no need.
-    const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub fn new(node: &Node) -> Self {
         Self { node: Arc::clone(node), has_changed: Arc::default(), last_look: None, next_change: None }
@@ -67,14 +65,9 @@ impl Graph {
             return false;
         }
         self.last_look = Some(Instant::now());
-        let (has_changed, mut is_new) = (Arc::clone(&self.has_changed), true);
-        self.next_change = Some(self.node.notify_on_graph_change_with_period(Self::PERIOD, move || {
-            if std::mem::take(&mut is_new) {
-                return false; // rclrs asks once without a change
-            }
-            has_changed.store(true, Ordering::Relaxed);
-            true
-        }));
+        let has_changed = Arc::clone(&self.has_changed);
+        let change = on_next_graph_change(&self.node, move || has_changed.store(true, Ordering::Relaxed));
+        self.next_change = Some(change);
         true
     }
 }
