@@ -103,7 +103,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
 
 /// A Python program of the tests, which obeys lines on its standard input.
 pub struct Program {
-    _process: Process,
+    process: Process,
     input: ChildStdin,
     output: Receiver<String>,
 }
@@ -116,7 +116,12 @@ impl Program {
         let mut command = command("python3", &arguments, domain);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), lines(child.stdout.take().unwrap()));
-        Program { _process: Process(child), input, output }
+        Program { process: Process(child), input, output }
+    }
+
+    /// Sends it a signal: `STOP`, for example.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
     }
 
     /// Gives it a line.
