@@ -10,6 +10,7 @@ mod report;
 mod require;
 mod row;
 mod screen;
+mod signals;
 mod terminal;
 mod watch;
 
@@ -26,7 +27,7 @@ use std::{
 };
 
 use clap::Parser;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEventKind};
 use rclrs::*;
 
 use crate::{
@@ -36,7 +37,7 @@ use crate::{
     report::Report,
     row::{now, Problem, Row},
     screen::Screen,
-    terminal::LiveTerminal,
+    terminal::{is_closed, Input, LiveTerminal},
     watch::Watch,
 };
 
@@ -75,6 +76,7 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
+    let is_interrupted = signals::interrupted()?;
     let ros_arguments = [vec!["topic_monitor".to_owned()], ros].concat();
     let context = Context::new(ros_arguments, InitOptions::default())?;
     let executor = context.create_basic_executor();
@@ -83,9 +85,6 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     node.logger().set_level(LogSeverity::Error)?;
     let source = Source::new(&node, arguments)?;
     let spinning = Spinning::start(executor)?;
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    let interrupt = Arc::clone(&is_interrupted);
-    ctrlc::set_handler(move || interrupt.store(true, Ordering::Relaxed))?;
     let session = Session { arguments, spinning, is_interrupted, started: Instant::now() };
     if arguments.is_live(io::stdout().is_terminal()) {
         session.show(source)
@@ -197,6 +196,7 @@ impl Session<'_> {
     /// The live view.
     fn show(mut self, mut source: Source) -> Result<u8, Failure> {
         let mut live = LiveTerminal::start()?;
+        let input = Input::start()?;
         let mut screen = Screen::new();
         let mut rows = vec![];
         let mut drawn: Option<Instant> = None;
@@ -204,17 +204,22 @@ impl Session<'_> {
             source.poll()?;
             if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
                 rows = source.rows();
-                live.terminal.draw(|frame| screen.draw(frame, &rows, now()))?;
+                if let Err(error) = live.terminal.draw(|frame| screen.draw(frame, &rows, now())) {
+                    if is_closed(&error) {
+                        break;
+                    }
+                    return Err(error.into());
+                }
                 drawn = Some(Instant::now());
             }
-            if !event::poll(TICK)? {
-                continue;
-            }
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release && screen.key(key, &rows, now()) => {
+            match input.next(TICK)? {
+                Some(Event::Key(key))
+                    if key.kind != KeyEventKind::Release && screen.key(key, &rows, now()) =>
+                {
                     break
                 }
-                _ => drawn = None, // at once, for a resize too
+                Some(_) => drawn = None, // at once, for a resize too
+                None => {}
             }
         }
         Ok(0)
