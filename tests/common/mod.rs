@@ -9,7 +9,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         mpsc::{self, Receiver},
         Arc, Mutex,
@@ -55,6 +55,21 @@ impl Process {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
+    /// Returns its exit status if it has ended.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
+    /// Returns its exit status once it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_for("end of the process", || {
+            status = self.try_wait();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
     /// Ends it, and waits until it has ended.
     pub fn stop(mut self) {
         self.end();
@@ -63,6 +78,12 @@ impl Process {
     fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl From<Child> for Process {
+    fn from(child: Child) -> Process {
+        Process(child)
     }
 }
 
