@@ -17,6 +17,7 @@ use serde_json::{json, Value};
 use super::{
     common::{context, Program, Spinning},
     network::{Host, Network},
+    start, TALKER,
 };
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
@@ -116,6 +117,9 @@ fn sender() {
 
 /// A node `receiver` that measures everything of `imu` and `chatter`, in windows of half a second.
 pub struct Receiver(Program);
+
+/// A receiver beside the usual one, called `/weak`, that takes messages as they come, and loses those that do not.
+pub const WEAK: [(&str, &str); 2] = [("BEST_EFFORT", ""), ("ARGUMENTS", "--ros-args -r __node:=weak")];
 
 /// What a receiver's subscription to a topic has received and lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,7 +249,7 @@ fn hosts() {
     let network = Network::new().unwrap();
     let hosts = [&network.talking, &network.listening];
     let domain = setting("ROS_DOMAIN_ID").unwrap().parse().unwrap();
-    let talkers = hosts.map(|host| super::start(host, super::TALKER, "", domain));
+    let talkers = hosts.map(|host| start(host, TALKER, "", domain));
     obey(|_| {
         json!({
             "namespaces": hosts.map(|host| host.namespace.clone()),
