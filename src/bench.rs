@@ -12,6 +12,7 @@ use crate::{
     options::TopicStatisticsOptions,
     probe::Probe,
     recorder::Recorder,
+    stamp::StampField,
     timer::{Durations, StatsTimer},
     window::WindowStatistics,
 };
@@ -27,28 +28,29 @@ impl Measured {
     pub fn new(options: &TopicStatisticsOptions) -> Self {
         let recorder = Arc::new(Recorder::new("imu", options, None));
         recorder.set_enabled(true);
-        Self { probe: Probe::new(Arc::clone(&recorder)), recorder }
+        let stamp = StampField::find().ok().flatten();
+        Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
     }
 
     /// Does what is done of a message: as it is taken, as the callback's body starts, and as it ends.
     #[inline]
     pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
-        let arrival = self.probe.arrive(|| message, info);
-        let body = self.probe.start(arrival);
+        let received = self.probe.receive(|| message, info);
+        let body = self.probe.start(received);
         self.probe.end(body);
     }
 
     /// The same with a body that starts at `now`, so that no clock is read.
     #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
-        if let Some(arrival) = self.probe.arrive(|| message, info) {
-            self.recorder.record_at(&arrival, now);
+        if let Some(received) = self.probe.receive(|| message, info) {
+            self.recorder.record_at(&received, now);
         }
     }
 
     /// Ends the window.
     pub fn end_window(&self) -> Option<WindowStatistics> {
-        self.recorder.end_window()
+        self.recorder.end_window().map(|window| window.statistics)
     }
 }
 
@@ -57,7 +59,7 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
     let messages = statistics
         .metrics
         .iter()
-        .map(|(metric, summary)| metrics_message("listener/imu", *metric, statistics.window, summary));
+        .map(|(metric, summary)| metrics_message("/listener:/imu", *metric, statistics.window, summary));
     messages.map(std::hint::black_box).count()
 }
 
@@ -79,5 +81,5 @@ pub fn counter() -> StatsCounter {
 /// Reads the clock as for a message.
 #[inline]
 pub fn clock() -> i64 {
-    crate::host::system_time()
+    crate::clock::monotonic()
 }

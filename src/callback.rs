@@ -190,12 +190,12 @@ fn instrument<T: Message, Form: MessageForm<T>>(
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let shared = Arc::new((probe, callback));
     Instrumented(Form::node_callback(move |taken, info| {
-        let arrival = shared.0.arrive(|| Form::layout(&taken), &info);
+        let received = shared.0.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
         let shared = Arc::clone(&shared);
         Box::pin(async move {
             let (probe, callback) = &*shared;
-            let body = probe.start(arrival);
+            let body = probe.start(received);
             callback(message, info);
             probe.end(body);
         })
@@ -254,11 +254,11 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let probe = Arc::new(probe);
     Instrumented(Form::node_callback(move |taken, info| {
-        let arrival = probe.arrive(|| Form::layout(&taken), &info);
+        let received = probe.receive(|| Form::layout(&taken), &info);
         let future = callback(Form::open(taken), info);
         let probe = Arc::clone(&probe);
         Box::pin(async move {
-            let body = probe.start(arrival);
+            let body = probe.start(received);
             future.await;
             probe.end(body);
         })
@@ -359,9 +359,9 @@ fn instrument_worker<T: Message, Payload: 'static, Form: MessageForm<T>>(
     mut callback: impl FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
 ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
     Instrumented(Form::worker_callback(move |payload, taken, info| {
-        let arrival = probe.arrive(|| Form::layout(&taken), &info);
+        let received = probe.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
-        let body = probe.start(arrival);
+        let body = probe.start(received);
         callback(payload, message, info);
         probe.end(body);
     }))

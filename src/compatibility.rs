@@ -1,15 +1,13 @@
 //! Which publishers of a topic cannot serve a subscription, and why.
 
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use rclrs::{
-    LogSeverity, Logger, NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy,
-    QoSProfile, QoSReliabilityPolicy, TopicEndpointInfo,
+    NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
+    QoSReliabilityPolicy, TopicEndpointInfo,
 };
+
+use crate::escape::Escaped;
 
 /// A publisher of a subscription's topic whose messages the subscription does not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ pub enum Incompatibility {
 
 impl fmt::Display for IncompatiblePublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Nothing is received from {} on {}: ", self.node, self.topic)?;
+        write!(f, "Nothing is received from {} on {}: ", Escaped(&self.node), Escaped(&self.topic))?;
         for (index, reason) in self.reasons.iter().enumerate() {
             write!(f, "{}{reason}", if index > 0 { "; " } else { "" })?;
         }
@@ -100,8 +98,8 @@ impl fmt::Display for Incompatibility {
             ),
             Self::Type { offered, requested } => write!(
                 f,
-                "it publishes {offered}, and this subscription is of {requested}; one of them has the wrong topic or \
-                 type"
+                "it publishes {}, and this subscription is of {requested}; one of them has the wrong topic or type",
+                Escaped(offered)
             ),
         }
     }
@@ -124,20 +122,6 @@ pub fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'stati
         }
         true
     })
-}
-
-/// Returns the publishers of a topic; None if the graph cannot be read.
-pub fn publishers_of(node: &NodeState, topic: &str) -> Option<Vec<TopicEndpointInfo>> {
-    // DDS does not tell a publisher's history, and rclrs 0.8 logs an error for each that it converts. Nobody can do
-    // anything about it, and no rule asks for the history. The level is the process's: one look at a time.
-    static LOOKING: Mutex<()> = Mutex::new(());
-    let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let conversion = Logger::new("QoSProfile.conversion").ok();
-    let set_level = |severity| conversion.as_ref().map(|logger| logger.set_level(severity));
-    set_level(LogSeverity::Fatal);
-    let publishers = node.get_publishers_info_by_topic(topic).ok();
-    set_level(LogSeverity::Unset);
-    publishers
 }
 
 /// What a subscription requests of publishers.
@@ -292,6 +276,17 @@ mod tests {
             .liveliness_lease_duration(Duration::from_millis(1));
         assert_eq!(reasons(unknown, strict), []);
         assert_eq!(reasons(strict, unknown), []);
+    }
+
+    #[test]
+    fn a_foreign_name_cannot_forge_a_line_of_the_log() {
+        let publisher = IncompatiblePublisher {
+            node: "/x\u{1b}[2J\n[ERROR] forged".to_owned(),
+            topic: "/imu".to_owned(),
+            reasons: vec![Incompatibility::Type { offered: "a\u{7}".to_owned(), requested: IMU.to_owned() }],
+        };
+        let shown = publisher.to_string();
+        assert!(!shown.contains(char::is_control), "{shown}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    measured::{one, Collect, Measured},
+    measured::{single_sample, Collect, Measured},
     window::{Metric, Summary, WindowStatistics},
 };
 
@@ -29,10 +29,17 @@ pub(crate) struct CounterState {
 pub(crate) struct Count(pub(crate) Arc<AtomicU64>);
 
 impl Collect for Count {
+    /// It is counted without the lock.
+    type Sample = std::convert::Infallible;
+
+    fn accept(&mut self, sample: &Self::Sample) {
+        match *sample {}
+    }
+
     fn take(&mut self, length: Duration) -> (u64, Vec<(Metric, Summary)>) {
         let count = self.0.swap(0, Ordering::Relaxed);
         // Not a number if the window has no length.
-        let frequency = one(Some(count as f64 / length.as_secs_f64()));
+        let frequency = single_sample(Some(count as f64 / length.as_secs_f64()));
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }
 

@@ -7,7 +7,7 @@ use rclrs::{
     QoSProfile, SimpleValue, Value, ValueKind, WorkScope,
 };
 
-use crate::{probe::Arrival, recorder::Recorder, stamp::is_header, subscription::AnySubscription};
+use crate::{probe::RunningBody, recorder::Recorder, stamp::is_header, subscription::AnySubscription};
 
 /// Where messages of a type have their header stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,20 +68,17 @@ impl DynamicProbe {
         Self { stamp: None, recorder }
     }
 
-    /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
-    pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<i64> {
-        if !self.recorder.is_enabled() {
-            return None;
-        }
+    /// Records a message whose callback's body starts now; returns what is needed to record its end, if that is asked for.
+    pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningBody> {
+        let epoch = self.recorder.epoch()?;
         let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
-        let started = self.recorder.record(&Arrival::new(stamp.read(message), info, self.recorder.needs));
-        self.recorder.needs.duration.then_some(started)
+        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info))
     }
 
     /// Records that a callback's body ends now.
-    pub(crate) fn end(&self, started: Option<i64>) {
-        if let Some(started) = started {
-            self.recorder.record_end(started);
+    pub(crate) fn end(&self, body: Option<RunningBody>) {
+        if let Some(body) = body {
+            self.recorder.record_end(body);
         }
     }
 }

@@ -5,16 +5,6 @@ pub(crate) fn name() -> String {
     gethostname::gethostname().to_string_lossy().into_owned()
 }
 
-/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
-#[inline]
-pub(crate) fn system_time() -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a whole timespec, and POSIX has this clock everywhere, so that the call cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
-    let nanoseconds = now.tv_sec.checked_mul(1_000_000_000);
-    nanoseconds.and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec)).unwrap_or(0)
-}
-
 /// Returns the kernel's estimate of the clock's offset in milliseconds: what it is about to add to the clock, as a time
 /// daemon told it (adjtimex(2)); None where the kernel says that the clock is not synchronised.
 pub(crate) fn clock_offset() -> Option<f64> {
@@ -47,13 +37,6 @@ mod tests {
         assert_eq!(offset(libc::TIME_ERROR, libc::STA_NANO, 0.0), None);
         assert_eq!(offset(libc::TIME_OK, libc::STA_UNSYNC, 0.0), None);
         assert_eq!(offset(-1, 0, 0.0), None);
-    }
-
-    #[test]
-    fn the_system_time_is_stds() {
-        let std = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
-        let (before, now, after) = (std(), system_time(), std());
-        assert!((before..=after).contains(&now), "{before} {now} {after}");
     }
 
     #[test]

@@ -32,14 +32,15 @@
 //! | `metrics_source` | `unit` | a sample is | NaN when |
 //! |---|---|---|---|
 //! | `message_age` | ms | ROS time at the start of the callback, less the message's `header.stamp` | the type has no `std_msgs/Header header`, or the stamp is zero |
-//! | `message_period` | ms | the system time between the starts of two callbacks of one window | fewer than two messages came in the window |
+//! | `message_period` | ms | the time between the starts of two callbacks of one window, on the monotonic clock | fewer than two messages came in the window |
 //!
 //! Each has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
 //! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. A [`Metric`] more tells
 //! where a delay arose, what was lost, or how long a topic has been silent: [`TopicStatisticsOptions`] asks for it.
 //!
-//! With `use_sim_time` ages are on simulated time; windows and periods stay on the system clock. After a jump of simulated
-//! time, messages that are stamped before it have no age.
+//! Periods, durations and the windows' lengths are on the monotonic clock, so that no step of the system clock spoils them. With
+//! `use_sim_time` ages are on simulated time. After a jump of simulated time, or a step of the system clock, messages that are
+//! stamped before it have no age.
 //!
 //! [`NodeStatistics`] measures publishers too ([`create_publisher`](NodeStatistics::create_publisher)), and any code
 //! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] has what else a node tells: a
@@ -67,18 +68,22 @@
 #[doc(hidden)]
 pub mod bench;
 mod callback;
+mod clock;
 pub mod collector;
 mod compatibility;
+mod contended;
 mod counter;
 mod dynamic;
 mod error;
+mod escape;
 mod host;
-mod lock;
 mod losses;
 mod measured;
 mod message;
+mod middleware;
 mod node;
 mod options;
+mod outbox;
 mod parameters;
 mod probe;
 mod publisher;
@@ -100,7 +105,7 @@ pub use callback::{
 pub use collector::FirstPeriod;
 #[cfg(feature = "monitor")]
 #[doc(hidden)]
-pub use compatibility::{on_next_graph_change, publishers_of};
+pub use compatibility::on_next_graph_change;
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use counter::StatsCounter;
 pub use error::StatisticsError;

@@ -8,16 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{log_warn, NodeState};
+use rclrs::NodeState;
 use tokio::sync::watch;
 
 use crate::{
+    clock::WindowClock,
     collector::SummaryCollector,
-    compatibility::{publishers_of, IncompatiblePublisher, Request},
-    host::system_time,
-    lock::{Lock, LockGuard},
+    compatibility::{IncompatiblePublisher, Request},
+    contended::{Accept, Contended},
     totals::Totals,
-    window::{Metric, Summary, Window, WindowStatistics},
+    window::{Metric, Summary, WindowStatistics},
 };
 
 /// Something that is measured, for as long as somebody has its handle.
@@ -27,8 +27,7 @@ pub(crate) struct Measured {
     pub(crate) recording: Arc<dyn Recording>,
     /// What a subscription asks of publishers.
     pub(crate) request: Option<Request>,
-    /// The publishers that cannot serve it.
-    incompatible: Mutex<Vec<IncompatiblePublisher>>,
+    publishers: Mutex<Publishers>,
     /// The last finished window.
     pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
     has_left: AtomicBool,
@@ -36,18 +35,38 @@ pub(crate) struct Measured {
     stays: Mutex<()>,
 }
 
+/// What is known of the publishers of a subscription's topic.
+#[derive(Default)]
+struct Publishers {
+    /// Those that cannot serve it.
+    incompatible: Vec<IncompatiblePublisher>,
+    /// How many there were when they were read last.
+    read: usize,
+    /// Since when there are publishers, and nothing is received.
+    silent_since: Option<Instant>,
+}
+
 /// What is recorded of something, and read at the end of each window.
 pub(crate) trait Recording: Send + Sync {
-    /// Turns it on, with a window that starts now and knows of nothing before, or off.
-    fn set_enabled(&self, enabled: bool);
+    /// Turns it on, with a window that starts now and knows of nothing before, or off. Returns whether it was off and is on.
+    fn set_enabled(&self, enabled: bool) -> bool;
 
     /// Ends the window now and starts the next; None while it is off.
-    fn end_window(&self) -> Option<WindowStatistics>;
+    fn end_window(&self) -> Option<FinishedWindow>;
 
-    /// Returns what came since the creation; None of what is no subscription.
+    /// Returns what was received since the creation; None of what is no subscription.
     fn totals(&self) -> Option<Totals> {
         None
     }
+}
+
+/// A window that has ended.
+pub(crate) struct FinishedWindow {
+    pub(crate) statistics: WindowStatistics,
+    /// System time less monotonic time at its end, in nanoseconds.
+    pub(crate) clock_offset: i64,
+    /// What the node's user should know, each said once.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Measured {
@@ -56,7 +75,7 @@ impl Measured {
             source,
             recording,
             request,
-            incompatible: Mutex::default(),
+            publishers: Mutex::default(),
             windows: watch::channel(None).0,
             has_left: AtomicBool::new(false),
             stays: Mutex::default(),
@@ -70,19 +89,40 @@ impl Measured {
 
     /// Returns the publishers that cannot serve the subscription, as far as they were seen.
     pub(crate) fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
-        lock(&self.incompatible).clone()
+        lock(&self.publishers).incompatible.clone()
     }
 
-    /// Looks which publishers cannot serve the subscription, and warns of those that are new.
-    pub(crate) fn check_publishers(&self, node: &NodeState) {
-        let Some(request) = &self.request else { return };
-        let Some(publishers) = publishers_of(node, &request.topic) else { return };
-        let now = request.incompatible(publishers);
-        let before = std::mem::replace(&mut *lock(&self.incompatible), now.clone());
-        for publisher in now.iter().filter(|publisher| !before.contains(publisher)) {
-            tracing::warn!("{publisher}");
-            log_warn!(node.logger(), "{publisher}");
+    /// Looks which publishers cannot serve the subscription, and puts those that are new in `warnings`; returns when to look
+    /// again, if something is not sure yet.
+    ///
+    /// To read a publisher's QoS has rclrs 0.8 log an error for each one whose history DDS does not report, which is all. So
+    /// they are read only for a subscription that received nothing for a while although there are publishers, and once for
+    /// as many publishers as there are.
+    pub(crate) fn check_publishers(&self, node: &NodeState, warnings: &mut Vec<String>) -> Option<Instant> {
+        const PATIENCE: Duration = Duration::from_secs(3);
+        let request = self.request.as_ref()?;
+        let count = node.count_publishers(&request.topic).ok()?;
+        let has_received = self.recording.totals().is_some_and(|totals| totals.received > 0);
+        let mut publishers = lock(&self.publishers);
+        if count == 0 {
+            *publishers = Publishers::default();
+            return None;
         }
+        if count == publishers.read || (has_received && publishers.incompatible.is_empty()) {
+            return None;
+        }
+        if publishers.read == 0 {
+            let due = *publishers.silent_since.get_or_insert_with(Instant::now) + PATIENCE;
+            if Instant::now() < due {
+                return Some(due);
+            }
+        }
+        let now = request.incompatible(node.get_publishers_info_by_topic(&request.topic).ok()?);
+        let before = std::mem::replace(&mut publishers.incompatible, now);
+        publishers.read = count;
+        let new = publishers.incompatible.iter().filter(|publisher| !before.contains(publisher));
+        warnings.extend(new.map(ToString::to_string));
+        None
     }
 
     /// Returns whether its handle is gone.
@@ -104,21 +144,27 @@ impl Measured {
     }
 }
 
-/// The collectors of something that is no subscription: behind a switch and a lock, with the start of their window.
-pub(crate) struct Windowed<C> {
+/// The collectors of something that is no subscription: behind a switch and a lock, with the window under way.
+pub(crate) struct Windowed<C: Collect> {
     enabled: AtomicBool,
-    state: Lock<State<C>>,
+    state: Contended<State<C>>,
 }
 
 struct State<C> {
-    /// On the system clock, as the messages tell it, and on the one that is never stepped.
-    start: i64,
-    began: Instant,
+    is_enabled: bool,
+    window: WindowClock,
     collectors: C,
+    /// Samples of this window that were not recorded.
+    unrecorded: u64,
 }
 
 /// What is collected in a window.
 pub(crate) trait Collect: Send {
+    type Sample: Send;
+
+    /// Accepts a sample.
+    fn accept(&mut self, sample: &Self::Sample);
+
     /// Ends a window of that length: returns how much there was of what is counted, and what it came to.
     fn take(&mut self, length: Duration) -> (u64, Vec<(Metric, Summary)>);
 
@@ -126,11 +172,28 @@ pub(crate) trait Collect: Send {
     fn clear(&mut self);
 }
 
-impl<C> Windowed<C> {
+impl<C: Collect> Accept for State<C> {
+    type Sample = C::Sample;
+
+    #[inline]
+    fn accept(&mut self, sample: &C::Sample) {
+        if self.is_enabled {
+            self.collectors.accept(sample);
+        }
+    }
+
+    fn accept_unrecorded(&mut self, count: u64) {
+        if self.is_enabled {
+            self.unrecorded += count;
+        }
+    }
+}
+
+impl<C: Collect> Windowed<C> {
     /// Creates it off.
     pub(crate) fn new(collectors: C) -> Self {
-        let state = State { start: 0, began: Instant::now(), collectors };
-        Self { enabled: AtomicBool::new(false), state: Lock::new(state) }
+        let state = State { is_enabled: false, window: WindowClock::default(), collectors, unrecorded: 0 };
+        Self { enabled: AtomicBool::new(false), state: Contended::new(state) }
     }
 
     /// Returns whether it is on.
@@ -139,39 +202,54 @@ impl<C> Windowed<C> {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// Records something.
+    /// Records a sample, without waiting for anybody.
     #[inline]
-    pub(crate) fn record(&self, record: impl FnOnce(&mut C)) {
-        let mut state: LockGuard<'_, State<C>> = self.state.lock();
-        record(&mut state.collectors);
+    pub(crate) fn record(&self, sample: impl FnOnce() -> C::Sample) {
+        self.state.record(sample);
     }
 }
 
 impl<C: Collect> Recording for Windowed<C> {
-    fn set_enabled(&self, enabled: bool) {
+    fn set_enabled(&self, enabled: bool) -> bool {
         let mut state = self.state.lock();
-        if enabled && !self.is_enabled() {
-            (state.start, state.began) = (system_time(), Instant::now());
+        let is_new = enabled && !state.is_enabled;
+        if is_new {
+            state.window.restart();
             state.collectors.clear();
+            state.unrecorded = 0;
         }
+        state.is_enabled = enabled;
         self.enabled.store(enabled, Ordering::Relaxed);
+        is_new
     }
 
-    fn end_window(&self) -> Option<WindowStatistics> {
+    fn end_window(&self) -> Option<FinishedWindow> {
         let mut state = self.state.lock();
-        if !self.is_enabled() {
+        if !state.is_enabled {
             return None;
         }
-        let (stop, ended) = (system_time(), Instant::now());
-        let start = std::mem::replace(&mut state.start, stop);
-        let length = ended - std::mem::replace(&mut state.began, ended);
-        let (count, metrics) = state.collectors.take(length);
-        Some(WindowStatistics { window: Window { start, stop }, count, metrics, totals: None })
+        let ended = state.window.end();
+        let unrecorded = std::mem::take(&mut state.unrecorded);
+        let (count, mut metrics) = state.collectors.take(ended.length());
+        drop(state);
+        if unrecorded > 0 {
+            metrics.iter_mut().for_each(|(_, summary)| *summary = single_sample(None));
+        }
+        let statistics = WindowStatistics {
+            window: ended.window,
+            length: ended.length(),
+            clock_step: ended.step.map(|step| step.by),
+            count: count + unrecorded,
+            unrecorded,
+            metrics,
+            totals: None,
+        };
+        Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings: vec![] })
     }
 }
 
 /// The summary of one sample at most.
-pub(crate) fn one(sample: Option<f64>) -> Summary {
+pub(crate) fn single_sample(sample: Option<f64>) -> Summary {
     let mut collector = SummaryCollector::default();
     if let Some(sample) = sample {
         collector.accept(sample);

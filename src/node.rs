@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs::{
-    log_error, ClockType, DynamicMessage, MessageInfo, MessageTypeName, Node, Publisher, PublisherOptions,
+    log_warn, ClockType, DynamicMessage, MessageInfo, MessageTypeName, Node, Publisher, PublisherOptions,
     QoSProfile, RclrsError, SubscriptionOptions, Worker,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
@@ -33,6 +33,7 @@ use crate::{
     schedule::Schedule,
     service::{self, TopicStatisticsService},
     simulated_time::SimulatedTime,
+    stamp::StampField,
     subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
     timer::TimerState,
     totals::TopicTotals,
@@ -65,9 +66,10 @@ use crate::{
 ///
 /// # Its end
 ///
-/// Dropping this ends the publishing: windows that are finished are still published, those under way are not. Losses that were
-/// not announced are announced, and the [file of totals](NodeStatisticsOptions::totals_file) is written. The subscriptions and
-/// publishers that were created by it live on, unmeasured.
+/// Dropping this ends the publishing, in a second at most: windows that are finished are still published, those under way are
+/// not. Losses that were not announced are announced, and the [file of totals](NodeStatisticsOptions::totals_file) is written.
+/// What the middleware does not take in that time is lost, and the node's log says so. The subscriptions and publishers that were
+/// created by it live on, unmeasured.
 pub struct NodeStatistics {
     node: Node,
     options: TopicStatisticsOptions,
@@ -79,7 +81,6 @@ pub struct NodeStatistics {
     others: Mutex<Vec<OtherPublisher>>,
     timers: Named<TimerState>,
     counters: Named<CounterState>,
-    totals_file: Option<PathBuf>,
     schedule: Arc<Schedule>,
     thread: Option<JoinHandle<()>>,
     _service: Option<TopicStatisticsService>,
@@ -96,14 +97,7 @@ impl Drop for NodeStatistics {
     fn drop(&mut self) {
         self.schedule.close();
         if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
-        let Some(path) = &self.totals_file else { return };
-        let node = self.node.fully_qualified_name();
-        if let Err(source) = totals_file::write(path, &node, &self.totals()) {
-            let error = StatisticsError::TotalsFile { node, path: path.clone(), source };
-            tracing::error!("{error}");
-            log_error!(self.node.logger(), "{error}");
+            self.schedule.wait_for_end(thread);
         }
     }
 }
@@ -135,12 +129,13 @@ impl NodeStatistics {
             service,
             totals_file,
         } = options;
-        if let Some(path) = &totals_file {
-            totals_file::check(path).map_err(|source| {
-                let (node, path) = (node.fully_qualified_name(), path.clone());
+        let check = |path: PathBuf| {
+            totals_file::check(&path).map_err(|source| {
+                let node = node.fully_qualified_name();
                 StatisticsError::TotalsFile { node, path, source }
-            })?;
-        }
+            })
+        };
+        let totals_file = totals_file.map(check).transpose()?;
         let parameters = Parameters::declare(node, &options)?;
         let options = match &parameters {
             Some(parameters) => parameters.apply_to(options),
@@ -162,6 +157,7 @@ impl NodeStatistics {
             simulated.clone(),
             log_table,
             max_event_rate,
+            totals_file,
         ));
         let service = service.then(|| service::create(node, &schedule)).transpose().map_err(|source| {
             let node = node.fully_qualified_name();
@@ -183,7 +179,6 @@ impl NodeStatistics {
             others: Mutex::default(),
             timers: Named::default(),
             counters: Named::default(),
-            totals_file,
             schedule,
             thread: Some(thread),
             _service: service,
@@ -318,7 +313,8 @@ impl NodeStatistics {
         Ok(Arc::new(StatsPublisherState::new(publisher, publications, measured, schedule)))
     }
 
-    /// Returns what each subscription received and lost, and those that have ended; it waits for no window.
+    /// Returns what each subscription received and lost, and those that have ended (of at most 1000 names, the last ones); it waits
+    /// for no window.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.schedule.totals()
     }
@@ -347,7 +343,7 @@ impl NodeStatistics {
 
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
         match name.unwrap_or_default() {
-            SourceName::NodeAndTopic => format!("{}{topic}", self.node.name()),
+            SourceName::NodeAndTopic => format!("{}:{topic}", self.node.fully_qualified_name()),
             SourceName::Node => self.node.name(),
             SourceName::Custom(name) => name,
         }
@@ -359,7 +355,14 @@ impl NodeStatistics {
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.to_owned();
-        self.create_of(message_type, options, |options, recorder| subscribe(options, Probe::new(recorder)))
+        let stamp = StampField::find().unwrap_or_else(|warning| {
+            tracing::warn!("{warning}");
+            log_warn!(self.node.logger(), "{warning}");
+            None
+        });
+        self.create_of(message_type, options, |options, recorder| {
+            subscribe(options, Probe::new(stamp, recorder))
+        })
     }
 
     /// The same, of a type (as `package/msg/Name`) that need not be known at compile time.

@@ -19,7 +19,8 @@ pub enum TopicStatisticsState {
 /// The value of `measurement_source_name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SourceName {
-    /// Node name and resolved topic, `imu_listener/imu`: two subscriptions of a node can be told apart.
+    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`: a fleet's nodes and their topics can be
+    /// told apart. No ROS name has a colon, so a reader splits at the first one.
     #[default]
     NodeAndTopic,
     /// The bare node name, `imu_listener`, as rclcpp has it.

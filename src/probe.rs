@@ -9,7 +9,8 @@ use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
 
 use crate::{
-    recorder::{Needs, Recorder},
+    middleware::{Middleware, ReceivedTimestamp},
+    recorder::Recorder,
     stamp::StampField,
 };
 
@@ -19,21 +20,33 @@ pub struct Probe<T: Message> {
     recorder: Arc<Recorder>,
 }
 
-/// What the statistics need of a message as it is taken. Times are in nanoseconds, 0 if there is none.
+/// A message as it is taken: what the statistics need of it. Times are in nanoseconds, 0 if there is none.
 #[derive(Clone, Copy)]
-pub struct Arrival {
+pub struct ReceivedMessage {
+    /// The time in which the statistics were on; see [`Recorder::epoch`].
+    pub(crate) epoch: u32,
     pub(crate) header: i64,
     /// None if no metric needs it.
-    pub(crate) told: Option<Told>,
+    pub(crate) transport: Option<TransportInfo>,
 }
 
-/// What the middleware tells of a message.
+/// What the middleware reports with a message.
 #[derive(Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct TransportInfo {
     pub(crate) source: i64,
+    /// When the message was received on this host; 0 where the middleware gives another time than that.
     pub(crate) received: i64,
     pub(crate) publisher: Gid,
+    /// `u64::MAX` if it is not numbered.
     pub(crate) number: u64,
+}
+
+/// A callback's body that runs.
+#[derive(Clone, Copy)]
+pub(crate) struct RunningBody {
+    pub(crate) epoch: u32,
+    /// On the monotonic clock.
+    pub(crate) started: i64,
 }
 
 /// A publisher, as the middleware tells publishers apart. rmw has room for more than the 16 bytes of a DDS GUID on
@@ -41,8 +54,8 @@ pub(crate) struct Told {
 pub(crate) type Gid = [u8; 16];
 
 impl<T: Message> Probe<T> {
-    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
-        Self { stamp: StampField::find(), recorder }
+    pub(crate) fn new(stamp: Option<StampField<T::RmwMsg>>, recorder: Arc<Recorder>) -> Self {
+        Self { stamp, recorder }
     }
 
     /// Reads what the statistics need of a message that was taken; None while they are off.
@@ -50,51 +63,46 @@ impl<T: Message> Probe<T> {
     /// The message is looked at only for its stamp: where Fast DDS loans one that it does not align, even a reference
     /// to it would be wrong. (The types that it loans have no header.)
     #[inline(always)]
-    pub(crate) fn arrive<'a>(
+    pub(crate) fn receive<'a>(
         &self,
         message: impl FnOnce() -> &'a T::RmwMsg,
         info: &MessageInfo,
-    ) -> Option<Arrival> {
-        if !self.recorder.is_enabled() {
-            return None;
-        }
+    ) -> Option<ReceivedMessage> {
+        let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        Some(Arrival::new(header, info, self.recorder.needs))
+        Some(self.recorder.received_message(epoch, header, info))
     }
 
-    /// Records a message whose callback's body starts now; returns when that is, if the end is to be recorded too.
+    /// Records a message whose callback's body starts now; returns what is needed to record its end, if that is asked for.
     #[inline]
-    pub(crate) fn start(&self, arrival: Option<Arrival>) -> Option<i64> {
-        let started = self.recorder.record(arrival.as_ref()?);
-        self.recorder.needs.duration.then_some(started)
+    pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningBody> {
+        self.recorder.record(&message?)
     }
 
     /// Records that a callback's body ends now.
     #[inline]
-    pub(crate) fn end(&self, started: Option<i64>) {
-        if let Some(started) = started {
-            self.recorder.record_end(started);
+    pub(crate) fn end(&self, body: Option<RunningBody>) {
+        if let Some(body) = body {
+            self.recorder.record_end(body);
         }
     }
 }
 
-impl Arrival {
-    /// Puts together a message's stamp and what the middleware tells of it.
-    #[inline(always)]
-    pub(crate) fn new(header: i64, info: &MessageInfo, needs: Needs) -> Self {
-        Self { header, told: needs.info.then(|| Told::new(info)) }
-    }
-}
-
-impl Told {
-    fn new(info: &MessageInfo) -> Self {
+impl TransportInfo {
+    pub(crate) fn new(info: &MessageInfo, middleware: &Middleware) -> Self {
         let mut publisher = Gid::default();
         publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
         Self {
             source: nanoseconds(info.source_timestamp),
-            received: nanoseconds(info.received_timestamp),
+            received: match middleware.received {
+                ReceivedTimestamp::Reception => nanoseconds(info.received_timestamp),
+                ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
+            },
             publisher,
-            number: info.publication_sequence_number,
+            number: match middleware.has_sequence_numbers {
+                true => info.publication_sequence_number,
+                false => u64::MAX,
+            },
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::{
     ops::{Deref, DerefMut},
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rclrs::{LoanedMessage, MessageCow, Publisher, RclrsError};
@@ -9,8 +9,8 @@ use rosidl_runtime_rs::{Message, RmwMessage};
 use tokio::sync::watch;
 
 use crate::{
-    collector::{FirstPeriod, PeriodCollector, SummaryCollector},
-    host::system_time,
+    clock::monotonic,
+    collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
     measured::{Collect, Measured, Windowed},
     options::TopicStatisticsState,
     schedule::Schedule,
@@ -45,7 +45,21 @@ impl Publications {
     }
 }
 
+/// A publication that is done.
+pub(crate) struct Publication {
+    /// When, in nanoseconds on the monotonic clock.
+    done: i64,
+    milliseconds: f64,
+}
+
 impl Collect for Publications {
+    type Sample = Publication;
+
+    fn accept(&mut self, publication: &Publication) {
+        self.period.accept(publication.done);
+        self.duration.accept(publication.milliseconds);
+    }
+
     fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
         let (period, duration) = (self.period.take(), self.duration.take());
         let metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
@@ -130,14 +144,11 @@ impl<T: Message> StatsPublisherState<T> {
         if !self.publications.is_enabled() {
             return publish();
         }
-        let started = Instant::now();
+        let started = monotonic();
         publish()?;
-        let duration = started.elapsed();
-        self.publications.record(|publications| {
-            // Read under the lock: of two threads that publish, the times are in order.
-            publications.period.accept(system_time());
-            publications.duration.accept(duration.as_secs_f64() * 1e3);
-        });
+        let milliseconds = milliseconds_between(started, monotonic());
+        // Read once more where it is recorded: of two threads that publish, the times are in order.
+        self.publications.record(|| Publication { done: monotonic(), milliseconds });
         Ok(())
     }
 }

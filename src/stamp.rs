@@ -20,38 +20,37 @@ pub(crate) struct StampField<M> {
 }
 
 impl<M: RmwMessage> StampField<M> {
-    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`.
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other types.
     ///
-    /// Returns None for other types. Where the type's introspection support cannot be loaded the same, with a
-    /// warning: all but the ages works without.
-    pub(crate) fn find() -> Option<Self> {
+    /// Errors with a warning for the user where there is a stamp, or may be, and its place cannot be known: all but the ages
+    /// works without.
+    pub(crate) fn find() -> Result<Option<Self>, std::string::String> {
+        let fail = |why: std::string::String| {
+            Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME))
+        };
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
         let structure = match &metadata {
             Ok(metadata) => metadata.structure(),
-            Err(error) => {
-                tracing::warn!(
-                    "The ages of {} messages will be NaN: its introspection type support cannot be loaded: {error}",
-                    M::TYPE_NAME
-                );
-                return None;
-            }
+            Err(error) => return fail(format!("its introspection type support cannot be loaded: {error}")),
         };
-        let offset = stamp_offset(structure)?;
+        if !has_stamp(structure) {
+            return Ok(None);
+        }
+        let Some(offset) = stamp_offset(structure) else {
+            return fail("the layout of its introspection type support cannot be followed".to_owned());
+        };
         let is_sound = structure.size == size_of::<M>()
             && offset + size_of::<Time>() <= size_of::<M>()
             && offset % align_of::<Time>() == 0
             && align_of::<M>() >= align_of::<Time>();
         if !is_sound {
-            tracing::warn!(
-                "The ages of {} messages will be NaN: its Rust type has {} bytes, its introspection type support \
-                 tells of {}",
-                M::TYPE_NAME,
+            return fail(format!(
+                "its Rust type has {} bytes, its introspection type support has {}",
                 size_of::<M>(),
                 structure.size
-            );
-            return None;
+            ));
         }
-        Some(Self { offset, message: PhantomData })
+        Ok(Some(Self { offset, message: PhantomData }))
     }
 
     /// Returns a message's stamp in nanoseconds since the epoch; 0 if it is not set.
@@ -65,18 +64,26 @@ impl<M: RmwMessage> StampField<M> {
     }
 }
 
-/// The offset of the header stamp in a C struct.
+/// Returns whether messages of that structure have a header stamp.
+fn has_stamp(structure: &MessageStructure) -> bool {
+    is_header(structure) || header_field(structure).is_some()
+}
+
+fn header_field(structure: &MessageStructure) -> Option<&MessageStructure> {
+    let field = structure.fields.iter().find(|field| field.name == "header")?;
+    match (&field.base_type, field.value_kind) {
+        (BaseType::Message(header), ValueKind::Simple) if is_header(header) => Some(header),
+        _ => None,
+    }
+}
+
+/// The offset of the header stamp in a C struct; None if there is none, or if the layout cannot be followed.
 fn stamp_offset(structure: &MessageStructure) -> Option<usize> {
     if is_header(structure) {
         return offset_of(structure, "stamp");
     }
-    let field = structure.fields.iter().find(|field| field.name == "header")?;
-    match (&field.base_type, field.value_kind) {
-        (BaseType::Message(header), ValueKind::Simple) if is_header(header) => {
-            Some(offset_of(structure, "header")? + offset_of(header, "stamp")?)
-        }
-        _ => None,
-    }
+    let header = header_field(structure)?;
+    Some(offset_of(structure, "header")? + offset_of(header, "stamp")?)
 }
 
 pub(crate) fn is_header(structure: &MessageStructure) -> bool {
@@ -159,23 +166,23 @@ mod tests {
     fn the_stamp_of_a_type_with_a_header_is_read() {
         let mut imu = sensor_msgs::msg::rmw::Imu::default();
         imu.header.stamp = STAMP;
-        assert_eq!(StampField::find().unwrap().read(&imu), 1_790_000_000_123_456_789);
+        assert_eq!(StampField::find().unwrap().unwrap().read(&imu), 1_790_000_000_123_456_789);
 
         let mut pose = geometry_msgs::msg::rmw::PoseStamped::default();
         pose.header.stamp = Time { sec: -1, nanosec: 999_999_999 };
-        assert_eq!(StampField::find().unwrap().read(&pose), -1);
+        assert_eq!(StampField::find().unwrap().unwrap().read(&pose), -1);
     }
 
     #[test]
     fn the_stamp_of_a_header_itself_is_read() {
         let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
-        assert_eq!(StampField::find().unwrap().read(&header), 1_790_000_000_123_456_789);
+        assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
     }
 
     #[test]
     fn a_type_without_a_header_has_no_stamp() {
-        assert!(StampField::<std_msgs::msg::rmw::String>::find().is_none());
-        assert!(StampField::<test_msgs::msg::rmw::Builtins>::find().is_none());
+        assert!(StampField::<std_msgs::msg::rmw::String>::find().unwrap().is_none());
+        assert!(StampField::<test_msgs::msg::rmw::Builtins>::find().unwrap().is_none());
     }
 
     #[test]
@@ -200,12 +207,14 @@ mod tests {
 
         message.size = 48;
         assert_eq!(stamp_offset(&message), None, "a size that the layout does not lead to");
+        assert!(has_stamp(&message), "which is worth a warning");
 
         let BaseType::Message(mut other) = header else { panic!("{header:?}") };
         other.namespace = "my_msgs__msg".to_owned();
         message.fields[2].base_type = BaseType::Message(other);
         message.size = 40;
         assert_eq!(stamp_offset(&message), None, "a header of another package");
+        assert!(!has_stamp(&message), "which is none");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use crate::{
-    measured::one,
+    measured::single_sample,
     window::{Metric, Summary, WindowStatistics},
 };
 
@@ -21,7 +21,7 @@ impl Row {
     pub(crate) fn new(source: &str, statistics: &WindowStatistics) -> Self {
         let metrics = &statistics.metrics;
         let told = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
-        let (metric, summary) = told.copied().unwrap_or((Metric::MessagePeriod, one(None)));
+        let (metric, summary) = told.copied().unwrap_or((Metric::MessagePeriod, single_sample(None)));
         Self { name: source.to_owned(), count: statistics.count, rate: statistics.rate(), metric, summary }
     }
 }
@@ -59,19 +59,28 @@ mod tests {
     fn a_row_tells_of_the_first_metric_with_samples() {
         let statistics = WindowStatistics {
             window: Window { start: 0, stop: 2_000_000_000 },
+            length: Duration::from_secs(2),
+            clock_step: None,
             count: 3,
-            metrics: vec![(Metric::MessageAge, one(None)), (Metric::MessagePeriod, one(Some(500.0)))],
+            unrecorded: 0,
+            metrics: vec![
+                (Metric::MessageAge, single_sample(None)),
+                (Metric::MessagePeriod, single_sample(Some(500.0))),
+            ],
             totals: None,
         };
-        let silent =
-            WindowStatistics { count: 0, metrics: vec![(Metric::Duration, one(None))], ..statistics.clone() };
-        let rows = [Row::new("listener/chatter", &statistics), Row::new("listener/get_pose", &silent)];
+        let silent = WindowStatistics {
+            count: 0,
+            metrics: vec![(Metric::Duration, single_sample(None))],
+            ..statistics.clone()
+        };
+        let rows = [Row::new("/listener:/chatter", &statistics), Row::new("/listener:get_pose", &silent)];
         assert_eq!(
             render(Duration::from_secs(2), &rows),
             "Topic statistics of 2s:\n\
-             name                 count        Hz       mean        min        max  of\n\
-             listener/chatter         3       1.5    500.000    500.000    500.000  message_period [ms]\n\
-             listener/get_pose        0       0.0          -          -          -  duration_ms [ms]"
+             name                  count        Hz       mean        min        max  of\n\
+             /listener:/chatter        3       1.5    500.000    500.000    500.000  message_period [ms]\n\
+             /listener:get_pose        0       0.0          -          -          -  duration_ms [ms]"
         );
     }
 }

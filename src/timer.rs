@@ -24,7 +24,7 @@ use crate::{
 /// # let executor = Context::default_from_env()?.create_basic_executor();
 /// # let node = executor.create_node("bridge")?;
 /// # let statistics = NodeStatistics::new(&node)?;
-/// let timer = statistics.timer("get_lidar_data"); // bridge/get_lidar_data
+/// let timer = statistics.timer("get_lidar_data"); // /bridge:get_lidar_data
 ///
 /// fn get(timer: &rclrs_topic_statistics::StatsTimer) -> Result<f64, std::num::ParseFloatError> {
 ///     let _running = timer.start();
@@ -48,6 +48,13 @@ pub(crate) struct TimerState {
 pub(crate) struct Durations(SummaryCollector);
 
 impl Collect for Durations {
+    type Sample = f64;
+
+    #[inline]
+    fn accept(&mut self, milliseconds: &f64) {
+        self.0.accept(*milliseconds);
+    }
+
     fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
         let summary = self.0.take();
         (summary.sample_count, vec![(Metric::Duration, summary)])
@@ -119,10 +126,8 @@ pub struct TimerGuard<'a> {
 impl Drop for TimerGuard<'_> {
     fn drop(&mut self) {
         let Some(started) = self.started else { return };
-        let duration = started.elapsed().as_secs_f64() * 1e3;
-        self.timer.0.durations.record(|durations| {
-            durations.0.accept(duration);
-        });
+        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+        self.timer.0.durations.record(|| milliseconds);
     }
 }
 

@@ -1,50 +1,71 @@
-use crate::{collector::Publisher, measured::Measured, probe::Gid};
+use std::time::Duration;
 
-/// What came to a subscription since its creation, and what did not.
+use crate::{clock::SystemClock, collector::Publisher, measured::Measured, probe::Gid};
+
+/// The messages that a subscription received and lost since its creation.
+///
+/// `None` is what is not known: lost, out of order, duplicates and publishers, if
+/// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does not
+/// number messages; all of them, once the topic had more publishers than are followed (256) or messages came that could be
+/// counted only.
 ///
 /// The bytes of the messages are not among them: rclrs takes messages deserialized, and to count their bytes they would
 /// have to be serialized once more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Messages whose callback was called.
+    /// Messages whose callback was called while the statistics were on.
     pub received: u64,
-    /// Messages that publishers sent and that did not come: lost, or taken by somebody else. None if that is not known: if
-    /// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured, or if the middleware does not
-    /// number messages. A loss that a late message makes good is taken back.
+    /// Messages lost: gaps in the publishers' sequence numbers, by loss or because another subscriber took them. A loss that a
+    /// late message makes good is taken back.
     pub lost: Option<u64>,
-    /// Messages that came after a later one of the same publisher. None if `PublicationSeqGap` is not measured.
+    /// Messages that came after a later one of the same publisher.
     pub out_of_order: Option<u64>,
-    /// Publishers seen; one that restarts is a new one. None if `PublicationSeqGap` is not measured.
+    /// Messages that came again; they are among the received.
+    pub duplicates: Option<u64>,
+    /// Publishers seen; one that restarts is a new one.
     pub publishers: Option<u64>,
-    /// When the first message's callback started: nanoseconds since the epoch on the system clock.
+    /// When the first message's callback started: nanoseconds since the epoch on the system clock. If that is set, it is
+    /// corrected by the same time.
     pub first_message: Option<i64>,
     /// When the last message's callback started, likewise.
     pub last_message: Option<i64>,
+    /// The time from the first message to the last on the monotonic clock; of each time in which the statistics were on,
+    /// added up.
+    pub active: Duration,
+    /// The intervals from message to message in that time.
+    pub(crate) intervals: u64,
 }
 
 impl Totals {
-    /// Returns the average rate in Hz, from the first message to the last; NaN before there are two, or if the clock was
-    /// stepped back behind the first.
+    /// Returns the average rate in Hz while the statistics were on, from the first message to the last; NaN before there are
+    /// two.
     pub fn rate(&self) -> f64 {
-        match (self.first_message, self.last_message) {
-            (Some(first), Some(last)) if last > first => {
-                (self.received - 1) as f64 * 1e9 / (last - first) as f64
-            }
-            _ => f64::NAN,
+        if self.active.is_zero() {
+            return f64::NAN;
         }
+        self.intervals as f64 / self.active.as_secs_f64()
     }
 
-    /// Returns the sum; what is not known of one of them is not known of it.
+    /// Returns the sum; what is not known of one of them is not known of it. Where nothing was received, nothing was lost.
     fn plus(&self, other: &Self) -> Self {
+        if self.received == 0 {
+            return *other;
+        }
+        if other.received == 0 {
+            return *self;
+        }
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         Self {
             received: self.received + other.received,
             lost: sum(self.lost, other.lost),
             out_of_order: sum(self.out_of_order, other.out_of_order),
+            duplicates: sum(self.duplicates, other.duplicates),
             publishers: sum(self.publishers, other.publishers),
             first_message: [self.first_message, other.first_message].into_iter().flatten().min(),
             last_message: self.last_message.max(other.last_message),
+            active: self.active + other.active,
+            intervals: self.intervals + other.intervals,
         }
     }
 }
@@ -82,26 +103,31 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     }
 }
 
-/// What came to a subscription from one publisher, and what did not.
+/// The messages that a subscription received and lost of one publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublisherTotals {
-    /// What the middleware identifies it by. The graph of rclrs 0.8 does not tell whose it is.
+    /// What the middleware identifies it by. The graph of rclrs 0.8 does not report whose it is.
     pub gid: [u8; 16],
-    /// Messages that came.
+    /// Messages received.
     pub received: u64,
-    /// Messages that were sent and that did not come.
-    pub lost: u64,
-    /// Messages that came after a later one.
-    pub out_of_order: u64,
+    /// Messages lost. None if the middleware does not number messages.
+    pub lost: Option<u64>,
+    /// Messages that came after a later one, likewise.
+    pub out_of_order: Option<u64>,
     /// When the last message's callback started: nanoseconds since the epoch on the system clock.
     pub last_message: i64,
 }
 
-impl From<&Publisher<Gid>> for PublisherTotals {
-    fn from(publisher: &Publisher<Gid>) -> Self {
-        let Publisher { gid, received, lost, out_of_order, last_heard, .. } = *publisher;
-        Self { gid, received, lost, out_of_order, last_message: last_heard }
+impl PublisherTotals {
+    pub(crate) fn new(publisher: &Publisher<Gid>, system: SystemClock) -> Self {
+        Self {
+            gid: publisher.gid,
+            received: publisher.received,
+            lost: publisher.lost(),
+            out_of_order: publisher.out_of_order(),
+            last_message: system.at(publisher.last_heard),
+        }
     }
 }
 
@@ -111,16 +137,16 @@ mod tests {
 
     #[test]
     fn the_rate_is_over_the_time_between_the_first_message_and_the_last() {
-        let totals = |received, first, last| Totals {
-            received,
-            first_message: Some(first),
-            last_message: Some(last),
-            ..Totals::default()
-        };
-        assert_eq!(totals(11, 1_000_000_000, 2_000_000_000).rate(), 10.0);
-        assert!(totals(1, 5, 5).rate().is_nan(), "one message has no rate");
-        assert!(totals(7, 5, 4).rate().is_nan(), "a clock stepped back");
-        assert!(Totals::default().rate().is_nan());
+        let totals = |intervals, active| Totals { intervals, active, ..Totals::default() };
+        assert_eq!(totals(10, Duration::from_secs(1)).rate(), 10.0);
+        assert!(totals(0, Duration::ZERO).rate().is_nan(), "one message has no rate");
+    }
+
+    #[test]
+    fn a_subscription_that_received_nothing_lost_nothing() {
+        let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
+        assert_eq!(known.plus(&Totals::default()), known);
+        assert_eq!(Totals::default().plus(&known), known);
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! The file that keeps what a node's subscriptions received and lost.
 
 use std::{
-    ffi::OsString,
-    fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
-use crate::{host::system_time, totals::TopicTotals};
+use crate::{clock::system_time, totals::TopicTotals};
 
 /// Changes when the meaning of a field does, or when one goes.
 const VERSION: u32 = 1;
@@ -37,28 +36,43 @@ struct Topic<'a> {
     last_message: Option<i64>,
 }
 
-/// Errors if the file could not be written, as far as that can be told before.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
+/// Returns the path, absolute, so that it is the same whatever becomes of the working directory.
+///
+/// Errors if the file could not be written, as far as that is known before.
+pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it names no file"));
     }
     if path.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
     }
-    let part = part(path);
-    File::create(&part)?;
-    fs::remove_file(part)
+    let path = std::path::absolute(path)?;
+    temporary(&path)?.close()?;
+    Ok(path)
 }
 
 /// Writes the file, whole or not at all.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<()> {
     let text = render(node_name, totals, system_time())?;
-    let part = part(path);
-    let mut file = File::create(&part)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.and_then(|()| fs::rename(&part, path)).inspect_err(|_| {
-        let _not_left_behind = fs::remove_file(&part);
-    })
+    let mut file = temporary(path)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The file until it is whole: beside it, with a name that nobody else has, and removed when it is dropped.
+fn temporary(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new();
+    file.prefix(".totals-").suffix(".part");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As any file is created, less what the process's umask takes away: others read it, too.
+        file.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    file.tempfile_in(directory)
 }
 
 fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -> io::Result<String> {
@@ -83,15 +97,10 @@ impl<'a> From<&'a TopicTotals> for Topic<'a> {
     }
 }
 
-/// The file's name until it is whole: beside it, and this process's own.
-fn part(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(format!(".{}.part", std::process::id()));
-    name.into()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, time::Duration};
+
     use super::*;
     use crate::totals::Totals;
 
@@ -106,6 +115,8 @@ mod tests {
                 out_of_order: Some(0),
                 first_message: Some(1_000_000_000),
                 last_message: Some(2_000_000_000),
+                active: Duration::from_secs(1),
+                intervals: 2,
                 ..Totals::default()
             },
         };
@@ -129,12 +140,42 @@ mod tests {
     fn a_file_that_cannot_be_written_whole_is_left_as_it_was() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("totals.yaml");
-        write(&path, "/listener", &[]).unwrap();
-        let before = fs::read_to_string(&path).unwrap();
-        assert!(before.contains("topics: []"), "{before}");
+        fs::create_dir(&path).unwrap();
+        assert!(write(&path, "/other", &[]).is_err(), "a directory is in its place");
+        assert!(path.is_dir());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
 
-        fs::create_dir(part(&path)).unwrap();
-        assert!(write(&path, "/other", &[]).is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    #[test]
+    fn a_link_with_a_name_that_can_be_guessed_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, victim) = (directory.path().join("totals.yaml"), directory.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        let name = format!("totals.yaml.{}.part", std::process::id());
+        std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let path = check(&path).unwrap();
+        write(&path, "/listener", &[]).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(fs::read_to_string(&path).unwrap().contains("topics: []"), "the link is replaced");
+    }
+
+    #[test]
+    fn two_threads_write_one_file_and_it_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = &directory.path().join("totals.yaml");
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..100).for_each(|_| write(path, "/listener", &[]).unwrap()));
+            }
+        });
+        assert!(fs::read_to_string(path).unwrap().contains("topics: []"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_relative_path_is_of_the_directory_at_the_creation() {
+        let path = check(Path::new("totals-of-a-test.yaml")).unwrap();
+        assert_eq!(path, std::env::current_dir().unwrap().join("totals-of-a-test.yaml"));
     }
 }

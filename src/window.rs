@@ -1,7 +1,7 @@
 //! What a finished window says: plain values between the collectors, which make them, and the messages, which are
 //! made of them.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use crate::Totals;
 
@@ -15,17 +15,20 @@ pub enum Metric {
     /// The age of messages when their callback starts: ROS time, less the header stamp (or the source timestamp, see
     /// [`AgeSource`](crate::AgeSource)). *High*: something on the way is late; the metrics below tell what.
     MessageAge,
-    /// The system time between the callback starts of a message and the next. *High*: messages come too rarely or
-    /// get lost. A high standard deviation: they come in bursts.
+    /// The time between the callback starts of a message and the next, on the monotonic clock. *High*: messages come too rarely
+    /// or get lost. A high standard deviation: they come in bursts.
     MessagePeriod,
     /// Source timestamp less header stamp: the delay of the driver and of the publisher. NaN on simulated time, which
     /// source timestamps do not follow.
     HeaderToSource,
     /// Received timestamp less source timestamp: the delay of the middleware and the network. *Negative*: the clocks
-    /// of two hosts are apart.
+    /// of two hosts are apart. NaN where the middleware does not report when a message was received (Cyclone DDS).
     SourceToReceive,
-    /// Start of the callback's body less received timestamp: what waited for the executor or the worker.
+    /// Start of the callback's body less received timestamp: the time that the message waited for the executor or the worker.
+    /// NaN as for `SourceToReceive`.
     ReceiveToCallback,
+    /// Start of the callback's body less source timestamp: the two delays before, and right with every middleware.
+    SourceToCallback,
     /// Start of the callback's body (ROS time) less header stamp: the age from end to end.
     HeaderToCallback,
     /// The time that the callback's body takes, start to end; of an async callback, from the first poll to completion.
@@ -34,15 +37,15 @@ pub enum Metric {
     /// The [totals](crate::StatsSubscriptionState::totals) tell of losses that were made good by a late message.
     /// NaN if the middleware does not number messages.
     PublicationSeqGap,
-    /// The time from the last message to the window's end, one sample a window; NaN if no message ever came.
-    /// *Grows from window to window*: the topic went silent.
+    /// The time from the last message to the window's end, on the monotonic clock, one sample a window; NaN if no message came
+    /// since the statistics are on. *Grows from window to window*: the topic went silent.
     TimeSinceLastMessage,
     /// The kernel's estimate of how far this host's clock is off, one sample a window; NaN where the kernel says that
     /// the clock is not synchronised. It is published once for all subscriptions of a node that have the same window and
     /// publisher, with the host name as `measurement_source_name`.
     ClockOffset,
-    /// The system time from one publication of a [`StatsPublisher`](crate::StatsPublisher) to the next, each taken when it is
-    /// done. *High*: the node publishes too rarely. Publications that fail are none.
+    /// The time from one publication of a [`StatsPublisher`](crate::StatsPublisher) to the next, each taken when it is done, on
+    /// the monotonic clock. *High*: the node publishes too rarely. Publications that fail are none.
     PublishPeriod,
     /// The time that a publication takes, of a [`StatsPublisher`](crate::StatsPublisher). *High*: the middleware holds the
     /// node up: large messages, a slow reliable reader, a full history.
@@ -56,12 +59,13 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric of a subscription, in the order in which the metrics of a window are published.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::MessageAge,
         Self::MessagePeriod,
         Self::HeaderToSource,
         Self::SourceToReceive,
         Self::ReceiveToCallback,
+        Self::SourceToCallback,
         Self::HeaderToCallback,
         Self::CallbackDuration,
         Self::PublicationSeqGap,
@@ -77,6 +81,7 @@ impl Metric {
             Self::HeaderToSource => "header_to_source_ms",
             Self::SourceToReceive => "source_to_receive_ms",
             Self::ReceiveToCallback => "receive_to_callback_ms",
+            Self::SourceToCallback => "source_to_callback_ms",
             Self::HeaderToCallback => "header_to_callback_ms",
             Self::CallbackDuration => "callback_duration_ms",
             Self::PublicationSeqGap => "publication_seq_gap",
@@ -116,8 +121,8 @@ impl FromStr for Metric {
     }
 }
 
-/// The time that a window spans: nanoseconds since the epoch on the system clock. (If the clock was stepped back meanwhile, the
-/// stop is before the start.)
+/// The time that a window spans: nanoseconds since the epoch on the system clock, as that is at the window's end. Windows follow
+/// each other without a gap; where the clock was stepped, its step is between the stop of one and the start of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The stop of the window before.
@@ -147,25 +152,35 @@ pub struct Summary {
 
 /// What was measured in one window, of a subscription, a publisher, a timer or a counter.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WindowStatistics {
-    /// The time that the window spans.
+    /// The time that the window spans, on the system clock.
     pub window: Window,
+    /// How long the window was, on the monotonic clock: right whatever became of the system clock.
+    pub length: Duration,
+    /// By how many nanoseconds the system clock was set forward (or back, if negative) within the window, or the system was
+    /// suspended; None if it was not. Then the ages and delays, which are times of the system clock, are NaN with a sample
+    /// count of 0.
+    pub clock_step: Option<i64>,
     /// How many messages came, publications were made, times were taken, or how much was counted.
     pub count: u64,
+    /// How many of them could be counted only, because the thread that ends the windows was kept from running while it held the
+    /// lock. If there are any, the metrics of samples are NaN.
+    pub unrecorded: u64,
     /// The metrics that are measured, and what they came to.
     pub metrics: Vec<(Metric, Summary)>,
-    /// What came and what did not from the subscription's creation to the window's stop: of two windows in a row, the
+    /// The messages received and lost from the subscription's creation to the window's stop: of two windows in a row, the
     /// difference is the second one's. None of what is no subscription.
     pub totals: Option<Totals>,
 }
 
 impl WindowStatistics {
-    /// Returns how often that was in a second, in Hz; NaN if the system clock was stepped back over the window.
+    /// Returns how often that was in a second, in Hz; NaN if the window has no length.
     pub fn rate(&self) -> f64 {
-        match self.window.stop - self.window.start {
-            length @ 1.. => self.count as f64 * 1e9 / length as f64,
-            _ => f64::NAN,
+        if self.length.is_zero() {
+            return f64::NAN;
         }
+        self.count as f64 / self.length.as_secs_f64()
     }
 
     /// Returns what a metric came to; None if it is not measured.

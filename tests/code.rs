@@ -147,20 +147,20 @@ fn timers_counters_and_vectors_of_them_are_on_statistics() {
         let windows = reader.windows(source, metric);
         windows.get(2).unwrap_or_else(|| panic!("{source} {metric}: {:#?}", reader.metrics)).clone()
     };
-    let rear = last("bridge/get_lidar_data/rear", "duration_ms");
+    let rear = last("/bridge:get_lidar_data/rear", "duration_ms");
     assert_eq!(rear.unit, "ms");
     assert!(rear.minimum() >= 5.0 && rear.count() > 2.0, "{rear:?}");
-    let front = last("bridge/get_lidar_data/front", "duration_ms");
+    let front = last("/bridge:get_lidar_data/front", "duration_ms");
     assert!(front.count() == 0.0 && front.average().is_nan(), "{front:?}");
-    assert_eq!(last("bridge/idle", "duration_ms").count(), 0.0);
+    assert_eq!(last("/bridge:idle", "duration_ms").count(), 0.0);
 
-    let frames = last("bridge/frames/0", "frequency_hz");
+    let frames = last("/bridge:frames/0", "frequency_hz");
     assert_eq!(frames.unit, "Hz");
     let length = (frames.stop - frames.start) as f64 * 1e-9;
     assert!(frames.count() > 2.0 && (frames.average() - frames.count() / length).abs() < 1.0, "{frames:?}");
     assert_eq!((frames.minimum(), frames.maximum()), (frames.average(), frames.average()));
-    assert_eq!(last("bridge/frames/1", "frequency_hz").average(), 0.0, "none is known to be none");
-    let tens = last("bridge/frames/2", "frequency_hz");
+    assert_eq!(last("/bridge:frames/1", "frequency_hz").average(), 0.0, "none is known to be none");
+    let tens = last("/bridge:frames/2", "frequency_hz");
     assert!(tens.count() % 10.0 == 0.0 && tens.count() > 20.0, "{tens:?}");
 }
 
@@ -198,6 +198,6 @@ fn a_timer_that_is_dropped_leaves_and_its_name_can_be_used_again() {
     drop(timer);
     wait_for("end of the windows", || windows.has_changed().is_err());
     let again = statistics.timer("call");
-    assert_eq!(again.source_name(), "bridge/call");
+    assert_eq!(again.source_name(), "/bridge:call");
     wait_for("window", || again.latest().is_some());
 }

@@ -108,7 +108,7 @@ fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
     let listener = Process::start(LISTENER, &["--ros-args", "-p", metrics], domain);
     let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
     let received = |metrics: &[Published]| {
-        of(metrics, "listener/imu", "source_to_receive_ms").map(Published::count).sum::<f64>()
+        of(metrics, "/listener:/imu", "source_to_receive_ms").map(Published::count).sum::<f64>()
     };
     reader.read_until("messages", |metrics| received(metrics) > 50.0);
 
@@ -118,10 +118,10 @@ fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
     std::thread::sleep(Duration::from_millis(200));
     listener.signal("CONT");
     let stopped = |metrics: &[Published]| {
-        of(&metrics[before..], "listener/imu", "source_to_receive_ms").any(|of| of.maximum() > 100.0)
+        of(&metrics[before..], "/listener:/imu", "source_to_receive_ms").any(|of| of.maximum() > 100.0)
     };
     reader.read_until("source_to_receive_ms of some 200 ms", stopped);
-    for window in of(&reader.metrics, "listener/imu", "header_to_source_ms").filter(|of| of.count() > 0.0) {
+    for window in of(&reader.metrics, "/listener:/imu", "header_to_source_ms").filter(|of| of.count() > 0.0) {
         assert!(window.average() < 20.0, "the driver did not wait: {window:?}");
     }
 }
@@ -309,5 +309,5 @@ fn the_hosts_clock_is_told_of_once_a_window_and_node() {
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(clocks.iter().all(|clock| clock.measurement_source_name == hostname.trim()), "{clocks:#?}");
-    assert!(of("message_age").iter().any(|of| of.measurement_source_name == "clock/imu"));
+    assert!(of("message_age").iter().any(|of| of.measurement_source_name == "/clock:/imu"));
 }

@@ -262,7 +262,7 @@ fn nodes_of_one_process_and_statistics_of_one_node_do_not_disturb_each_other() {
     let of_second = second.create_subscription("of_second", |_: Imu| ()).unwrap();
     let _of_other = third.create_subscription("imu", |_: Imu| ()).unwrap();
     let _spinning = Spinning::start(executor);
-    assert_eq!((imu.source_name(), of_second.source_name()), ("one/imu", "one/of_second"));
+    assert_eq!((imu.source_name(), of_second.source_name()), ("/one:/imu", "/one:/of_second"));
     let wait_for_sources = |sources: &[&str]| {
         heard.lock().unwrap().clear();
         wait_for("all sources", || {
@@ -270,10 +270,10 @@ fn nodes_of_one_process_and_statistics_of_one_node_do_not_disturb_each_other() {
             sources.iter().all(|source| heard.iter().any(|(of, _)| of == source))
         });
     };
-    wait_for_sources(&["one/imu", "one/of_second", "other/imu"]);
+    wait_for_sources(&["/one:/imu", "/one:/of_second", "/other:/imu"]);
     drop(first);
     assert!(!imu.is_enabled(), "it lives on, unmeasured");
-    wait_for_sources(&["one/of_second", "other/imu"]);
+    wait_for_sources(&["/one:/of_second", "/other:/imu"]);
 }
 
 /// What this process holds: threads, file descriptors, and resident memory in kB.

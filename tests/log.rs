@@ -51,10 +51,10 @@ fn the_nodes_log_has_a_table_of_each_window() {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
     };
-    let (frames, of) = figures("bridge/frames");
+    let (frames, of) = figures("/bridge:frames");
     assert_eq!(of, "frequency_hz [Hz]");
     assert!(frames[0] % 3.0 == 0.0 && (frames[1] - frames[0] / 0.5).abs() < 0.1 * frames[1], "{frames:?}");
-    let (pose, of) = figures("bridge/get_pose");
+    let (pose, of) = figures("/bridge:get_pose");
     assert_eq!((pose[0] * 3.0, of.as_str()), (frames[0], "duration_ms [ms]"));
-    assert_eq!(figures("bridge/number").1, "publish_period [ms]");
+    assert_eq!(figures("/bridge:/number").1, "publish_period [ms]");
 }

@@ -126,15 +126,15 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
         let all = answer["totals"].as_array().unwrap();
         all.iter().find(|of| of["source"] == source).unwrap_or_else(|| panic!("{source}: {answer}")).clone()
     };
-    let told_imu = told("lossy/imu");
+    let told_imu = told("/lossy:/imu");
     assert_eq!(told_imu["topic"], "/imu");
     assert_eq!(told_imu["received"].as_u64(), Some(totals.received));
     assert_eq!((told_imu["lost"].as_u64(), told_imu["out_of_order"].as_u64()), (totals.lost, Some(0)));
     assert_eq!(told_imu["rate"].as_f64(), Some(totals.rate()));
     assert_eq!(told_imu["first"].as_i64(), totals.first_message);
     assert_eq!(told_imu["last"].as_i64(), totals.last_message);
-    assert_eq!(told("lossy/number")["received"].as_u64(), Some(COUNT));
-    let told_unheard = told("lossy/unheard");
+    assert_eq!(told("/lossy:/number")["received"].as_u64(), Some(COUNT));
+    let told_unheard = told("/lossy:/unheard");
     assert!(told_unheard["lost"].is_null() && told_unheard["rate"].is_null(), "not known: {told_unheard}");
 
     // What has ended is told of too, by the service and in the file.

@@ -97,9 +97,9 @@ fn each_subscription_gets_the_period_the_topic_and_the_name_that_it_asks_for() {
     let _spinning = Spinning::start(executor);
 
     let windows = |source: &str| of_node.of(source, Metric::MessageAge);
-    wait_for("windows of both lengths", || windows("various/slow").len() >= 4);
-    assert_eq!(of_node.sources(), ["various/imu", "various/slow"]);
-    for (source, period) in [("various/imu", 0.1), ("various/slow", 0.3)] {
+    wait_for("windows of both lengths", || windows("/various:/slow").len() >= 4);
+    assert_eq!(of_node.sources(), ["/various:/imu", "/various:/slow"]);
+    for (source, period) in [("/various:/imu", 0.1), ("/various:/slow", 0.3)] {
         let windows = windows(source);
         // The first began when the subscription was created; a busy machine makes a window longer, and the next shorter.
         let lengths: Vec<f64> = windows[1..].iter().map(length).collect();
@@ -242,7 +242,7 @@ fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned
         .unwrap();
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "100"], domain);
-    let periods = || heard.of("switching/imu", Metric::MessagePeriod);
+    let periods = || heard.of("/switching:/imu", Metric::MessagePeriod);
     let received = |at_least: u64| {
         wait_for("messages", || imu.totals().received >= at_least);
         imu.totals().received
@@ -281,7 +281,7 @@ fn names_and_qos_are_resolved_as_rclrs_does() {
         let plain = node.create_subscription::<Imu, _>(name, |_: Imu| ()).unwrap();
         let measured = statistics.create_subscription(name, |_: Imu| ()).unwrap();
         assert_eq!(measured.topic_name(), plain.topic_name());
-        assert_eq!(measured.source_name(), format!("naming{}", plain.topic_name()));
+        assert_eq!(measured.source_name(), format!("{}:{}", node.fully_qualified_name(), plain.topic_name()));
         measured.topic_name()
     };
     assert_eq!(topic("imu"), "/robot/rear_imu", "remapped, in the node's namespace");

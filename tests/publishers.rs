@@ -33,7 +33,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
     let idiomatic = statistics.create_publisher::<Imu>("imu".keep_last(10)).unwrap();
     let layout = statistics.create_publisher::<rmw::Imu>("raw").unwrap();
     let loaned = statistics.create_publisher::<Int32>("number").unwrap();
-    assert_eq!((idiomatic.topic_name(), idiomatic.source_name()), ("/imu".to_owned(), "driver/imu"));
+    assert_eq!((idiomatic.topic_name(), idiomatic.source_name()), ("/imu".to_owned(), "/driver:/imu"));
 
     let listener = executor.create_node("listener").unwrap();
     let counts: [Arc<AtomicU64>; 3] = Default::default();
@@ -75,10 +75,10 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
     };
     // A window after the next, so that one is whole.
     let windows = |reader: &mut Reader, more: &mut dyn FnMut()| {
-        let wanted = of(&reader.metrics, "driver/number", "publish_period").count() + 3;
+        let wanted = of(&reader.metrics, "/driver:/number", "publish_period").count() + 3;
         reader.read_until("windows", |metrics| {
             more();
-            of(metrics, "driver/number", "publish_period").count() >= wanted
+            of(metrics, "/driver:/number", "publish_period").count() >= wanted
         });
     };
     let stop = Arc::new(AtomicU64::new(0));
@@ -96,7 +96,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
     let sent = |index: usize| counts[index].load(Ordering::Relaxed);
     wait_for("all messages", || (sent(0), sent(1), sent(2)) == (2 * published, 2 * published, published));
 
-    for (source, often) in [("driver/imu", 2.0), ("driver/raw", 2.0), ("driver/number", 1.0)] {
+    for (source, often) in [("/driver:/imu", 2.0), ("/driver:/raw", 2.0), ("/driver:/number", 1.0)] {
         let (periods, durations) =
             (reader.windows(source, "publish_period"), reader.windows(source, "publish_duration_ms"));
         let (period, duration) = (&periods[periods.len() - 2], &durations[periods.len() - 2]);
@@ -108,7 +108,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
     }
     windows(&mut reader, &mut || ());
     for metric in ["publish_period", "publish_duration_ms"] {
-        let silent = reader.windows("driver/number", metric).pop().unwrap();
+        let silent = reader.windows("/driver:/number", metric).pop().unwrap();
         assert!(silent.count() == 0.0 && silent.average().is_nan(), "{silent:?}");
     }
 }

@@ -72,7 +72,9 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
     let mut reader = Reader::start(domain);
     let mut publisher = Program::start("publisher.py", &["--rate", "200", "--stamp-age", "0.003"], domain);
     let count = |metrics: &[Metric], full: bool| {
-        common::of(metrics, "recorder/imu", "message_period").filter(|of| (of.count() > 0.0) == full).count()
+        common::of(metrics, "/recorder:/imu", "message_period")
+            .filter(|of| (of.count() > 0.0) == full)
+            .count()
     };
     reader.read_until("five windows with messages", |metrics| count(metrics, true) >= 5);
     publisher.tell("stop");
@@ -82,7 +84,7 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
     let messages = messages.lock().unwrap().clone();
     assert_eq!(subscription.totals().received, messages.len() as u64);
     let (ages, periods) =
-        (reader.windows("recorder/imu", "message_age"), reader.windows("recorder/imu", "message_period"));
+        (reader.windows("/recorder:/imu", "message_age"), reader.windows("/recorder:/imu", "message_period"));
     let windows: Vec<[i64; 2]> = periods.iter().map(|window| [window.start, window.stop]).collect();
     let computed = computed(&messages, &windows);
     let mut compared = 0;

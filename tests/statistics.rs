@@ -6,8 +6,8 @@ use common::{domain, of, Metric, Process, Reader};
 
 const TALKER: &str = env!("CARGO_BIN_EXE_talker");
 const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
-const IMU: &str = "listener/imu";
-const CHATTER: &str = "listener/chatter";
+const IMU: &str = "/listener:/imu";
+const CHATTER: &str = "/listener:/chatter";
 
 /// Windows through all of which messages came: not the first with any, nor the last.
 fn full_windows(windows: &[Metric]) -> &[Metric] {

@@ -1,8 +1,8 @@
 /// Follows the publication sequence numbers of a topic's publishers: what is missing, and what came late.
 ///
 /// Publishers are told apart by `Gid`, whatever the middleware identifies them by; one that restarts has another and
-/// starts anew. At most [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded: the one that was silent
-/// longest makes room, and starts anew if it speaks again.
+/// starts anew. At most [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded: of more, the one that was silent
+/// longest makes room, and the totals are not known any more.
 ///
 /// Numbers are compared as serial numbers (RFC 1982): of two, the one is later that is less than half of the numbers
 /// ahead, so that 0 is the number after `u64::MAX - 1`. (`u64::MAX` is rmw's sign for "not supported".)
@@ -23,12 +23,16 @@ pub struct SequenceTracker<Gid> {
     publishers: Vec<Publisher<Gid>>,
     /// The index of the publisher of the last message.
     last: usize,
+    /// Counts the messages, so that it is known which publisher was silent longest.
+    messages: u64,
     publishers_seen: u64,
     lost: u64,
     out_of_order: u64,
     duplicates: u64,
     has_numbers: bool,
     has_messages_without: bool,
+    has_evicted: bool,
+    has_lost_track: bool,
 }
 
 /// What a message is by its number.
@@ -51,17 +55,19 @@ pub enum Sequence {
 }
 
 /// What the messages that were accepted come to.
+///
+/// The first three are None before there was a numbered message, once there was one without a number, and all are None once
+/// there were more publishers than are followed: then they are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceTotals {
-    /// Messages missing. None before there was a numbered one, or once there was one without a number: then the number of
-    /// losses is not known.
+    /// Messages missing.
     pub lost: Option<u64>,
     /// Messages that came after a later one of the same publisher.
-    pub out_of_order: u64,
+    pub out_of_order: Option<u64>,
     /// Messages that came again.
-    pub duplicates: u64,
-    /// Publishers seen; one that restarts, or that comes back after it had to make room, counts again.
-    pub publishers_seen: u64,
+    pub duplicates: Option<u64>,
+    /// Publishers seen; one that restarts counts again.
+    pub publishers_seen: Option<u64>,
 }
 
 /// A publisher that is followed.
@@ -71,12 +77,14 @@ pub struct Publisher<Gid> {
     pub gid: Gid,
     /// Messages that came, those that came again included.
     pub received: u64,
-    /// Messages missing.
-    pub lost: u64,
-    /// Messages that came after a later one.
-    pub out_of_order: u64,
     /// When the last message came, in nanoseconds.
     pub last_heard: i64,
+    /// The number of that message among those of all publishers.
+    last_message: u64,
+    lost: u64,
+    out_of_order: u64,
+    /// Whether its messages are numbered.
+    is_numbered: bool,
     /// The latest number.
     number: u64,
     /// Bit n: the number n before the latest came, or is none that is missing.
@@ -92,28 +100,32 @@ impl<Gid> Default for SequenceTracker<Gid> {
         Self {
             publishers: vec![],
             last: 0,
+            messages: 0,
             publishers_seen: 0,
             lost: 0,
             out_of_order: 0,
             duplicates: 0,
             has_numbers: false,
             has_messages_without: false,
+            has_evicted: false,
+            has_lost_track: false,
         }
     }
 }
 
 impl<Gid: Copy + Eq> SequenceTracker<Gid> {
     /// The most publishers that are followed.
-    pub const PUBLISHERS: usize = 64;
+    pub const PUBLISHERS: usize = 256;
 
-    /// Accepts a message of a publisher, which came at `now` (nanoseconds, on any clock).
+    /// Accepts a message of a publisher, which came at `now` (nanoseconds, on any clock). The number `u64::MAX` is none.
     #[inline]
     pub fn accept(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
+        self.messages += 1;
         if number == u64::MAX {
             self.has_messages_without = true;
-            return Sequence::Unsupported;
+        } else {
+            self.has_numbers = true;
         }
-        self.has_numbers = true;
         if self.publishers.get(self.last).is_none_or(|publisher| publisher.gid != gid) {
             match self.publishers.iter().position(|publisher| publisher.gid == gid) {
                 Some(index) => self.last = index,
@@ -121,8 +133,10 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
             }
         }
         let publisher = &mut self.publishers[self.last];
+        publisher.received += 1;
+        (publisher.last_heard, publisher.last_message) = (now, self.messages);
         let lost = publisher.lost;
-        let sequence = publisher.accept(number, now);
+        let sequence = publisher.accept(number);
         self.lost = self.lost + publisher.lost - lost;
         match sequence {
             Sequence::Late => self.out_of_order += 1,
@@ -130,6 +144,16 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
             _ => {}
         }
         sequence
+    }
+
+    /// Takes in that messages came of which nothing is known: from then on neither are the totals.
+    pub fn lose_track(&mut self) {
+        self.has_lost_track = true;
+    }
+
+    /// Returns whether there were more publishers than are followed.
+    pub fn has_evicted(&self) -> bool {
+        self.has_evicted
     }
 
     /// Takes the next message of each publisher as its first: what is sent in the meantime is no loss.
@@ -144,11 +168,13 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
 
     /// Returns what the messages so far come to.
     pub fn totals(&self) -> SequenceTotals {
+        let is_complete = !self.has_evicted && !self.has_lost_track;
+        let is_known = self.has_numbers && !self.has_messages_without && is_complete;
         SequenceTotals {
-            lost: (self.has_numbers && !self.has_messages_without).then_some(self.lost),
-            out_of_order: self.out_of_order,
-            duplicates: self.duplicates,
-            publishers_seen: self.publishers_seen,
+            lost: is_known.then_some(self.lost),
+            out_of_order: is_known.then_some(self.out_of_order),
+            duplicates: is_known.then_some(self.duplicates),
+            publishers_seen: is_complete.then_some(self.publishers_seen),
         }
     }
 
@@ -159,12 +185,15 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
 
     fn follow(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
         self.publishers_seen += 1;
+        let is_numbered = number != u64::MAX;
         let publisher = Publisher {
             gid,
             received: 1,
+            last_heard: now,
+            last_message: self.messages,
             lost: 0,
             out_of_order: 0,
-            last_heard: now,
+            is_numbered,
             number,
             seen: 1,
             span: 1,
@@ -174,18 +203,35 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
             self.last = self.publishers.len();
             self.publishers.push(publisher);
         } else {
-            let silent = self.publishers.iter().enumerate().min_by_key(|(_, other)| other.last_heard);
+            self.has_evicted = true;
+            let silent = self.publishers.iter().enumerate().min_by_key(|(_, other)| other.last_message);
             self.last = silent.map_or(0, |(index, _)| index);
             self.publishers[self.last] = publisher;
         }
-        Sequence::First
+        if is_numbered {
+            Sequence::First
+        } else {
+            Sequence::Unsupported
+        }
     }
 }
 
 impl<Gid> Publisher<Gid> {
-    fn accept(&mut self, number: u64, now: i64) -> Sequence {
-        self.received += 1;
-        self.last_heard = now;
+    /// Returns the messages missing; None if its messages are not numbered.
+    pub fn lost(&self) -> Option<u64> {
+        self.is_numbered.then_some(self.lost)
+    }
+
+    /// Returns the messages that came after a later one; None if its messages are not numbered.
+    pub fn out_of_order(&self) -> Option<u64> {
+        self.is_numbered.then_some(self.out_of_order)
+    }
+
+    fn accept(&mut self, number: u64) -> Sequence {
+        if number == u64::MAX || !self.is_numbered {
+            self.is_numbered = false;
+            return Sequence::Unsupported;
+        }
         if self.is_paused {
             (self.number, self.seen, self.span, self.is_paused) = (number, 1, 1, false);
             return Sequence::First;
@@ -199,7 +245,7 @@ impl<Gid> Publisher<Gid> {
                 u32::try_from(ahead).ok().and_then(|bits| self.seen.checked_shl(bits)).unwrap_or(0) | 1;
             self.span = self.span.saturating_add(ahead);
             let gap = ahead - 1;
-            self.lost += gap;
+            self.lost = self.lost.saturating_add(gap);
             Sequence::Next { gap }
         } else {
             self.accept_late(steps(number, self.number))
@@ -267,7 +313,7 @@ mod tests {
         let [.., fills, again, twice] = sequences;
         assert_eq!((fills, again, twice), (Sequence::Late, Sequence::Duplicate, Sequence::Duplicate));
         let totals = tracker.totals();
-        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (Some(1), 1, 2));
+        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (Some(1), Some(1), Some(2)));
     }
 
     #[test]
@@ -302,7 +348,7 @@ mod tests {
             tracker.accept(gid, number, 0);
         }
         let totals = tracker.totals();
-        assert_eq!((totals.lost, totals.out_of_order, totals.publishers_seen), (Some(0), 0, 2));
+        assert_eq!((totals.lost, totals.out_of_order, totals.publishers_seen), (Some(0), Some(0), Some(2)));
     }
 
     #[test]
@@ -314,22 +360,53 @@ mod tests {
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
         assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
         let totals = tracker.totals();
-        assert_eq!((totals.lost, totals.publishers_seen), (Some(1), 1));
+        assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
     }
 
     #[test]
-    fn the_publisher_that_was_silent_longest_makes_room_for_the_65th() {
+    fn of_too_many_publishers_the_one_that_was_silent_longest_makes_room() {
+        const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
-        for gid in 0..64 {
-            tracker.accept(gid, 1, i64::from(gid));
+        for gid in 0..MOST {
+            // A clock that is stepped back does not make the busiest the oldest.
+            tracker.accept(gid, 1, -(gid as i64));
         }
-        tracker.accept(0, 2, 64);
-        tracker.accept(64, 1, 65);
-        assert_eq!(tracker.publishers().len(), 64);
+        tracker.accept(0, 2, i64::MIN);
+        assert_eq!(tracker.totals().publishers_seen, Some(MOST));
+        tracker.accept(MOST, 1, 0);
+        assert_eq!(tracker.publishers().len() as u64, MOST);
         assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
         assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
         assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "it starts anew");
-        assert_eq!(tracker.totals().lost, Some(1));
+    }
+
+    #[test]
+    fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
+        const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
+        // One more than are followed, by turns, of which every second message is lost.
+        let mut tracker = SequenceTracker::default();
+        for round in 0..10 {
+            for gid in 0..=MOST {
+                tracker.accept(gid, 2 * round, 0);
+            }
+        }
+        assert!(tracker.has_evicted());
+        let unknown =
+            SequenceTotals { lost: None, out_of_order: None, duplicates: None, publishers_seen: None };
+        assert_eq!(tracker.totals(), unknown);
+    }
+
+    #[test]
+    fn publishers_are_told_apart_where_messages_are_not_numbered() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, now) in [("front", 1), ("rear", 2), ("front", 3)] {
+            assert_eq!(tracker.accept(gid, u64::MAX, now), Sequence::Unsupported);
+        }
+        let totals = tracker.totals();
+        assert_eq!(totals.publishers_seen, Some(2));
+        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
+        let front = &tracker.publishers()[0];
+        assert_eq!((front.gid, front.received, front.last_heard, front.lost()), ("front", 2, 3, None));
     }
 
     /// What a publisher does with one of its messages.
@@ -408,7 +485,7 @@ mod tests {
                     .sum();
                 prop_assert_eq!(tracker.totals().lost, Some(lost));
             }
-            prop_assert_eq!(tracker.totals().publishers_seen, came.len() as u64);
+            prop_assert_eq!(tracker.totals().publishers_seen, Some(came.len() as u64));
         }
     }
 }

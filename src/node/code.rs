@@ -37,8 +37,8 @@ impl<T> Named<T> {
 }
 
 impl NodeStatistics {
-    /// Returns the timer of that name, which is created if there is none: `bridge/get_lidar_data` on `/statistics`, for the
-    /// node `bridge`. The name is any text.
+    /// Returns the timer of that name, which is created if there is none: `/bridge:get_lidar_data` on `/statistics`, for
+    /// the node `/bridge`. The name is any text.
     pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
         StatsTimer(self.timers.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
@@ -59,15 +59,15 @@ impl NodeStatistics {
     /// let get_image = statistics.timers("get_image", 0..4);
     ///
     /// let _running = get_lidar_data[1].start();
-    /// assert_eq!(get_image[3].source_name(), "bridge/get_image/3");
+    /// assert_eq!(get_image[3].source_name(), "/bridge:get_image/3");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn timers(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsTimer> {
         parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter of that name, which is created if there is none: `bridge/frames` on `/statistics`, for the node
-    /// `bridge`. The name is any text.
+    /// Returns the counter of that name, which is created if there is none: `/bridge:frames` on `/statistics`, for the node
+    /// `/bridge`. The name is any text.
     pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
         StatsCounter(self.counters.get_or_create(name.into(), |name| {
             let count = Arc::new(AtomicU64::new(0));
@@ -83,7 +83,8 @@ impl NodeStatistics {
 
     /// Has code measured under a name, as the node says.
     fn measured_code(&self, name: &str, recording: Arc<dyn Recording>) -> Arc<Measured> {
-        let measured = Arc::new(Measured::new(format!("{}/{name}", self.node.name()), recording, None));
+        let measured =
+            Arc::new(Measured::new(format!("{}:{name}", self.node.fully_qualified_name()), recording, None));
         self.schedule.add(&measured, TopicStatisticsState::NodeDefault, None, self.publisher.clone());
         measured
     }

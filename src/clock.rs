@@ -1,0 +1,362 @@
+//! The clocks: of each message one reading of the monotonic clock, and system time as that plus an offset.
+//!
+//! The kernel slews both clocks alike, so that the offset between them changes by steps only: somebody sets the system
+//! clock, a leap second, a suspend (which the monotonic clock does not count). The offset is read again at the end of each
+//! window, which tells whether the clock was stepped in it.
+
+use std::time::Duration;
+
+use crate::window::Window;
+
+/// Returns the monotonic clock in nanoseconds: CLOCK_MONOTONIC, of which no step of the system clock is seen.
+#[cfg(unix)]
+#[inline]
+pub(crate) fn monotonic() -> i64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(unix)]
+#[inline]
+pub(crate) fn system_time() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
+#[cfg(unix)]
+#[inline]
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    let nanoseconds = now.tv_sec.checked_mul(1_000_000_000);
+    nanoseconds.and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec)).unwrap_or(0)
+}
+
+/// Returns a clock that is not stepped, in nanoseconds from when it was first read.
+#[cfg(not(unix))]
+pub(crate) fn monotonic() -> i64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(not(unix))]
+pub(crate) fn system_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(0)
+}
+
+/// Returns how long the system was suspended since its start, as far as it tells.
+fn suspended() -> i64 {
+    #[cfg(target_os = "linux")]
+    return read(libc::CLOCK_BOOTTIME) - monotonic();
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// System time, as the monotonic clock plus an offset.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SystemClock {
+    offset: i64,
+    suspended: i64,
+}
+
+/// A step of the system clock against the monotonic one, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// How far the system clock went ahead; negative: back.
+    pub(crate) by: i64,
+    /// What of that is time that did pass, while the system was suspended.
+    pub(crate) suspended: i64,
+}
+
+/// What the offset can be, by one reading of the system clock between two of the monotonic one.
+#[derive(Clone, Copy)]
+struct Bounds {
+    lowest: i64,
+    highest: i64,
+}
+
+impl Bounds {
+    const GOOD: i64 = 1_000;
+    const READINGS: u32 = 5;
+
+    /// Reads the clocks: the closest of a few readings, because a thread may be held up between two of them.
+    fn read() -> Self {
+        let mut best: Option<Self> = None;
+        for _ in 0..Self::READINGS {
+            let before = monotonic();
+            let system = system_time();
+            let bounds = Self { lowest: system - monotonic(), highest: system - before };
+            if best.is_none_or(|best| bounds.width() < best.width()) {
+                best = Some(bounds);
+            }
+            if bounds.width() <= Self::GOOD {
+                break;
+            }
+        }
+        best.unwrap_or(Self { lowest: 0, highest: 0 })
+    }
+
+    fn width(self) -> i64 {
+        self.highest - self.lowest
+    }
+
+    fn middle(self) -> i64 {
+        self.lowest + self.width() / 2
+    }
+}
+
+impl SystemClock {
+    /// What the two clocks may drift apart, or be misread, without a step.
+    const TOLERANCE: i64 = 10_000;
+
+    /// Reads the offset.
+    pub(crate) fn now() -> Self {
+        Self { offset: Bounds::read().middle(), suspended: suspended() }
+    }
+
+    /// Returns the system time at a time of the monotonic clock.
+    #[inline(always)]
+    pub(crate) fn at(self, monotonic: i64) -> i64 {
+        monotonic + self.offset
+    }
+
+    /// Reads the offset again; returns by how much the clock was stepped, if it was.
+    pub(crate) fn check(&mut self) -> Option<Step> {
+        self.observe(Bounds::read(), suspended)
+    }
+
+    /// Returns a clock that is that much ahead, for tests.
+    #[cfg(test)]
+    pub(crate) fn shifted(self, by: i64) -> Self {
+        Self { offset: self.offset + by, ..self }
+    }
+
+    fn observe(&mut self, bounds: Bounds, suspended: impl FnOnce() -> i64) -> Option<Step> {
+        let is_the_same =
+            self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
+        if is_the_same {
+            return None; // and stays, so that the stop of a window is the start of the next to the nanosecond
+        }
+        let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
+        // Time asleep is a matter of milliseconds at least; what is less is between the readings.
+        let suspended = match self.suspended - before.suspended {
+            slept if slept > 1_000_000 => slept,
+            _ => 0,
+        };
+        Some(Step { by: self.offset - before.offset, suspended })
+    }
+}
+
+/// The window under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowClock {
+    /// When it started, on the monotonic clock.
+    start: i64,
+    pub(crate) system: SystemClock,
+}
+
+/// A window that has ended; times in nanoseconds on the monotonic clock.
+pub(crate) struct EndedWindow {
+    pub(crate) start: i64,
+    pub(crate) stop: i64,
+    /// Both on the system clock as it is at the end.
+    pub(crate) window: Window,
+    pub(crate) step: Option<Step>,
+}
+
+impl WindowClock {
+    /// Starts a window that knows of nothing before, now.
+    pub(crate) fn restart(&mut self) {
+        *self = Self { start: monotonic(), system: SystemClock::now() };
+    }
+
+    /// Ends the window and starts the next, now.
+    pub(crate) fn end(&mut self) -> EndedWindow {
+        let stop = monotonic();
+        // After the stop: a step in between is seen now, where it spoils nothing, and never missed.
+        let step = self.system.check();
+        let start = std::mem::replace(&mut self.start, stop);
+        let window = Window { start: self.system.at(start), stop: self.system.at(stop) };
+        EndedWindow { start, stop, window, step }
+    }
+}
+
+impl EndedWindow {
+    pub(crate) fn length(&self) -> Duration {
+        duration(self.stop - self.start)
+    }
+
+    /// Returns system time less monotonic time at the window's end.
+    pub(crate) fn clock_offset(&self) -> i64 {
+        self.window.stop - self.stop
+    }
+}
+
+/// A time in nanoseconds as a duration; a negative one is none.
+pub(crate) fn duration(nanoseconds: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+/// Which stamps may have been read from the system clock before it was stepped.
+///
+/// A message can be stamped before a step and received in the window after it: then its stamp and the time of its callback
+/// are of two different clocks, and there is no age. All times in nanoseconds on the system clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StampFilter {
+    /// After a step forward, stamps before this one were (or may have been) read before the step.
+    Forward { first: i64 },
+    /// After a step back the new clock goes through the same times again.
+    Backward {
+        /// The earliest stamp of the new clock.
+        first: i64,
+        /// The latest stamp of the old one.
+        last_before: i64,
+        /// Stamps farther in the future than this are nearer to the old clock.
+        ahead: i64,
+        /// Until then messages that were on their way may arrive.
+        until: i64,
+    },
+}
+
+impl StampFilter {
+    /// Messages are on their way for longer than was seen before.
+    const SLOWEST: i64 = 10_000_000_000;
+    const QUICKEST: i64 = 100_000_000;
+
+    /// Returns what filters stamps after a step within a window; messages were on their way for `latency` ns before.
+    pub(crate) fn new(ended: &EndedWindow, step: Step, latency: i64) -> Self {
+        let Window { start, stop } = ended.window;
+        if step.by >= 0 {
+            return Self::Forward { first: stop };
+        }
+        Self::Backward {
+            first: start,
+            last_before: stop.saturating_sub(step.by),
+            ahead: step.by.saturating_neg() / 2,
+            until: stop + latency.clamp(Self::QUICKEST, Self::SLOWEST),
+        }
+    }
+
+    /// Returns whether a stamp that is read at `now` may be of the clock as it was before.
+    pub(crate) fn is_doubtful(&self, stamp: i64, now: i64) -> bool {
+        match *self {
+            Self::Forward { first } => stamp < first,
+            Self::Backward { first, last_before, ahead, until } => {
+                stamp < first || (stamp <= last_before && (now <= until || stamp.saturating_sub(now) > ahead))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    fn bounds(offset: i64, width: i64) -> Bounds {
+        Bounds { lowest: offset - width / 2, highest: offset + width / 2 }
+    }
+
+    fn clock() -> SystemClock {
+        SystemClock { offset: EPOCH, suspended: 0 }
+    }
+
+    #[test]
+    fn the_system_time_is_stds() {
+        let std = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+        let (before, now, after) = (std(), system_time(), std());
+        assert!((before..=after).contains(&now), "{before} {now} {after}");
+        let (before, clock, after) = (std(), SystemClock::now(), std());
+        let now = clock.at(monotonic());
+        assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
+    }
+
+    #[test]
+    fn an_offset_that_is_read_a_little_differently_is_no_step() {
+        let mut clock = clock();
+        for offset in [EPOCH + 9_000, EPOCH - 9_000, EPOCH] {
+            assert_eq!(clock.observe(bounds(offset, 100), || 0), None);
+        }
+        assert_eq!(clock.offset, EPOCH, "the stop of a window is the start of the next");
+    }
+
+    #[test]
+    fn a_thread_that_is_held_up_between_the_readings_sees_no_step() {
+        assert_eq!(clock().observe(bounds(EPOCH + 2 * S, 5 * S), || 0), None);
+    }
+
+    #[test]
+    fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
+        for by in [-3600 * S, -S / 2, -20_000, 20_000, S / 2, 3600 * S] {
+            let mut clock = clock();
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), Some(Step { by, suspended: 0 }));
+            assert_eq!(clock.at(5), EPOCH + by + 5);
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), None, "once");
+        }
+    }
+
+    #[test]
+    fn small_drifts_add_up_until_they_are_a_step() {
+        let mut clock = clock();
+        let steps: Vec<_> =
+            (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
+        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
+    }
+
+    #[test]
+    fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
+        let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
+        assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
+    }
+
+    /// A window of a second on the new clock that stops at `EPOCH`, in which the clock was stepped.
+    fn filter(by: i64, latency: i64) -> StampFilter {
+        let window = Window { start: EPOCH - S, stop: EPOCH };
+        let ended = EndedWindow { start: 0, stop: S, window, step: None };
+        StampFilter::new(&ended, Step { by, suspended: 0 }, latency)
+    }
+
+    #[test]
+    fn after_a_step_forward_what_was_stamped_before_it_is_doubtful() {
+        let filter = filter(3600 * S, 0);
+        let now = EPOCH + 5_000_000;
+        assert!(filter.is_doubtful(now - 3600 * S, now), "on its way across the step");
+        assert!(!filter.is_doubtful(now - 2_000_000, now));
+        assert!(!filter.is_doubtful(now + S, now), "another host's clock that is ahead");
+    }
+
+    #[test]
+    fn after_a_step_back_what_was_stamped_before_it_is_doubtful() {
+        let filter = filter(-S / 2, 0);
+        let late = EPOCH + 300_000_000;
+        assert!(
+            filter.is_doubtful(EPOCH + S / 2 - 1_000_000, EPOCH + 1_000_000),
+            "on its way across the step"
+        );
+        assert!(filter.is_doubtful(EPOCH - 2 * S, late), "before the step, whichever clock it is of");
+        assert!(!filter.is_doubtful(late - 1_000_000, late));
+        assert!(!filter.is_doubtful(late + 5_000_000, late), "another host's clock that is a little ahead");
+    }
+
+    #[test]
+    fn after_a_step_back_slow_messages_are_waited_for() {
+        let filter = filter(-S / 2, 2 * S);
+        // Stamped 0.7 s ago on the old clock, and 0.2 s ago on the new one.
+        assert!(filter.is_doubtful(EPOCH + S / 2 - 200_000_000, EPOCH + S / 2));
+        assert!(!filter.is_doubtful(EPOCH + 2 * S, EPOCH + 2 * S + 100_000_000));
+    }
+
+    #[test]
+    fn another_host_whose_clock_goes_on_is_not_doubtful() {
+        // Only this host was stepped: the ages are 60 s in the future, which is what the clocks say.
+        let filter = filter(-60 * S, 0);
+        let now = EPOCH + S;
+        assert!(!filter.is_doubtful(now + 60 * S, now));
+    }
+}

@@ -1,0 +1,174 @@
+//! State that recording never waits for.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crossbeam_queue::ArrayQueue;
+use spin::{mutex::Mutex, RelaxStrategy};
+
+/// State behind a lock, and a small queue for samples that are recorded while somebody else holds it.
+///
+/// The end of a window holds the lock for some hundred nanoseconds, or for as long as its thread is kept from running. A callback
+/// that records meanwhile puts its sample into the queue and goes on; whoever takes the lock next accepts what is in the
+/// queue first.
+pub(crate) struct Contended<S: Accept> {
+    /// Freed by a plain store, it has one locked instruction where std's has two.
+    state: Mutex<S, Sleep>,
+    waiting: ArrayQueue<S::Sample>,
+    /// Samples for which the queue had no room.
+    unrecorded: AtomicU64,
+}
+
+pub(crate) type Guard<'a, S> = spin::mutex::MutexGuard<'a, S, Sleep>;
+
+/// What takes in samples.
+pub(crate) trait Accept {
+    type Sample: Send;
+
+    /// Takes in a sample.
+    fn accept(&mut self, sample: &Self::Sample);
+
+    /// Takes in that there were so many samples more, which are not known.
+    fn accept_unrecorded(&mut self, count: u64);
+}
+
+impl<S: Accept> Contended<S> {
+    /// How many samples wait while the lock is held.
+    pub(crate) const WAITING: usize = 8;
+
+    pub(crate) fn new(state: S) -> Self {
+        Self {
+            state: Mutex::new(state),
+            waiting: ArrayQueue::new(Self::WAITING),
+            unrecorded: AtomicU64::new(0),
+        }
+    }
+
+    /// Records what `sample` returns, without waiting for anybody. It is called under the lock if that is free: then a window's
+    /// end, which reads the clock under the lock too, comes before or after what it reads.
+    #[inline]
+    pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
+        match self.state.try_lock() {
+            Some(mut state) => {
+                if !self.waiting.is_empty() {
+                    self.accept_waiting(&mut state);
+                }
+                state.accept(&sample());
+            }
+            None => self.wait(sample()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, sample: S::Sample) {
+        if self.waiting.push(sample).is_err() {
+            self.unrecorded.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn accept_waiting(&self, state: &mut S) {
+        while let Some(sample) = self.waiting.pop() {
+            state.accept(&sample);
+        }
+    }
+
+    /// Waits for the lock. What was recorded before is in the state.
+    pub(crate) fn lock(&self) -> Guard<'_, S> {
+        let mut state = self.state.lock();
+        self.accept_waiting(&mut state);
+        let unrecorded = self.unrecorded.swap(0, Ordering::Relaxed);
+        if unrecorded > 0 {
+            state.accept_unrecorded(unrecorded);
+        }
+        state
+    }
+
+    /// Returns a sample that was recorded since the lock was taken.
+    pub(crate) fn take_waiting(&self) -> Option<S::Sample> {
+        self.waiting.pop()
+    }
+}
+
+/// Waits for the lock, where somebody does: by a sleep, which lets whoever holds it go on even if that is a thread of lower
+/// priority on the same core.
+pub(crate) struct Sleep;
+
+impl RelaxStrategy for Sleep {
+    fn relax() {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Numbers {
+        accepted: Vec<u32>,
+        unrecorded: u64,
+    }
+
+    impl Accept for Numbers {
+        type Sample = u32;
+
+        fn accept(&mut self, sample: &u32) {
+            self.accepted.push(*sample);
+        }
+
+        fn accept_unrecorded(&mut self, count: u64) {
+            self.unrecorded += count;
+        }
+    }
+
+    #[test]
+    fn a_sample_waits_where_the_lock_is_held_and_comes_before_the_next() {
+        let numbers = Contended::new(Numbers::default());
+        let held = numbers.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=3).for_each(|number| numbers.record(|| number))).join().unwrap()
+        });
+        drop(held);
+        numbers.record(|| 4);
+        assert_eq!(numbers.lock().accepted, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn samples_beyond_the_queue_are_counted() {
+        let numbers = Contended::new(Numbers::default());
+        let held = numbers.lock();
+        let room = Contended::<Numbers>::WAITING as u32;
+        (0..room + 5).for_each(|number| numbers.record(|| number));
+        drop(held);
+        let numbers = numbers.lock();
+        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));
+    }
+
+    #[test]
+    fn no_sample_is_lost_or_recorded_twice_beside_somebody_who_takes_the_lock() {
+        const EACH: u32 = 20_000;
+        let numbers = Contended::new(Numbers::default());
+        std::thread::scope(|scope| {
+            let recording: Vec<_> = (0..2)
+                .map(|thread| {
+                    let numbers = &numbers;
+                    scope.spawn(move || (0..EACH).for_each(|number| numbers.record(|| 2 * number + thread)))
+                })
+                .collect();
+            while recording.iter().any(|thread| !thread.is_finished()) {
+                drop(numbers.lock());
+            }
+        });
+        let mut numbers = numbers.lock();
+        numbers.accepted.sort_unstable();
+        let accepted = numbers.accepted.len();
+        numbers.accepted.dedup();
+        assert_eq!(accepted, numbers.accepted.len(), "none twice");
+        assert_eq!(accepted as u64 + numbers.unrecorded, 2 * u64::from(EACH));
+    }
+}

@@ -1,0 +1,55 @@
+//! Names that come from other nodes, as they may be written to a log or a terminal.
+
+use std::fmt::{self, Write};
+
+/// A foreign name, displayed without control characters, and cut where it is longer than names are.
+///
+/// What a terminal obeys (escape sequences, line breaks) and what changes the order of text (Unicode's bidirectional controls)
+/// is written as Rust escapes it: `\u{1b}`.
+pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+
+impl Escaped<'_> {
+    /// The longest name of a topic or node that rmw accepts, in bytes (RMW_TOPIC_MAX_NAME_LENGTH is a little less).
+    const LONGEST: usize = 255;
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, c) in self.0.chars().enumerate() {
+            if index == Self::LONGEST {
+                return f.write_char('…');
+            }
+            if is_obeyed(c) {
+                write!(f, "{}", c.escape_unicode())?;
+            } else {
+                f.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a terminal or a reader's eye would obey a character instead of showing it.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{9b}\u{202e}\u{7f}";
+        let shown = Escaped(hostile).to_string();
+        assert!(!shown.chars().any(is_obeyed), "{shown}");
+        assert!(shown.starts_with("x\\u{1b}]0;PWNED\\u{7}"), "{shown}");
+    }
+
+    #[test]
+    fn names_are_shown_as_they_are_and_longer_ones_are_cut() {
+        assert_eq!(Escaped("/r1/imu_listener:/imu").to_string(), "/r1/imu_listener:/imu");
+        assert_eq!(Escaped(&"x".repeat(10_000)).to_string().chars().count(), 256);
+    }
+}
