@@ -127,6 +127,7 @@ pub struct Totals {
     pub received: u64,
     pub lost: Option<u64>,
     pub out_of_order: Option<u64>,
+    pub duplicates: Option<u64>,
     pub publishers: Option<u64>,
 }
 
@@ -152,6 +153,7 @@ impl Receiver {
             received: of("received").unwrap(),
             lost: of("lost"),
             out_of_order: of("out_of_order"),
+            duplicates: of("duplicates"),
             publishers: of("publishers"),
         }
     }
@@ -210,6 +212,7 @@ fn receiver() {
                 "received": totals.received,
                 "lost": totals.lost,
                 "out_of_order": totals.out_of_order,
+                "duplicates": totals.duplicates,
                 "publishers": totals.publishers,
             })
         };
