@@ -22,6 +22,7 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
     let domain = domain(0);
     let mut reader = read_statistics(&network.listening, domain);
     let _receiver = Receiver::start(&network.listening, domain, &[]);
+    // Its driver is late by 50 ms.
     let _talker = start(&network.talking, TALKER, "-p rate:=50.0 -p stamp_age:=0.05", domain);
     let imu = source("/receiver", "/imu");
     // The windows' averages, of each metric, with a delay. What else runs on this machine makes some of them longer, and
@@ -53,6 +54,8 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
         least(&averages)
     };
     let without = measure(Way::There, 0, [f64::INFINITY; METRICS.len()]);
+    let [driver, network_delay, ..] = without;
+    assert!((50.0..60.0).contains(&driver) && (0.0..10.0).contains(&network_delay), "{without:?}");
     let mut check = |way: Way, milliseconds: u64, moved: u64| {
         let expected: [f64; METRICS.len()] = std::array::from_fn(|index| match METRICS[index] {
             DRIVER => without[index],
