@@ -16,7 +16,8 @@ use spin::{mutex::Mutex, RelaxStrategy};
 pub(crate) struct Contended<S: Accept> {
     /// Freed by a plain store, it has one locked instruction where std's has two.
     state: Mutex<S, Sleep>,
-    waiting: ArrayQueue<S::Sample>,
+    /// Boxed, because its padding would be the state's too.
+    waiting: Box<ArrayQueue<S::Sample>>,
     /// Samples for which the queue had no room.
     unrecorded: AtomicU64,
 }
@@ -41,7 +42,7 @@ impl<S: Accept> Contended<S> {
     pub(crate) fn new(state: S) -> Self {
         Self {
             state: Mutex::new(state),
-            waiting: ArrayQueue::new(Self::WAITING),
+            waiting: Box::new(ArrayQueue::new(Self::WAITING)),
             unrecorded: AtomicU64::new(0),
         }
     }

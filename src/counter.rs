@@ -84,6 +84,6 @@ impl StatsCounter {
     /// Returns a receiver of the windows as they are finished; see
     /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.0.measured.windows.subscribe()
+        self.0.measured.watch()
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         atomic::{AtomicBool, Ordering},
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     },
     time::{Duration, Instant},
 };
@@ -29,7 +29,9 @@ pub(crate) struct Measured {
     pub(crate) request: Option<Request>,
     publishers: Mutex<Publishers>,
     /// The last finished window.
-    pub(crate) windows: watch::Sender<Option<Arc<WindowStatistics>>>,
+    latest: Mutex<Option<Arc<WindowStatistics>>>,
+    /// There is a channel once somebody watches: it takes more memory than all else here.
+    windows: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     has_left: AtomicBool,
     /// Held while one of its messages is published.
     stays: Mutex<()>,
@@ -76,7 +78,8 @@ impl Measured {
             recording,
             request,
             publishers: Mutex::default(),
-            windows: watch::channel(None).0,
+            latest: Mutex::default(),
+            windows: OnceLock::new(),
             has_left: AtomicBool::new(false),
             stays: Mutex::default(),
         }
@@ -84,7 +87,25 @@ impl Measured {
 
     /// Returns the last window that was finished.
     pub(crate) fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.windows.borrow().clone()
+        lock(&self.latest).clone()
+    }
+
+    /// Returns a receiver of the windows as they are finished.
+    pub(crate) fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        let latest = lock(&self.latest);
+        self.windows.get_or_init(|| watch::channel(latest.clone()).0).subscribe()
+    }
+
+    /// Hands a finished window to those who watch, whose wakers run code of others.
+    pub(crate) fn finish(&self, window: Arc<WindowStatistics>) {
+        let watched = {
+            let mut latest = lock(&self.latest);
+            *latest = Some(Arc::clone(&window));
+            self.windows.get()
+        };
+        if let Some(windows) = watched {
+            windows.send_replace(Some(window));
+        }
     }
 
     /// Returns the publishers that cannot serve the subscription, as far as they were seen.

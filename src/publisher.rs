@@ -124,7 +124,7 @@ impl<T: Message> StatsPublisherState<T> {
     /// Returns a receiver of the windows as they are finished; see
     /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.measured.windows.subscribe()
+        self.measured.watch()
     }
 
     /// Turns the statistics on or off, or leaves that to the node; see

@@ -576,7 +576,7 @@ impl HandOut {
     /// Hands it out. This runs code of others, so nothing may be locked.
     fn hand_out(&mut self, schedule: &Schedule) {
         for (measured, statistics) in self.finished.drain(..) {
-            measured.windows.send_replace(Some(statistics));
+            measured.finish(statistics);
         }
         let Some(node) = schedule.node.upgrade() else { return };
         self.tables.iter().for_each(|table| log_info!(node.logger(), "{table}"));

@@ -79,7 +79,7 @@ impl<T> StatsSubscriptionState<T> {
     /// It sees the last window, not every one, if it is slower than they are finished. It is closed when the
     /// subscription is dropped.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.measured.windows.subscribe()
+        self.measured.watch()
     }
 
     /// Turns the statistics on or off, or leaves that to the node.

@@ -112,7 +112,7 @@ impl StatsTimer {
     /// Returns a receiver of the windows as they are finished; see
     /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.0.measured.windows.subscribe()
+        self.0.measured.watch()
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{context, domain, wait_for, warnings, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    bench::Measured, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
+    Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
 };
 use ros_env::sensor_msgs::msg::rmw::Imu;
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
@@ -77,31 +77,6 @@ fn a_type_without_an_introspection_library_has_no_ages_and_all_else() {
         let summary = latest.get(metric).unwrap();
         assert!(summary.sample_count == 0 && summary.average.is_nan(), "{metric:?}: {summary:?}");
     }
-}
-
-#[test]
-fn a_middleware_that_does_not_number_messages_has_no_losses_and_says_so_once() {
-    warnings::collect();
-    let options = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod, Metric::PublicationSeqGap]);
-    let measured = Measured::new(&options);
-    let info = MessageInfo {
-        source_timestamp: None,
-        received_timestamp: None,
-        publication_sequence_number: u64::MAX,
-        reception_sequence_number: u64::MAX,
-        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
-    };
-    for _ in 0..3 {
-        measured.message(&Imu::default(), &info);
-        measured.message(&Imu::default(), &info);
-        let window = measured.end_window().unwrap();
-        let gaps = window.get(Metric::PublicationSeqGap).unwrap();
-        assert!(gaps.sample_count == 0 && gaps.average.is_nan(), "never 0: {gaps:?}");
-        assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, 1);
-    }
-    let warnings = warnings::so_far();
-    let told = warnings.iter().filter(|warning| warning.contains("does not number messages")).count();
-    assert_eq!(told, 1, "{warnings:#?}");
 }
 
 #[test]

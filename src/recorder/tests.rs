@@ -228,6 +228,8 @@ fn each_middleware_gives_what_the_table_says() {
         let expected = usize::from(!has_reception) + usize::from(!middleware.has_sequence_numbers);
         assert_eq!(window.warnings.len(), expected, "{:?}", window.warnings);
         assert!(window.warnings.iter().all(|warning| warning.contains(middleware.name)));
+        receive(&recorder, &info(Some(name), 1, 5));
+        assert!(recorder.end_window().unwrap().warnings.is_empty(), "each is said once");
     }
 }
 

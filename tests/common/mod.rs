@@ -26,12 +26,6 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// A child process that ends with its handle.
 pub struct Process(Child);
 
-impl From<Child> for Process {
-    fn from(child: Child) -> Process {
-        Process(child)
-    }
-}
-
 impl Process {
     /// Starts a program that talks to this test process only.
     pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
@@ -72,6 +66,12 @@ impl Process {
     }
 }
 
+impl From<Child> for Process {
+    fn from(child: Child) -> Process {
+        Process(child)
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.end();
@@ -109,6 +109,11 @@ impl Program {
         let mut command = command("python3", &arguments, domain);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
+    }
+
+    /// Sends it a signal: `STOP`, for example.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
     }
 
     /// Gives it a line.
