@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses what it needs
 
+pub mod clock;
+pub mod preload;
 pub mod warnings;
 
 use std::{
@@ -29,8 +31,12 @@ pub struct Process(Child);
 impl Process {
     /// Starts a program that talks to this test process only.
     pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
-        let child = command(program, arguments, domain).spawn();
-        Process(child.unwrap_or_else(|error| panic!("cannot start: {error}")))
+        Process::spawn(&mut command(program, arguments, domain))
+    }
+
+    /// Starts a program as the command has it.
+    pub fn spawn(command: &mut Command) -> Process {
+        Process(command.spawn().unwrap_or_else(|error| panic!("cannot start: {error}")))
     }
 
     /// Starts a program, and returns what it logs as well.
@@ -42,6 +48,18 @@ impl Process {
         let mut child = command(program, arguments, domain).stderr(Stdio::piped()).spawn().unwrap();
         let log = lines(child.stderr.take().unwrap());
         (Process(child), log)
+    }
+
+    /// Starts a program as the command has it, and returns the lines that it prints as they come.
+    pub fn spawn_printing(command: &mut Command) -> (Process, Receiver<String>) {
+        let mut process = Process::spawn(command.stdout(Stdio::piped()));
+        let output = lines(process.0.stdout.take().unwrap());
+        (process, output)
+    }
+
+    /// Returns how it has ended; None while it runs.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
     }
 
     /// The process's id.
@@ -169,7 +187,7 @@ impl From<Child> for Program {
 }
 
 /// The lines of an output as they come.
-fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = BufReader::new(output);
     std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
