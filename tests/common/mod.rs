@@ -83,6 +83,21 @@ impl Process {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
+    /// Returns its exit status if it has ended.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
+    /// Returns its exit status once it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_for("end of the process", || {
+            status = self.try_wait();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
     /// Ends it, and waits until it has ended.
     pub fn stop(mut self) {
         self.end();
@@ -91,6 +106,12 @@ impl Process {
     fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl From<Child> for Process {
+    fn from(child: Child) -> Process {
+        Process(child)
     }
 }
 
@@ -121,12 +142,16 @@ pub struct Program {
 impl Program {
     /// Starts `tests/programs/<name>`.
     pub fn start(name: &str, arguments: &[&str], domain: u32) -> Program {
+        Self::command(name, arguments, domain).spawn().unwrap().into()
+    }
+
+    /// What starts `tests/programs/<name>`.
+    pub fn command(name: &str, arguments: &[&str], domain: u32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
         let arguments = [&[script.to_str().unwrap()], arguments].concat();
         let mut command = command("python3", &arguments, domain);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), lines(child.stdout.take().unwrap()));
-        Program { process: Process(child), input, output }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
     }
 
     /// Sends it a signal: `STOP`, for example.
@@ -148,6 +173,26 @@ impl Program {
     /// Returns the next line that it prints.
     pub fn read(&self, what: &str) -> String {
         self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {what}: {error}"))
+    }
+
+    /// Returns a line that it has printed already.
+    pub fn try_read(&self) -> Option<String> {
+        self.output.try_recv().ok()
+    }
+
+    /// Ends its standard input, and waits until it has ended by itself.
+    pub fn end(self) {
+        let Program { mut process, input, .. } = self;
+        drop(input);
+        wait_for("end of the program", || process.0.try_wait().unwrap().is_some());
+    }
+}
+
+impl From<Child> for Program {
+    /// Takes a process whose standard input and output are pipes.
+    fn from(mut child: Child) -> Program {
+        let (input, output) = (child.stdin.take().unwrap(), lines(child.stdout.take().unwrap()));
+        Program { process: Process(child), input, output }
     }
 }
 
@@ -290,14 +335,16 @@ impl Reader {
 
     /// Starts one whose queue is as deep as that.
     pub fn start_with_depth(domain: u32, depth: u32) -> Reader {
+        Self::command(domain, depth).spawn().unwrap().into()
+    }
+
+    /// What starts one whose queue is as deep as that.
+    pub fn command(domain: u32, depth: u32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/statistics_reader.py");
-        let script = script.to_str().unwrap();
-        let mut child = command("python3", &[script, "--json", "--depth", &depth.to_string()], domain)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = lines(child.stdout.take().unwrap());
-        Reader { _process: Process(child), lines, metrics: vec![] }
+        let arguments = [script.to_str().unwrap(), "--json", "--depth", &depth.to_string()];
+        let mut command = command("python3", &arguments, domain);
+        command.stdout(Stdio::piped());
+        command
     }
 
     /// Reads on until `enough` says so of all that was read; panics after a limit.
@@ -315,6 +362,14 @@ impl Reader {
     /// The windows of one metric, in the order in which they came.
     pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
         of(&self.metrics, source, metric).cloned().collect()
+    }
+}
+
+impl From<Child> for Reader {
+    /// Takes a process whose standard output is a pipe.
+    fn from(mut child: Child) -> Reader {
+        let lines = lines(child.stdout.take().unwrap());
+        Reader { _process: Process(child), lines, metrics: vec![] }
     }
 }
 

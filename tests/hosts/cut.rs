@@ -1,0 +1,160 @@
+//! A network that carries nothing for a while.
+
+use std::time::Duration;
+
+#[cfg(feature = "monitor")]
+use super::monitor::Monitor;
+use super::{
+    common::{domain, of, wait_for, Metric},
+    median, now,
+    programs::{Receiver, WEAK},
+    read_statistics, source, start, two_hosts, TALKER,
+};
+
+/// What the network is cut for.
+const CUT: Duration = Duration::from_secs(4);
+
+#[test]
+fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_again() {
+    const COUNT: u64 = 500;
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(4);
+    let mut reader = read_statistics(&network.listening, domain);
+    let mut weak = Receiver::start(&network.listening, domain, &WEAK);
+    let mut strong = Receiver::start(&network.listening, domain, &[]);
+    #[cfg(feature = "monitor")]
+    let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
+    let nodes = ["/weak", "/receiver"].map(|node| source(node, "/chatter"));
+    reader.read_until("windows", |read| nodes.iter().all(|node| read.iter().any(|of| of.source == *node)));
+    let _talker = start(&network.talking, TALKER, &format!("-p rate:=50.0 -p count:={COUNT}"), domain);
+    wait_for("messages", || weak.numbers().received > 25 && strong.numbers().received > 25);
+    #[cfg(feature = "monitor")]
+    wait_for("messages of the monitor", || monitor.total().0 > 0);
+
+    let cut = now();
+    network.link.cut(true);
+    // How long this takes is what is tested, not a condition that is waited for.
+    std::thread::sleep(CUT);
+    #[cfg(feature = "monitor")]
+    {
+        let (state, rate) = (monitor.last()["state"].clone(), monitor.last()["rate"].clone());
+        assert!(state == "stale" && rate == 0.0, "{:#}", monitor.last());
+    }
+    network.link.cut(false);
+    let mended = now();
+    for receiver in [&mut weak, &mut strong] {
+        wait_for("last message", || receiver.numbers().last == COUNT);
+    }
+    reader.read_until("windows of the last message", |read| {
+        let is_silent = |of: &Metric| of.start > mended && of.average() > 500.0;
+        nodes.iter().all(|node| of(read, node, "time_since_last_message_ms").any(is_silent))
+    });
+
+    for (receiver, node) in [&mut weak, &mut strong].into_iter().zip(&nodes) {
+        let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
+        println!("{node}, cut for {} ms: {totals:?}, {numbers:?}", (mended - cut) / 1_000_000);
+        let lost = totals.lost.unwrap();
+        assert_eq!(totals.received + lost, COUNT - numbers.first + 1, "{totals:?}, {numbers:?}");
+        assert_eq!((numbers.received, totals.publishers), (totals.received, Some(1)), "{totals:?}");
+
+        // What was under way at the cut is received: the windows of the cut begin some time after it.
+        let is_within = |of: &&Metric| of.start > cut + 250_000_000 && of.stop < mended;
+        let silence: Vec<_> =
+            of(&reader.metrics, node, "time_since_last_message_ms").filter(is_within).collect();
+        println!("silence {:?}", silence.iter().map(|of| of.average()).collect::<Vec<_>>());
+        assert!(silence.len() >= 4 && silence.last().unwrap().average() > 3000.0, "{silence:#?}");
+        for (window, next) in silence.iter().zip(&silence[1..]) {
+            let (grown, length) =
+                (next.average() - window.average(), (next.stop - window.stop) as f64 * 1e-6);
+            assert!((grown - length).abs() < 1.0, "it grows as time goes: {window:?} {next:?}");
+        }
+        for metric in ["message_period", "source_to_receive_ms", "publication_seq_gap"] {
+            for window in of(&reader.metrics, node, metric).filter(is_within) {
+                assert!(window.count() == 0.0 && window.average().is_nan(), "{window:?}");
+            }
+        }
+
+        let gaps = reader.windows(node, "publication_seq_gap");
+        let missing: Vec<f64> =
+            gaps.iter().filter(|gap| gap.maximum() > 0.0).map(|gap| gap.average() * gap.count()).collect();
+        assert!((missing.iter().sum::<f64>() - lost as f64).abs() < 1e-6, "{missing:?} of {lost}");
+        let after: Vec<_> = gaps.iter().filter(|gap| gap.start > mended + 2_000_000_000).collect();
+        assert!(after.iter().all(|gap| gap.maximum() == 0.0 || gap.count() == 0.0), "{after:#?}");
+        let periods = reader.windows(node, "message_period").into_iter();
+        let periods: Vec<f64> = periods
+            .filter(|of| of.start > mended + 500_000_000 && of.count() > 15.0)
+            .map(|of| of.average())
+            .collect();
+        println!("missing {missing:?}, periods after it {periods:?}");
+        assert!((19.5..20.5).contains(&median(periods.clone())), "{periods:?}");
+    }
+    let [weak, strong] = [weak, strong].map(|mut receiver| receiver.totals("chatter").lost.unwrap());
+    let sent = (mended - cut) as u64 / 20_000_000;
+    assert!((sent - 20..sent + 20).contains(&weak), "what was sent meanwhile: {weak} of {sent}");
+    assert!(strong <= weak + 1, "the talker sends what its history still has: {strong} of {weak}");
+    #[cfg(feature = "monitor")]
+    {
+        let (received, lost) = monitor.settled();
+        println!("monitor: {received} received, {lost} lost");
+        assert!(lost.abs_diff(strong) < 20, "{lost} of {strong}");
+    }
+}
+
+#[test]
+fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss() {
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(5);
+    let mut reader = read_statistics(&network.listening, domain);
+    let mut receiver = Receiver::start(&network.listening, domain, &[]);
+    #[cfg(feature = "monitor")]
+    let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
+    let chatter = source("/receiver", "/chatter");
+    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+    let talker = || start(&network.talking, TALKER, "-p rate:=50.0", domain);
+    let first = talker();
+    wait_for("messages", || receiver.totals("chatter").received > 100);
+    #[cfg(feature = "monitor")]
+    wait_for("messages of the monitor", || monitor.total().0 > 50);
+
+    network.link.cut(true);
+    first.stop();
+    let _second = talker();
+    // How long this takes is what is tested.
+    std::thread::sleep(CUT);
+    let before = receiver.totals("chatter");
+    assert_eq!((before.lost, before.publishers), (Some(0), Some(1)), "{before:?}");
+    network.link.cut(false);
+
+    for topic in ["chatter", "imu"] {
+        wait_for("messages of the second", || receiver.totals(topic).received > before.received + 100);
+        let totals = receiver.totals(topic);
+        println!("{topic}: {before:?} before, {totals:?} after");
+        assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)), "{topic}: {totals:?}");
+        assert_eq!(totals.publishers, Some(2), "{topic}: {totals:?}");
+    }
+    let received = receiver.totals("chatter").received;
+    let count =
+        |metrics: &[Metric], metric: &str| of(metrics, &chatter, metric).map(Metric::count).sum::<f64>();
+    // The gap is the last of the two in a window.
+    reader.read_until("windows", |metrics| count(metrics, "publication_seq_gap") >= received as f64 - 2.0);
+    // Of each publisher's first message there is no gap.
+    let samples = count(&reader.metrics, "source_to_receive_ms");
+    assert_eq!(count(&reader.metrics, "publication_seq_gap"), samples - 2.0);
+    let gaps = reader.windows(&chatter, "publication_seq_gap");
+    assert!(gaps.iter().all(|gap| gap.count() == 0.0 || gap.maximum() == 0.0), "{gaps:#?}");
+    #[cfg(feature = "monitor")]
+    {
+        monitor
+            .wait("rate", |object| object["rate"].as_f64().is_some_and(|rate| (40.0..60.0).contains(&rate)));
+        let object = monitor.last();
+        let senders: Vec<_> = object["senders"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|of| (of["received"].as_u64(), &of["lost"]))
+            .collect();
+        println!("monitor: {senders:?}");
+        assert_eq!(senders.len(), 2, "{object:#}");
+        assert_eq!((&object["total"]["lost"], &object["total"]["out_of_order"]), (&0.into(), &0.into()));
+    }
+}

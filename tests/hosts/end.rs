@@ -1,0 +1,55 @@
+//! What is left of the hosts: nothing.
+
+use std::{
+    mem::ManuallyDrop,
+    panic::{catch_unwind, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use super::{
+    common::{domain, wait_for},
+    programs, start, two_hosts, TALKER,
+};
+
+/// Whether anything is left in one of these namespaces, or of these processes.
+fn is_anything_left(namespaces: &[String], processes: &[u32]) -> bool {
+    // Of a process that has ended and that nobody has waited for, there is no program any more.
+    let runs = |process: &u32| std::fs::read_link(format!("/proc/{process}/exe")).is_ok();
+    let threads = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut threads =
+        threads.filter_map(|process| std::fs::read_dir(process.path().join("task")).ok()).flatten().flatten();
+    let is_there = |namespace: PathBuf| namespaces.iter().any(|of| Path::new(of) == namespace);
+    processes.iter().any(runs)
+        || threads.any(|thread| std::fs::read_link(thread.path().join("ns/net")).is_ok_and(is_there))
+}
+
+#[test]
+fn nothing_is_left_of_the_hosts_after_a_panic() {
+    let Some(network) = two_hosts() else { return };
+    let made = Mutex::new((vec![], vec![]));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let network = network;
+        let talker = start(&network.talking, TALKER, "", domain(7));
+        // The kernel ends what nobody ends.
+        let leaked = ManuallyDrop::new(start(&network.listening, TALKER, "", domain(7)));
+        let namespaces = [&network.talking, &network.listening].map(|host| host.namespace.clone());
+        let processes = vec![talker.id(), leaked.id()];
+        assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
+        *made.lock().unwrap() = (namespaces.to_vec(), processes);
+        panic!("as the test wants it");
+    }));
+    assert!(panicked.is_err());
+    let (namespaces, processes) = made.into_inner().unwrap();
+    assert_eq!((namespaces.len(), processes.len()), (2, 2), "it came as far as that");
+    wait_for("end of the hosts", || !is_anything_left(&namespaces, &processes));
+}
+
+#[test]
+fn nothing_is_left_of_the_hosts_of_a_test_process_that_is_killed() {
+    let Some(_can_be_had) = two_hosts() else { return };
+    let (killed, namespaces, processes) = programs::start_hosts(domain(8));
+    assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
+    drop(killed);
+    wait_for("end of the hosts", || !is_anything_left(&namespaces, &processes));
+}

@@ -1,0 +1,243 @@
+//! Messages that the network loses, repeats or reorders.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::Value;
+
+#[cfg(feature = "monitor")]
+use super::monitor::Monitor;
+use super::{
+    common::{domain, of, wait_for, Metric, Program},
+    median,
+    network::{Conditions, Way},
+    now, on_the_network,
+    programs::{Receiver, Sender, WEAK},
+    read_statistics, source, start, two_hosts, TALKER,
+};
+
+/// Reads events of losses until they come to so many.
+fn read_events(events: &Program, lost: u64) {
+    let mut sum = 0;
+    while sum < lost {
+        let line = events.read(&format!("event of {lost} messages lost, after {sum}"));
+        let event: Value = serde_json::from_str(&line).unwrap();
+        for of in event["event"].as_array().unwrap() {
+            assert_eq!(of[0], "/chatter", "{line}");
+            sum += of[1].as_u64().unwrap();
+        }
+    }
+    assert_eq!(sum, lost, "no loss is announced twice");
+}
+
+#[test]
+fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(1);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("totals.yaml");
+    let weak = ("BEST_EFFORT", "");
+    let chatter = source("/receiver", "/chatter");
+    let mut sender = Sender::start(&network.talking, domain, &[weak]);
+    let mut reader = read_statistics(&network.listening, domain);
+    let losses = on_the_network(Program::command("losses.py", &[], domain));
+    let mut losses: Program = network.listening.spawn(losses).into();
+    let settings = [weak, ("TOTALS_FILE", file.to_str().unwrap())];
+    let mut receiver = Receiver::start(&network.listening, domain, &settings);
+    #[cfg(feature = "monitor")]
+    let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
+    wait_for("reader of events", || receiver.readers_of_events() == 1);
+    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+
+    // What is sent before they hear the sender is no loss of theirs; from here on they get all that is sent.
+    wait_for("first messages", || {
+        sender.send(1);
+        #[cfg(feature = "monitor")]
+        let hears = monitor.total().0 > 0;
+        #[cfg(not(feature = "monitor"))]
+        let hears = true;
+        hears && receiver.numbers().received > 0
+    });
+    let before = sender.send(5);
+    wait_for("all of them", || receiver.numbers().last == before);
+    #[cfg(feature = "monitor")]
+    let heard_by_monitor = monitor.settled();
+
+    let lossy = Conditions { loss: 0.1, only_messages: true, ..Conditions::default() };
+    network.link.set(Way::There, lossy);
+    sender.send(1000);
+    network.link.set(Way::There, Conditions::default());
+    let sent = sender.send(20);
+    wait_for("last message", || receiver.numbers().last == sent);
+
+    let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
+    let link = network.link.counts(Way::There);
+    println!("sent {sent}, {totals:?}, {numbers:?}, {link:?}");
+    let lost = totals.lost.unwrap();
+    assert!((60..140).contains(&lost), "10 % of 1000 messages: {totals:?}");
+    assert_eq!(totals.received + lost, sent - numbers.first + 1, "{totals:?}, {numbers:?}");
+    assert_eq!((totals.received, totals.received), (numbers.received, numbers.distinct), "by the callback");
+    assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
+
+    #[cfg(feature = "monitor")]
+    let lost_by_monitor = {
+        let (received, lost) = monitor.settled();
+        println!("monitor: {heard_by_monitor:?} before, {received} received, {lost} lost");
+        assert_eq!(heard_by_monitor.1, 0);
+        assert_eq!(received + lost, heard_by_monitor.0 + sent - before, "the monitor's own losses");
+        lost
+    };
+    #[cfg(not(feature = "monitor"))]
+    let lost_by_monitor = 0;
+    assert_eq!(link.lost_messages, lost + lost_by_monitor, "{link:?}");
+
+    let count =
+        |metrics: &[Metric], metric: &str| -> f64 { of(metrics, &chatter, metric).map(Metric::count).sum() };
+    reader.read_until("last window", |metrics| {
+        count(metrics, "source_to_receive_ms") as u64 >= totals.received
+            && count(metrics, "publication_seq_gap") as u64 >= totals.received - 1
+    });
+    let gaps = reader.windows(&chatter, "publication_seq_gap");
+    let missing: f64 =
+        gaps.iter().filter(|gap| gap.count() > 0.0).map(|gap| gap.average() * gap.count()).sum();
+    assert_eq!(count(&reader.metrics, "source_to_receive_ms") as u64, totals.received);
+    assert_eq!(count(&reader.metrics, "publication_seq_gap") as u64, totals.received - 1);
+    assert!((missing - lost as f64).abs() < 1e-6, "{missing} of {lost}: {gaps:#?}");
+
+    read_events(&losses, lost);
+    let answer: Value = serde_json::from_str(&losses.ask("totals /receiver")).unwrap();
+    let all = answer["totals"].as_array().unwrap();
+    let told = all.iter().find(|of| of["topic"] == "/chatter").unwrap();
+    assert_eq!((told["received"].as_u64(), told["lost"].as_u64()), (Some(totals.received), Some(lost)));
+    receiver.end();
+    assert_eq!(in_file(&file, "/chatter"), (totals.received, lost));
+}
+
+/// What the file of totals says that a topic received and lost.
+fn in_file(file: &Path, topic: &str) -> (u64, u64) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let document: Value = yaml_serde::from_str(&text).unwrap();
+    let topics = document["topics"].as_array().unwrap();
+    let totals = topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
+    let of = |what: &str| totals[what].as_u64().unwrap();
+    (of("messages_received"), of("messages_lost"))
+}
+
+#[test]
+fn reliable_messages_are_late_rather_than_lost_as_far_as_the_publishers_history_reaches() {
+    const COUNT: u64 = 1500;
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(2);
+    let mut reader = read_statistics(&network.listening, domain);
+    let deep = [("ARGUMENTS", "--ros-args -r __ns:=/deep")];
+    let chatter = source("/receiver", "/chatter");
+    let mut deep_receiver = Receiver::start(&network.listening, domain, &deep);
+    let mut sender = Sender::start(&network.talking, domain, &deep);
+    let mut receiver = Receiver::start(&network.listening, domain, &[]);
+    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+    let talker = format!("-p rate:=100.0 -p count:={COUNT}");
+    let _talker = start(&network.talking, TALKER, &talker, domain);
+    wait_for("first messages", || {
+        sender.send(1);
+        deep_receiver.numbers().received > 0 && receiver.numbers().received > 0
+    });
+    let receiving = now();
+    // The longest delay of windows from one time to another.
+    let tail = |metrics: &[Metric], from: i64, to: i64| -> Vec<f64> {
+        let windows = of(metrics, &chatter, "source_to_receive_ms");
+        let within = windows.filter(|of| of.start >= from && of.stop <= to && of.count() > 0.0);
+        within.map(Metric::maximum).collect()
+    };
+    reader.read_until("windows without loss", |metrics| tail(metrics, receiving, i64::MAX).len() >= 3);
+
+    let lossy = Conditions { loss: 0.1, ..Conditions::default() };
+    network.link.set(Way::There, lossy);
+    network.link.set(Way::Back, lossy);
+    let lossy_from = now();
+    sender.send(800);
+    wait_for("messages of the talker", || receiver.numbers().last >= COUNT / 2);
+    network.link.set(Way::There, Conditions::default());
+    network.link.set(Way::Back, Conditions::default());
+    let lossy_to = now();
+    let sent = sender.send(20);
+
+    // The sender keeps its last 1000 messages: none is overwritten before it is sent again.
+    wait_for("last message of the sender", || deep_receiver.numbers().last == sent);
+    let (totals, numbers) = (deep_receiver.totals("chatter"), deep_receiver.numbers());
+    println!("sent {sent}: {totals:?}, {numbers:?}");
+    assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)));
+    assert_eq!(totals.received, sent - numbers.first + 1);
+    assert_eq!((numbers.received, numbers.distinct), (totals.received, totals.received));
+
+    // The talker keeps 10, which at 100 Hz are overwritten within 100 ms.
+    wait_for("last message of the talker", || receiver.numbers().last == COUNT);
+    let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
+    let (there, back) = (network.link.counts(Way::There), network.link.counts(Way::Back));
+    println!("the talker's {COUNT}: {totals:?}, {numbers:?}, {there:?}, {back:?}");
+    assert_eq!(totals.received + totals.lost.unwrap(), COUNT - numbers.first + 1);
+    assert_eq!((numbers.received, numbers.distinct), (totals.received, totals.received));
+    assert!(there.lost_messages > 60 && back.lost_frames > 0, "{there:?}, {back:?}");
+    assert!(totals.lost.unwrap() < there.lost_messages / 2, "most are sent again: {totals:?}, {there:?}");
+
+    reader.read_until("last window", |metrics| {
+        let windows = of(metrics, &chatter, "source_to_receive_ms");
+        windows.map(Metric::count).sum::<f64>() as u64 == totals.received
+    });
+    let before = tail(&reader.metrics, receiving, lossy_from);
+    let lossy = tail(&reader.metrics, lossy_from, lossy_to);
+    let after = tail(&reader.metrics, lossy_to, i64::MAX);
+    println!("maxima without loss {before:?}, with it {lossy:?}, after it {after:?}");
+    // A message that is sent again was waited for, and with it those behind it. (A busy machine has a tail of its own.)
+    let shortest = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(median(lossy) > shortest(&before) + 10.0);
+    assert!(shortest(&after) < shortest(&before) + 5.0, "{after:?}");
+}
+
+#[test]
+fn what_the_network_repeats_or_reorders_is_counted_as_the_subscription_gets_it() {
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(3);
+    let mut sender = Sender::start(&network.talking, domain, &[]);
+    let mut weak = Receiver::start(&network.listening, domain, &WEAK);
+    let mut strong = Receiver::start(&network.listening, domain, &[]);
+    wait_for("first messages", || {
+        sender.send(1);
+        weak.numbers().received > 0 && strong.numbers().received > 0
+    });
+    // Sends 600 messages on a network like that, and then some that only pass; returns the totals of both.
+    let mut send = |conditions: Conditions| {
+        network.link.set(Way::There, Conditions { only_messages: true, ..conditions });
+        sender.send(600);
+        network.link.set(Way::There, Conditions::default());
+        let sent = sender.send(20);
+        [&mut weak, &mut strong].map(|receiver| {
+            wait_for("last message", || receiver.numbers().last == sent);
+            let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
+            println!("sent {sent}: {totals:?}, {numbers:?}");
+            let duplicates = numbers.received - numbers.distinct;
+            assert_eq!(
+                (totals.received, totals.received - duplicates + totals.lost.unwrap()),
+                (numbers.received, sent - numbers.first + 1),
+                "all is received or lost: {totals:?}, {numbers:?}"
+            );
+            totals
+        })
+    };
+
+    // RTPS passes no number on twice, whatever the QoS.
+    let [weak, strong] = send(Conditions { duplicates: 0.2, ..Conditions::default() });
+    let repeated = network.link.counts(Way::There);
+    println!("{repeated:?}");
+    assert!(repeated.duplicated_messages > 100, "{repeated:?}");
+    for totals in [&weak, &strong] {
+        assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)), "{totals:?}");
+    }
+
+    // What a later message has overtaken, best effort drops, and reliable puts in order.
+    let [weak, strong] =
+        send(Conditions { held: 0.1, hold: Duration::from_millis(30), ..Conditions::default() });
+    let link = network.link.counts(Way::There);
+    println!("{link:?}");
+    assert_eq!((strong.lost, strong.out_of_order), (Some(0), Some(0)), "{strong:?}");
+    assert_eq!(weak.out_of_order, Some(0), "{weak:?}");
+    assert!((20..link.held_messages).contains(&weak.lost.unwrap()), "{weak:?}, {link:?}");
+}

@@ -1,0 +1,72 @@
+//! The program topic_monitor on a host.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{
+    command,
+    common::{Program, LIMIT},
+    network::Host,
+    now,
+};
+
+/// The monitor as it watches `chatter`.
+pub struct Monitor {
+    program: Program,
+    last: Value,
+}
+
+impl Monitor {
+    pub fn start(host: &Host, arguments: &[&str], domain: u32) -> Monitor {
+        let program = env!("CARGO_BIN_EXE_topic_monitor");
+        let arguments = [&["--json", "--period", "0.25"], arguments].concat();
+        let mut command = command(program, &arguments, domain);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        Monitor { program: host.spawn(command).into(), last: Value::Null }
+    }
+
+    /// The last object that it has written.
+    pub fn last(&mut self) -> &Value {
+        while let Some(line) = self.program.try_read() {
+            self.last = serde_json::from_str(&line).unwrap();
+        }
+        &self.last
+    }
+
+    /// What it has received and lost since it started.
+    pub fn total(&mut self) -> (u64, u64) {
+        let total = &self.last()["total"];
+        let of = |what: &str| total[what].as_u64().unwrap_or_default();
+        (of("received"), of("lost"))
+    }
+
+    /// What it has received and lost when nothing is under way any more: the same in two windows that began after this.
+    pub fn settled(&mut self) -> (u64, u64) {
+        let after = now();
+        let mut before = None;
+        loop {
+            let line = self.program.read("line of the monitor");
+            self.last = serde_json::from_str(&line).unwrap();
+            if self.last["window_start"].as_i64().unwrap() > after {
+                let total = Some(self.total());
+                if before == total {
+                    return self.total();
+                }
+                before = total;
+            }
+        }
+    }
+
+    /// Reads on until an object is as it should be.
+    pub fn wait(&mut self, what: &str, is: impl Fn(&Value) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < deadline, "no {what}: {:#}", self.last);
+            self.last = serde_json::from_str(&self.program.read(what)).unwrap();
+            if is(&self.last) {
+                return;
+            }
+        }
+    }
+}

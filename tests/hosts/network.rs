@@ -1,0 +1,381 @@
+//! Two hosts on one machine, and the link between them.
+//!
+//! A host is a network namespace without a name, and a thread that lives in it and starts its processes. A link is a TAP
+//! device in each namespace, and a thread that copies frames from one to the other: with delay, with loss, twice, in
+//! another order, or not at all.
+//!
+//! Nothing has to be cleaned up, not even after a test process that was killed: the kernel takes a namespace and its
+//! device away with the last process that is in it, and ends a host's processes with the thread that started them.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    fs::File,
+    io::{ErrorKind, Read, Write},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::{fs::OpenOptionsExt, process::CommandExt},
+    },
+    process::{Child, Command, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Sender},
+        Arc, Mutex,
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    libc,
+    poll::{ppoll, PollFd, PollFlags},
+    sched::{unshare, CloneFlags},
+    sys::{prctl::set_pdeathsig, signal::Signal},
+};
+
+/// Two hosts, joined by a link.
+pub struct Network {
+    /// The host that the tests' publishers are on: 10.77.0.1.
+    pub talking: Host,
+    /// The host that subscribes: 10.77.0.2.
+    pub listening: Host,
+    pub link: Link,
+}
+
+impl Network {
+    /// Makes two hosts and a link that delivers everything at once. Errors with what this machine lacks for that.
+    pub fn new() -> Result<Network, String> {
+        let (talking, talking_device) = Host::new(1, 2)?;
+        let (listening, listening_device) = Host::new(2, 1)?;
+        Ok(Network { talking, listening, link: Link::new([talking_device, listening_device]) })
+    }
+}
+
+/// What starts a process on a host, and where it answers.
+type Start = (Command, Sender<std::io::Result<Child>>);
+
+/// A host: a network namespace, and the thread that starts processes in it.
+pub struct Host {
+    starts: Option<Sender<Start>>,
+    thread: Option<JoinHandle<()>>,
+    /// The namespace as /proc names it: `net:[4026532201]`.
+    pub namespace: String,
+}
+
+impl Host {
+    /// Makes the host 10.77.0.`number` beside 10.77.0.`other`; returns its device, too.
+    fn new(number: u8, other: u8) -> Result<(Host, File), String> {
+        let (starts, to_start) = mpsc::channel::<Start>();
+        let (sender, made) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let namespace = enter_a_new_namespace().and_then(|namespace| Ok((namespace, open_device()?)));
+            let is_made = namespace.is_ok();
+            let _made = sender.send(namespace);
+            if !is_made {
+                return;
+            }
+            for (mut command, child) in to_start {
+                // SAFETY: between fork and exec there is one system call.
+                unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
+                let _child = child.send(command.spawn());
+            }
+        });
+        let mut host = Host { starts: Some(starts), thread: Some(thread), namespace: String::new() };
+        let (namespace, device) = made.recv().unwrap()?;
+        host.namespace = namespace;
+        host.configure(number, other)?;
+        Ok((host, device))
+    }
+
+    /// Starts a process. It ends with the host, at the latest.
+    pub fn spawn(&self, command: Command) -> Child {
+        self.try_spawn(command).unwrap_or_else(|error| panic!("cannot start: {error}"))
+    }
+
+    fn try_spawn(&self, command: Command) -> std::io::Result<Child> {
+        let (sender, child) = mpsc::channel();
+        self.starts.as_ref().unwrap().send((command, sender)).unwrap();
+        child.recv().unwrap()
+    }
+
+    /// Gives the device its address. The other one's is known, so that a cut of the link is no matter of ARP.
+    fn configure(&self, number: u8, other: u8) -> Result<(), String> {
+        let commands = format!(
+            "link set lo up\n\
+             link set {DEVICE} address 02:00:00:00:00:0{number} up\n\
+             address add 10.77.0.{number}/24 dev {DEVICE}\n\
+             neighbour add 10.77.0.{other} lladdr 02:00:00:00:00:0{other} nud permanent dev {DEVICE}\n\
+             route add 224.0.0.0/4 dev {DEVICE}\n"
+        );
+        let mut ip = Command::new("ip");
+        ip.args(["-batch", "-"]).stdin(Stdio::piped());
+        let mut ip = match self.try_spawn(ip) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err("there is no ip".to_owned()),
+            ip => ip.unwrap(),
+        };
+        ip.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
+        assert!(ip.wait().unwrap().success(), "ip cannot: {commands}");
+        Ok(())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.starts.take());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn enter_a_new_namespace() -> Result<String, String> {
+    unshare(CloneFlags::CLONE_NEWNET)
+        .map_err(|error| format!("this process may not make network namespaces, as root may: {error}"))?;
+    Ok(std::fs::read_link("/proc/thread-self/ns/net").unwrap().into_os_string().into_string().unwrap())
+}
+
+/// The name of the device of each host.
+const DEVICE: &str = "tap0";
+
+nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
+
+/// Opens a TAP device of the namespace that this thread is in. It is there until it is closed.
+fn open_device() -> Result<File, String> {
+    let device = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
+    let device = device.map_err(|error| format!("/dev/net/tun cannot be opened: {error}"))?;
+    let flags = libc::__c_anonymous_ifr_ifru { ifru_flags: (libc::IFF_TAP | libc::IFF_NO_PI) as i16 };
+    let mut request = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru: flags };
+    request.ifr_name.iter_mut().zip(DEVICE.bytes()).for_each(|(to, from)| *to = from as _);
+    // SAFETY: the kernel reads and writes the request, which lives as long as the call.
+    unsafe { set_interface(device.as_raw_fd(), &request) }
+        .map_err(|error| format!("this process may not make a TAP device: {error}"))?;
+    Ok(device)
+}
+
+/// A direction of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the talking host to the listening one.
+    There = 0,
+    /// From the listening host to the talking one.
+    Back = 1,
+}
+
+/// What the link does to the frames of a direction from now on; by default, it delivers each at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions {
+    /// Time that each frame takes.
+    pub delay: Duration,
+    /// Share of the frames that are lost, 0 to 1.
+    pub loss: f64,
+    /// Share of the frames that come twice.
+    pub duplicates: f64,
+    /// Share of the frames that take longer by `hold`, so that later ones overtake them.
+    pub held: f64,
+    /// How much longer they take.
+    pub hold: Duration,
+    /// Whether all frames are lost.
+    pub is_cut: bool,
+    /// Whether losses, duplicates and holding are of frames with messages only: discovery and acknowledgements pass.
+    pub only_messages: bool,
+}
+
+/// What passed in a direction, since the link is there. A message is an RTPS DATA submessage of a publisher, so that one
+/// that goes to two subscriptions, or is sent again, counts twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub frames: u64,
+    pub bytes: u64,
+    pub lost_frames: u64,
+    pub messages: u64,
+    pub lost_messages: u64,
+    pub duplicated_messages: u64,
+    pub held_messages: u64,
+    /// Frames that were lost because [`Link::CAPACITY`] were under way: none, or the test shows nothing.
+    pub overflow: u64,
+}
+
+/// The link: a thread that copies frames.
+pub struct Link {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    ends: AtomicBool,
+    ways: Mutex<[(Conditions, Counts); 2]>,
+}
+
+impl Link {
+    /// How many frames are under way at most: 6 MB.
+    pub const CAPACITY: usize = 4096;
+
+    fn new(devices: [File; 2]) -> Link {
+        let shared = Arc::new(Shared::default());
+        let copier = Copier {
+            devices,
+            shared: Arc::clone(&shared),
+            // Any seed: each run loses by the same draws.
+            random: fastrand::Rng::with_seed(10),
+            under_way: BinaryHeap::new(),
+            number: 0,
+        };
+        Link { shared, thread: Some(std::thread::spawn(|| copier.run())) }
+    }
+
+    /// Sets what the link does to the frames that are sent in a direction from now on.
+    pub fn set(&self, way: Way, conditions: Conditions) {
+        self.shared.ways.lock().unwrap()[way as usize].0 = conditions;
+    }
+
+    /// Cuts the link, or mends it.
+    pub fn cut(&self, is_cut: bool) {
+        for (conditions, _) in self.shared.ways.lock().unwrap().iter_mut() {
+            conditions.is_cut = is_cut;
+        }
+    }
+
+    /// Returns what passed in a direction.
+    pub fn counts(&self, way: Way) -> Counts {
+        self.shared.ways.lock().unwrap()[way as usize].1
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// A frame under way: when it is due, its number, so that frames of one time keep their order, the end that it came from,
+/// and its bytes.
+type Frame = (Instant, u64, usize, Vec<u8>);
+
+struct Copier {
+    /// By the [`Way`] of what is read from them.
+    devices: [File; 2],
+    shared: Arc<Shared>,
+    random: fastrand::Rng,
+    /// Those that are due first come first.
+    under_way: BinaryHeap<Reverse<Frame>>,
+    number: u64,
+}
+
+impl Copier {
+    /// How long the end of the link waits at most.
+    const ROUND: Duration = Duration::from_millis(20);
+    /// The largest frame of a device with the usual MTU of 1500 bytes, and more.
+    const FRAME: usize = 2048;
+    /// Frames that are read before due ones are delivered.
+    const BURST: usize = 32;
+
+    fn run(mut self) {
+        let mut buffer = [0; Self::FRAME];
+        while !self.shared.ends.load(Ordering::Relaxed) {
+            self.deliver();
+            self.wait();
+            for way in 0..self.devices.len() {
+                for _ in 0..Self::BURST {
+                    let Ok(length) = self.devices[way].read(&mut buffer) else { break };
+                    self.accept(way, &buffer[..length]);
+                }
+            }
+        }
+    }
+
+    /// Delivers the frames that are due.
+    fn deliver(&mut self) {
+        let now = Instant::now();
+        while self.under_way.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
+            if let Some(Reverse((_, _, way, bytes))) = self.under_way.pop() {
+                // A host that ends takes no frame.
+                let _written = self.devices[1 - way].write(&bytes);
+            }
+        }
+    }
+
+    /// Waits for a frame to read or to deliver.
+    fn wait(&self) {
+        let due =
+            self.under_way.peek().map(|Reverse((due, ..))| due.saturating_duration_since(Instant::now()));
+        let limit = due.map_or(Self::ROUND, |due| due.min(Self::ROUND));
+        let mut devices =
+            self.devices.each_ref().map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN));
+        match ppoll(&mut devices, Some(limit.into()), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => panic!("the link cannot wait: {error}"),
+        }
+    }
+
+    /// Decides what becomes of a frame.
+    fn accept(&mut self, way: usize, bytes: &[u8]) {
+        let mut ways = self.shared.ways.lock().unwrap();
+        let (conditions, counts) = &mut ways[way];
+        let messages = messages(bytes);
+        counts.frames += 1;
+        counts.bytes += bytes.len() as u64;
+        counts.messages += messages;
+        let [is_lost, comes_twice, is_held] = match messages > 0 || !conditions.only_messages {
+            true => [conditions.loss, conditions.duplicates, conditions.held]
+                .map(|share| self.random.f64() < share),
+            false => [false; 3],
+        };
+        if conditions.is_cut || is_lost {
+            counts.lost_frames += 1;
+            counts.lost_messages += messages;
+            return;
+        }
+        let mut due = Instant::now() + conditions.delay;
+        if is_held {
+            due += conditions.hold;
+            counts.held_messages += messages;
+        }
+        if comes_twice {
+            counts.duplicated_messages += messages;
+        }
+        for _ in 0..1 + usize::from(comes_twice) {
+            if self.under_way.len() < Link::CAPACITY {
+                self.under_way.push(Reverse((due, self.number, way, bytes.to_vec())));
+                self.number += 1;
+            } else {
+                counts.overflow += 1;
+            }
+        }
+    }
+}
+
+/// How many messages of publishers a frame carries: RTPS DATA submessages of writers that are not the middleware's own.
+fn messages(frame: &[u8]) -> u64 {
+    const IPV4: [u8; 2] = [0x08, 0x00];
+    const UDP: u8 = 17;
+    const DATA: u8 = 0x15;
+    let count = || {
+        let ip = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;
+        let header = usize::from(ip.first()? & 0xf) * 4;
+        let udp = ip.get(header..).filter(|_| ip.get(9) == Some(&UDP))?;
+        let rtps = udp.get(8..)?.strip_prefix(b"RTPS")?;
+        let mut rest = rtps.get(16..)?;
+        let mut messages = 0;
+        while let [kind, flags, low, high, ..] = *rest {
+            let length = match flags & 1 {
+                0 => u16::from_be_bytes([low, high]),
+                _ => u16::from_le_bytes([low, high]),
+            };
+            let body = rest.get(4..)?;
+            // After two fields of flags and the reader: the writer, whose last byte says what it is. The upper two bits
+            // are set of the middleware's own.
+            if kind == DATA && body.get(11)? & 0xc0 == 0 {
+                messages += 1;
+            }
+            // One that goes to the end may say 0.
+            rest = if kind == DATA && length == 0 { &[] } else { body.get(usize::from(length)..)? };
+        }
+        Some(messages)
+    };
+    count().unwrap_or(0)
+}

@@ -1,0 +1,262 @@
+//! The programs that the tests run on the hosts: functions of this test binary, started as processes of their own.
+
+use std::{
+    collections::BTreeSet,
+    io::BufRead,
+    path::Path,
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
+use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
+use serde_json::{json, Value};
+
+use super::{
+    common::{context, Program, Spinning},
+    network::{Host, Network},
+    start, TALKER,
+};
+
+const PROGRAM: &str = "HOSTS_PROGRAM";
+
+/// What starts a function of this file that is called like that, with settings in its environment.
+fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
+    let name = format!("programs::{function}");
+    let arguments = ["--ignored", "--nocapture", "--exact", &name];
+    let mut command = super::command(std::env::current_exe().unwrap(), &arguments, domain);
+    command
+        .env(PROGRAM, function)
+        .envs(settings.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// Whether this process was started to run that function.
+fn is_started_as(function: &str) -> bool {
+    std::env::var(PROGRAM).is_ok_and(|program| program == function)
+}
+
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A node with the ROS arguments that are set.
+fn node(name: &str) -> (Executor, Node) {
+    let arguments = setting("ARGUMENTS").unwrap_or_default();
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let executor =
+        context(setting("ROS_DOMAIN_ID").unwrap().parse().unwrap(), &arguments).create_basic_executor();
+    let node = executor.create_node(name).unwrap();
+    (executor, node)
+}
+
+/// The QoS that is set for a topic: best effort or reliable, with room for all that a test sends within seconds.
+fn qos(topic: &str) -> PrimitiveOptions<'_> {
+    match setting("BEST_EFFORT") {
+        Some(_) => topic.keep_last(1000).best_effort(),
+        None => topic.keep_last(1000).reliable(),
+    }
+}
+
+/// Obeys the lines on standard input, by a line of JSON each, until it ends.
+fn obey(mut answer: impl FnMut(&str) -> Value) {
+    println!(); // what the harness has begun
+    for line in std::io::stdin().lock().lines() {
+        println!("{}", answer(&line.unwrap()));
+    }
+}
+
+/// Sends a line to a program of this file, and returns the answer.
+fn ask(program: &mut Program, line: &str) -> Value {
+    program.tell(line);
+    loop {
+        let answer = program.read(&format!("answer to {line}"));
+        if answer.starts_with('{') {
+            return serde_json::from_str(&answer).unwrap();
+        }
+    }
+}
+
+/// A node `talker` that publishes numbered texts on `chatter` when it is asked to, at 200 Hz.
+pub struct Sender(Program);
+
+impl Sender {
+    pub fn start(host: &Host, domain: u32, settings: &[(&str, &str)]) -> Sender {
+        Sender(host.spawn(command("sender", domain, settings)).into())
+    }
+
+    /// Has it publish so many messages; returns how many it has published in all.
+    pub fn send(&mut self, number: u64) -> u64 {
+        ask(&mut self.0, &number.to_string())["sent"].as_u64().unwrap()
+    }
+}
+
+#[test]
+#[ignore = "a program of the other tests"]
+fn sender() {
+    if !is_started_as("sender") {
+        return;
+    }
+    let (executor, node) = node("talker");
+    let chatter = node.create_publisher::<StringMsg>(qos("chatter")).unwrap();
+    let _spinning = Spinning::start(executor);
+    let mut sent = 0;
+    obey(|line| {
+        for _ in 0..line.parse::<u64>().unwrap() {
+            sent += 1;
+            chatter.publish(StringMsg { data: format!("Hello, world: {sent}") }).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        json!({ "sent": sent })
+    });
+}
+
+/// A node `receiver` that measures everything of `imu` and `chatter`, in windows of half a second.
+pub struct Receiver(Program);
+
+/// A receiver beside the usual one, called `/weak`, that takes messages as they come, and loses those that do not.
+pub const WEAK: [(&str, &str); 2] = [("BEST_EFFORT", ""), ("ARGUMENTS", "--ros-args -r __node:=weak")];
+
+/// What a receiver's subscription to a topic has received and lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    pub received: u64,
+    pub lost: Option<u64>,
+    pub out_of_order: Option<u64>,
+    pub duplicates: Option<u64>,
+    pub publishers: Option<u64>,
+}
+
+/// What its callback of `chatter` has seen, by the numbers in the texts: nothing of the library is in that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    pub received: u64,
+    pub distinct: u64,
+    pub first: u64,
+    pub last: u64,
+}
+
+impl Receiver {
+    pub fn start(host: &Host, domain: u32, settings: &[(&str, &str)]) -> Receiver {
+        Receiver(host.spawn(command("receiver", domain, settings)).into())
+    }
+
+    /// Its totals of a topic.
+    pub fn totals(&mut self, topic: &str) -> Totals {
+        let report = &ask(&mut self.0, "report")[topic];
+        let of = |what: &str| report[what].as_u64();
+        Totals {
+            received: of("received").unwrap(),
+            lost: of("lost"),
+            out_of_order: of("out_of_order"),
+            duplicates: of("duplicates"),
+            publishers: of("publishers"),
+        }
+    }
+
+    pub fn numbers(&mut self) -> Numbers {
+        let numbers = &ask(&mut self.0, "report")["numbers"];
+        let of = |what: &str| numbers[what].as_u64().unwrap_or_default();
+        Numbers { received: of("received"), distinct: of("distinct"), first: of("first"), last: of("last") }
+    }
+
+    /// How many subscriptions to its events of losses it knows of.
+    pub fn readers_of_events(&mut self) -> u64 {
+        ask(&mut self.0, "report")["readers_of_events"].as_u64().unwrap()
+    }
+
+    /// Has it end, and so write its file of totals.
+    pub fn end(self) {
+        self.0.end();
+    }
+}
+
+#[test]
+#[ignore = "a program of the other tests"]
+fn receiver() {
+    if !is_started_as("receiver") {
+        return;
+    }
+    let (executor, node) = node("receiver");
+    let everything =
+        TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(500));
+    let mut options = NodeStatisticsOptions::new()
+        .topic_statistics(everything)
+        .max_event_rate(2.0)
+        .topic_statistics_service(true);
+    if let Some(file) = setting("TOTALS_FILE") {
+        options = options.totals_file(Path::new(&file));
+    }
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let imu = statistics.create_subscription(qos("imu"), |_: Imu| ()).unwrap();
+    let seen = Arc::new(Mutex::new((BTreeSet::new(), 0)));
+    let chatter = statistics
+        .create_subscription(qos("chatter"), {
+            let seen = Arc::clone(&seen);
+            move |message: StringMsg| {
+                let number: u64 = message.data.rsplit(' ').next().unwrap().parse().unwrap();
+                let mut seen = seen.lock().unwrap();
+                seen.0.insert(number);
+                seen.1 += 1;
+            }
+        })
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    obey(|_report| {
+        let of = |totals: rclrs_topic_statistics::Totals| {
+            json!({
+                "received": totals.received,
+                "lost": totals.lost,
+                "out_of_order": totals.out_of_order,
+                "duplicates": totals.duplicates,
+                "publishers": totals.publishers,
+            })
+        };
+        let (numbers, received) = &*seen.lock().unwrap();
+        let numbers = json!({
+            "received": received,
+            "distinct": numbers.len(),
+            "first": numbers.first(),
+            "last": numbers.last(),
+        });
+        let readers = node.count_subscriptions("/events/messages_lost").unwrap();
+        json!({
+            "imu": of(imu.totals()),
+            "chatter": of(chatter.totals()),
+            "numbers": numbers,
+            "readers_of_events": readers,
+        })
+    });
+}
+
+/// Starts a process that makes two hosts with a talker on each; returns it, their namespaces and the talkers.
+pub fn start_hosts(domain: u32) -> (Program, Vec<String>, Vec<u32>) {
+    let mut program: Program = command("hosts", domain, &[]).spawn().unwrap().into();
+    let made = ask(&mut program, "");
+    let all = |what: &str| made[what].as_array().unwrap().iter();
+    let namespaces = all("namespaces").map(|of| of.as_str().unwrap().to_owned()).collect();
+    let processes = all("processes").map(|of| of.as_u64().unwrap() as u32).collect();
+    (program, namespaces, processes)
+}
+
+#[test]
+#[ignore = "a program of the other tests"]
+fn hosts() {
+    if !is_started_as("hosts") {
+        return;
+    }
+    let network = Network::new().unwrap();
+    let hosts = [&network.talking, &network.listening];
+    let domain = setting("ROS_DOMAIN_ID").unwrap().parse().unwrap();
+    let talkers = hosts.map(|host| start(host, TALKER, "", domain));
+    obey(|_| {
+        json!({
+            "namespaces": hosts.map(|host| host.namespace.clone()),
+            "processes": talkers.each_ref().map(|talker| talker.id()),
+        })
+    });
+}

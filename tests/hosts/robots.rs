@@ -1,0 +1,60 @@
+//! Robots with nodes of the same names on one network.
+
+use std::collections::BTreeSet;
+
+#[cfg(feature = "monitor")]
+use super::monitor::Monitor;
+use super::{
+    common::{domain, of, Metric},
+    median, read_statistics, source, start, two_hosts, LISTENER, TALKER,
+};
+
+#[test]
+fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces() {
+    const WINDOWS: usize = 4;
+    let Some(network) = two_hosts() else { return };
+    let domain = domain(6);
+    let mut reader = read_statistics(&network.listening, domain);
+    #[cfg(feature = "monitor")]
+    let mut monitor = Monitor::start(&network.listening, &["--from-statistics"], domain);
+    // Each robot is a host, and has an imu of its own; both hear what the first one says.
+    let metrics = "-p metrics:=[message_period,source_to_receive_ms]";
+    let listener = |robot: &str| format!("-r __ns:={robot} -r chatter:=/chatter {metrics}");
+    let _processes = [
+        start(&network.talking, LISTENER, &listener("/r1"), domain),
+        start(&network.listening, LISTENER, &listener("/r2"), domain),
+        start(&network.talking, TALKER, "-r __ns:=/r1 -r chatter:=/chatter -p rate:=20.0", domain),
+        start(&network.listening, TALKER, "-r __ns:=/r2 -p rate:=50.0", domain),
+    ];
+    let expected = [
+        (source("/r1/listener", "/chatter"), 20.0),
+        (source("/r1/listener", "/r1/imu"), 20.0),
+        (source("/r2/listener", "/chatter"), 20.0),
+        (source("/r2/listener", "/r2/imu"), 50.0),
+    ];
+    let periods = |metrics: &[Metric], source: &str| -> Vec<Metric> {
+        of(metrics, source, "message_period").filter(|of| of.count() > 0.0).cloned().collect()
+    };
+    reader.read_until("windows", |metrics| {
+        expected.iter().all(|(source, _)| periods(metrics, source).len() >= WINDOWS)
+    });
+    let sources: BTreeSet<_> = reader.metrics.iter().map(|of| of.source.as_str()).collect();
+    println!("{sources:?}");
+    assert_eq!(sources, expected.iter().map(|(source, _)| source.as_str()).collect());
+    for (source, rate) in &expected {
+        let windows = reader.windows(source, "message_period");
+        for (window, next) in windows.iter().zip(&windows[1..]) {
+            assert_eq!(next.start, window.stop, "of one node alone: {windows:#?}");
+        }
+        let period = median(periods(&reader.metrics, source).iter().map(Metric::average).collect());
+        assert!((period - 1000.0 / rate).abs() < 2.0, "{source} with a period of {period}");
+    }
+
+    #[cfg(feature = "monitor")]
+    for (source, rate) in &expected {
+        monitor.wait(&format!("{source} with {rate} Hz"), |object| {
+            let seen = object["rate"].as_f64().unwrap_or_default();
+            object["topic"] == source.as_str() && (seen - rate).abs() < 2.0
+        });
+    }
+}
