@@ -36,7 +36,7 @@ impl Terminal {
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("ROS_DOMAIN_ID", domain.to_string());
-        command.env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
+        common::on_this_host().into_iter().for_each(|(name, value)| command.env(name, value));
         let child = pair.slave.spawn_command(command).unwrap();
         let mut output = pair.master.try_clone_reader().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));

@@ -127,9 +127,22 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
     command
         .args(arguments)
         .env("ROS_DOMAIN_ID", domain.to_string())
-        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        .envs(on_this_host())
         .stdin(Stdio::null());
     command
+}
+
+/// The environment of a program that talks to programs of this host only: of Fast DDS by UDP alone, because processes that
+/// were killed, or whose clock was stepped, hold up those of other tests by the shared memory that LOCALHOST has them use.
+pub fn on_this_host() -> Vec<(&'static str, String)> {
+    if !std::env::var("RMW_IMPLEMENTATION").is_ok_and(|rmw| rmw.starts_with("rmw_fastrtps")) {
+        return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
+    }
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/loopback.xml");
+    vec![
+        ("ROS_AUTOMATIC_DISCOVERY_RANGE", "SYSTEM_DEFAULT".to_owned()),
+        ("FASTDDS_DEFAULT_PROFILES_FILE", profile.to_owned()),
+    ]
 }
 
 /// A Python program of the tests, which obeys lines on its standard input.
