@@ -9,6 +9,8 @@
 //! bridge --ros-args -p slow_call:=0.05
 //! ```
 
+mod signals;
+
 use std::{error::Error, time::Duration};
 
 use rclrs::*;
@@ -29,6 +31,7 @@ fn call(milliseconds: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = signals::until_signal()?;
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bridge")?;
     let slow_call = node
@@ -81,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     })?;
 
-    executor.spin(SpinOptions::default()).first_error()?;
+    executor.spin(until_signal).first_error()?;
     Ok(())
 }
 

@@ -8,6 +8,8 @@
 //! listener --ros-args -p callback_duration:=0.05 -p metrics:="[message_age, receive_to_callback_ms]"
 //! ```
 
+mod signals;
+
 use std::{error::Error, sync::Arc, time::Duration};
 
 use rclrs::*;
@@ -15,6 +17,7 @@ use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = signals::until_signal()?;
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("listener")?;
     let callback_duration = node
@@ -54,6 +57,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         },
     )?;
 
-    executor.spin(SpinOptions::default()).first_error()?;
+    executor.spin(until_signal).first_error()?;
     Ok(())
 }

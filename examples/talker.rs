@@ -7,6 +7,8 @@
 //! talker --ros-args -p rate:=100.0
 //! ```
 
+mod signals;
+
 use std::{
     error::Error,
     sync::atomic::{AtomicI64, Ordering},
@@ -20,6 +22,7 @@ use ros_env::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = signals::until_signal()?;
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("talker")?;
     let rate = node
@@ -61,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
 
     log_info!(node.logger(), "Publishing imu and chatter at {} Hz", rate.get());
-    executor.spin(SpinOptions::default()).first_error()?;
+    executor.spin(until_signal).first_error()?;
     Ok(())
 }
 

@@ -6,6 +6,8 @@
 //! watchdog --ros-args -p age_limit:=0.05
 //! ```
 
+mod signals;
+
 use std::{error::Error, sync::Arc};
 
 use rclrs::*;
@@ -22,6 +24,7 @@ enum Finding {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = signals::until_signal()?;
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("watchdog")?;
     let age_limit = node
@@ -38,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let watching = watch_over(node.logger().clone(), imu.topic_name(), age_limit.get() * 1e3, imu.watch());
     let _watching = executor.commands().run(watching);
 
-    executor.spin(SpinOptions::default()).first_error()?;
+    executor.spin(until_signal).first_error()?;
     Ok(())
 }
 

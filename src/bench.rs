@@ -44,7 +44,7 @@ impl Measured {
     #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
-            self.recorder.record_at(&received, now);
+            self.recorder.record_by(&received, || now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! State that recording never waits for.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -18,6 +18,8 @@ pub(crate) struct Contended<S: Accept> {
     state: Mutex<S, Sleep>,
     /// Boxed, because its padding would be the state's too.
     waiting: Box<ArrayQueue<S::Sample>>,
+    /// Whether there may be something in the queue, which is quicker to look at than the queue.
+    has_waiting: AtomicBool,
     /// Samples for which the queue had no room.
     unrecorded: AtomicU64,
 }
@@ -43,36 +45,47 @@ impl<S: Accept> Contended<S> {
         Self {
             state: Mutex::new(state),
             waiting: Box::new(ArrayQueue::new(Self::WAITING)),
+            has_waiting: AtomicBool::new(false),
             unrecorded: AtomicU64::new(0),
         }
     }
 
-    /// Records what `sample` returns, without waiting for anybody. It is called under the lock if that is free: then a window's
-    /// end, which reads the clock under the lock too, comes before or after what it reads.
+    /// Returns the state if nobody else holds it; otherwise a sample is to [wait](Self::wait). What was recorded before is in it.
+    ///
+    /// The clock is to be read under the lock: then a window's end, which reads it under the lock too, comes before or after.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, S>> {
+        let mut state = self.state.try_lock()?;
+        if self.has_waiting.load(Ordering::Relaxed) {
+            self.accept_waiting(&mut state);
+        }
+        Some(state)
+    }
+
+    /// Leaves a sample for whoever takes the lock next.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait(&self, sample: S::Sample) {
+        if self.waiting.push(sample).is_err() {
+            self.unrecorded.fetch_add(1, Ordering::Relaxed);
+        }
+        self.has_waiting.store(true, Ordering::Release);
+    }
+
+    /// Records a sample, without waiting for anybody.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
-        match self.state.try_lock() {
-            Some(mut state) => {
-                if !self.waiting.is_empty() {
-                    self.accept_waiting(&mut state);
-                }
-                state.accept(&sample());
-            }
+        match self.try_lock() {
+            Some(mut state) => state.accept(&sample()),
             None => self.wait(sample()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wait(&self, sample: S::Sample) {
-        if self.waiting.push(sample).is_err() {
-            self.unrecorded.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
     fn accept_waiting(&self, state: &mut S) {
+        // Before the queue is emptied: what is pushed meanwhile is accepted, or seen the next time.
+        self.has_waiting.swap(false, Ordering::AcqRel);
         while let Some(sample) = self.waiting.pop() {
             state.accept(&sample);
         }

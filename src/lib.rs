@@ -56,10 +56,10 @@
 //! ```
 //!
 //! `callback` wraps what a node's author wrote, for every form that rclrs takes; `probe` reads what there is to read of a
-//! message, and finds by `stamp` where its type keeps the header stamp; `recorder` is what it records into; [`collector`] is
-//! arithmetic only. `schedule` ends the
-//! windows, on a thread of its own; a [`window`] is what both sides of it speak of, and `message` turns it into a
-//! `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get. `measured` is what a subscription has
+//! message, finds by `stamp` where its type keeps the header stamp, and goes by `middleware` for what the rest means; `recorder` is
+//! what it records into, by `contended` without ever waiting, on the times of `clock`; [`collector`] is arithmetic only. `schedule`
+//! ends the windows, on a thread of its own, and puts them in the `outbox`; a [`window`] is what both sides of it speak of, and
+//! `message` turns it into a `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get. `measured` is what a subscription has
 //! in common with a `publisher`, a `timer` and a `counter`; `losses`, `service`, `totals_file` and `table` tell of it elsewhere
 //! than on `/statistics`.
 

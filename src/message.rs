@@ -53,7 +53,7 @@ mod tests {
             Summary { average: 1.0, minimum: 0.5, maximum: 2.0, standard_deviation: 0.25, sample_count: 7 };
         let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
 
-        let message = metrics_message("imu_listener/imu", Metric::MessageAge, window, &summary);
+        let message = metrics_message("/imu_listener:/imu", Metric::MessageAge, window, &summary);
 
         let points: Vec<_> = message.statistics.iter().map(|point| (point.data_type, point.data)).collect();
         assert_eq!(points, [(1, 1.0), (3, 2.0), (2, 0.5), (5, 7.0), (4, 0.25)]);

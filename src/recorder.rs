@@ -81,20 +81,23 @@ struct Collectors {
     delays: Option<Box<Delays>>,
     /// None if no metric asks for it.
     losses: Option<Box<Losses>>,
-    /// Messages in this window.
+    /// Messages that were recorded in this window.
     count: u64,
     /// Messages of this window of which nothing is known but that they came.
     unrecorded: u64,
-    received: u64,
+    /// Messages before this window.
+    received_before: u64,
     /// When the first message's callback started, on the system clock.
     first: Option<i64>,
     /// Of the last message.
     last: Times,
-    /// When the callbacks of the first and the last message of this epoch started, on the monotonic clock.
-    stretch: Option<(i64, i64)>,
-    /// The sum of the stretches before, and the number of intervals between messages in all.
+    /// When the callback of the first message of this epoch started, on the monotonic clock.
+    stretch_start: Option<i64>,
+    /// The last message of the epochs before, on the system clock.
+    last_before: Option<i64>,
+    /// How many epochs had messages, and for how long those before this one had.
+    stretches: u64,
     active: i64,
-    intervals: u64,
     /// After a step of the system clock.
     filter: Option<StampFilter>,
     /// How long messages were on their way at most, in ns, in the last window that tells.
@@ -131,12 +134,13 @@ impl Warning {
     }
 }
 
-/// When a message passed each point of its way: nanoseconds on the system clock, 0 if that is not known.
+/// When a message passed each point of its way: nanoseconds, on the system clock but for the callback, 0 if that is not known.
 #[derive(Clone, Copy, Default)]
 struct Times {
     header: i64,
     source: i64,
     received: i64,
+    /// On the monotonic clock.
     callback: i64,
 }
 
@@ -169,13 +173,10 @@ impl Losses {
 impl Accept for Collectors {
     type Sample = Sample;
 
-    #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
     fn accept(&mut self, sample: &Sample) {
         match sample {
             Sample::Message { message, callback, simulated } => {
-                if message.epoch == self.epoch {
-                    self.accept_message(message, *callback, *simulated);
-                }
+                self.accept_message(message, *callback, || *simulated);
             }
             Sample::End { epoch, milliseconds } => {
                 if let (true, Some(delays)) = (*epoch == self.epoch, &mut self.delays) {
@@ -191,11 +192,6 @@ impl Accept for Collectors {
         }
         self.are_samples_missing.raise();
         self.unrecorded += count;
-        self.count += count;
-        self.received += count;
-        if self.stretch.is_some() {
-            self.intervals += count;
-        }
         if let Some(losses) = &mut self.losses {
             // What they were numbered is not known, and so nothing that is found missing from now on.
             losses.sequences.lose_track();
@@ -204,34 +200,51 @@ impl Accept for Collectors {
 }
 
 impl Collectors {
-    #[inline(always)]
-    fn accept_message(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+    #[inline(always)] // a call and the registers that it saves are a sixth of the instructions
+    fn accept_message(&mut self, message: &ReceivedMessage, callback: i64, simulated: impl FnOnce() -> i64) {
+        if message.epoch != self.epoch {
+            return;
+        }
         let now = self.window.system.at(callback);
         if self.takes_more {
-            self.accept_more(message, callback, now, simulated);
+            self.accept_more(message.header, message.transport.as_ref(), callback, now, simulated());
         } else {
             self.age.accept(message.header, now);
         }
         self.period.accept(callback);
-        match &mut self.stretch {
-            Some((_, last)) => {
-                *last = callback;
-                self.intervals += 1;
-            }
-            None => {
-                self.stretch = Some((callback, callback));
-                self.first.get_or_insert(now);
-            }
-        }
-        self.count += 1;
-        self.received += 1;
         self.last.header = message.header;
-        self.last.callback = now;
+        self.last.callback = callback;
+        self.count += 1;
+        if self.count == 1 {
+            self.start_stretch(callback, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_stretch(&mut self, callback: i64, now: i64) {
+        if self.stretch_start.is_none() {
+            self.stretch_start = Some(callback);
+            self.stretches += 1;
+            self.first.get_or_insert(now);
+        }
+    }
+
+    /// When the last message's callback started on the monotonic clock, if one came since the statistics are on.
+    fn last_callback(&self) -> Option<i64> {
+        self.stretch_start.map(|_| self.last.callback)
     }
 
     /// Accepts the age where it takes more than the header stamp and the system clock, and all metrics beyond rclcpp's.
     #[inline(never)]
-    fn accept_more(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
+    fn accept_more(
+        &mut self,
+        header: i64,
+        transport: Option<&TransportInfo>,
+        callback: i64,
+        now: i64,
+        simulated: i64,
+    ) {
         // A stamp that may be of the system clock before its step is none.
         let filter = self.filter;
         let sure = |stamp: i64| match &filter {
@@ -240,13 +253,13 @@ impl Collectors {
         };
         // Stamps are held against ROS time.
         let (header, ros_now) = match self.is_simulated {
-            true => (message.header, simulated),
-            false => (sure(message.header), now),
+            true => (header, simulated),
+            false => (sure(header), now),
         };
         if self.age_source == AgeSource::HeaderStamp {
             self.age.accept(header, ros_now);
         }
-        let Some(TransportInfo { source, received, publisher, number }) = message.transport else { return };
+        let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
         (self.last.source, self.last.received) = (source, received);
         let (source, received) = (sure(source), sure(received));
         if self.age_source == AgeSource::SourceTimestamp {
@@ -274,18 +287,24 @@ impl Collectors {
 
     fn totals(&self) -> Totals {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
-        let stretch = self.stretch.map_or(0, |(first, last)| last - first);
+        let stretch = self.stretch_start.map_or(0, |start| self.last.callback - start);
+        let received = self.received_before + self.count + self.unrecorded;
         Totals {
-            received: self.received,
+            received,
             lost: losses.and_then(|totals| totals.lost),
             out_of_order: losses.and_then(|totals| totals.out_of_order),
             duplicates: losses.and_then(|totals| totals.duplicates),
             publishers: losses.and_then(|totals| totals.publishers_seen),
             first_message: self.first,
-            last_message: self.first.map(|_| self.last.callback),
+            last_message: self.last_message(),
             active: duration(self.active + stretch),
-            intervals: self.intervals,
+            intervals: received.saturating_sub(self.stretches),
         }
+    }
+
+    /// When the last message's callback started, on the system clock.
+    fn last_message(&self) -> Option<i64> {
+        self.last_callback().map(|callback| self.window.system.at(callback)).or(self.last_before)
     }
 
     /// Starts an epoch, with a window that knows of nothing before, now.
@@ -293,7 +312,7 @@ impl Collectors {
         self.last_epoch = self.last_epoch.wrapping_add(1).max(1);
         self.epoch = self.last_epoch;
         self.window.restart();
-        (self.count, self.unrecorded) = (0, 0);
+        self.count_window();
         self.filter = None;
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(self.first_period);
@@ -306,10 +325,18 @@ impl Collectors {
         }
     }
 
+    /// Returns how many messages there were in this window, and counts them as before it.
+    fn count_window(&mut self) -> u64 {
+        let count = std::mem::take(&mut self.count) + std::mem::take(&mut self.unrecorded);
+        self.received_before += count;
+        count
+    }
+
     fn end_epoch(&mut self) {
         self.epoch = 0;
-        if let Some((first, last)) = self.stretch.take() {
-            self.active += last - first;
+        self.last_before = self.last_message();
+        if let Some(start) = self.stretch_start.take() {
+            self.active += self.last.callback - start;
         }
     }
 
@@ -318,8 +345,9 @@ impl Collectors {
         (self.filter, self.takes_more) = (Some(StampFilter::new(ended, step, self.latency)), true);
         // What the clock was set by, it was wrong by before; time asleep did pass.
         let correction = step.by - step.suspended;
-        self.first = self.first.map(|first| first.saturating_add(correction));
-        self.last.callback = self.last.callback.saturating_add(correction);
+        for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
+            *time = time.saturating_add(correction);
+        }
     }
 
     /// Returns what a metric came to in a window that has ended, and starts the next.
@@ -347,7 +375,8 @@ impl Collectors {
                 return gaps.flatten().unwrap_or_else(|| single_sample(None));
             }
             Metric::TimeSinceLastMessage => {
-                let silence = self.stretch.map(|(_, last)| milliseconds_between(last, ended.stop).max(0.0));
+                let silence =
+                    self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
                 return single_sample(silence.filter(|_| self.unrecorded == 0));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
@@ -408,8 +437,8 @@ impl Recording for Recorder {
             let summary = collectors.take(*metric, &ended, clock_offset);
             metrics.push((*metric, summary));
         }
-        let count = std::mem::take(&mut collectors.count);
-        let unrecorded = std::mem::take(&mut collectors.unrecorded);
+        let unrecorded = collectors.unrecorded;
+        let count = collectors.count_window();
         if let Some(step) = ended.step {
             collectors.accept_step(&ended, step);
         } else {
@@ -522,13 +551,14 @@ impl Recorder {
                 delays: has_delays.then(Box::default),
                 losses: has_losses.then(Box::default),
                 count: 0,
+                received_before: 0,
                 unrecorded: 0,
-                received: 0,
                 first: None,
                 last: Times::default(),
-                stretch: None,
+                stretch_start: None,
+                last_before: None,
+                stretches: 0,
                 active: 0,
-                intervals: 0,
                 filter: None,
                 latency: 0,
                 is_reception_missing: Warning::default(),
@@ -557,34 +587,37 @@ impl Recorder {
     /// Puts together what the statistics need of a message that was taken.
     #[inline(always)]
     pub(crate) fn received_message(&self, epoch: u32, header: i64, info: &MessageInfo) -> ReceivedMessage {
-        let transport = self
-            .needs
-            .transport
-            .then(|| TransportInfo::new(info, self.middleware.get_or_init(|| Middleware::of(info))));
-        ReceivedMessage { epoch, header, transport }
+        let mut message = ReceivedMessage { epoch, header, transport: None };
+        if self.needs.transport {
+            let middleware = self.middleware.get_or_init(|| Middleware::of(info));
+            message.transport = Some(TransportInfo::new(info, middleware));
+        }
+        message
     }
 
     /// Records a message whose callback's body starts now; returns what is needed to record its end, if that is asked for.
     #[inline]
     pub(crate) fn record(&self, message: &ReceivedMessage) -> Option<RunningBody> {
-        let mut started = 0;
-        self.collectors.record(|| {
-            started = monotonic();
-            self.sample(message, started)
-        });
+        let started = self.record_by(message, monotonic);
         self.needs.duration.then_some(RunningBody { epoch: message.epoch, started })
     }
 
-    /// Records a message whose callback's body starts at `callback` on the monotonic clock.
+    /// Records a message whose callback's body starts at the time that `clock` tells; returns that.
     #[inline(always)]
-    pub(crate) fn record_at(&self, message: &ReceivedMessage, callback: i64) {
-        self.collectors.record(|| self.sample(message, callback));
-    }
-
-    #[inline(always)]
-    fn sample(&self, message: &ReceivedMessage, callback: i64) -> Sample {
-        let simulated = self.simulated.as_ref().map_or(0, |time| time.now(message.header));
-        Sample::Message { message: *message, callback, simulated }
+    pub(crate) fn record_by(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
+        let simulated = || self.simulated.as_ref().map_or(0, |time| time.now(message.header));
+        match self.collectors.try_lock() {
+            Some(mut collectors) => {
+                let callback = clock();
+                collectors.accept_message(message, callback, simulated);
+                callback
+            }
+            None => {
+                let callback = clock();
+                self.collectors.wait(Sample::Message { message: *message, callback, simulated: simulated() });
+                callback
+            }
+        }
     }
 
     /// Records that a callback's body ends now.
@@ -605,9 +638,9 @@ impl Recorder {
     /// Returns the times of the last message that was measured.
     pub(crate) fn last_message(&self) -> Option<MessageTimes> {
         let collectors = self.collectors.lock();
-        let (Times { header, source, received, callback }, stretch) = (collectors.last, collectors.stretch);
-        let mut system = collectors.window.system;
-        collectors.first?;
+        let Times { header, source, received, .. } = collectors.last;
+        let (mut system, callback, before) =
+            (collectors.window.system, collectors.last_callback(), collectors.last_before);
         drop(collectors);
         let _step_that_no_window_has_seen_yet = system.check();
         let if_known = |time: i64| (time != 0).then_some(time);
@@ -615,7 +648,7 @@ impl Recorder {
             header: if_known(header),
             source: if_known(source),
             received: if_known(received),
-            callback: stretch.map_or(callback, |(_, last)| system.at(last)),
+            callback: callback.map(|callback| system.at(callback)).or(before)?,
         })
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     fn what_is_not_known_is_null() {
         let imu = TopicTotals {
             topic_name: "/imu".to_owned(),
-            source_name: "listener/imu".to_owned(),
+            source_name: "/listener:/imu".to_owned(),
             totals: Totals {
                 received: 3,
                 lost: Some(2),
@@ -122,15 +122,15 @@ mod tests {
         };
         let chatter = TopicTotals {
             topic_name: "/chatter".to_owned(),
-            source_name: "listener/chatter".to_owned(),
+            source_name: "/listener:/chatter".to_owned(),
             totals: Totals::default(),
         };
         assert_eq!(
             render("/listener", &[imu, chatter], 5).unwrap(),
             "version: 1\nnode_name: /listener\nwritten_at: 5\ntopics:\n\
-             - topic_name: /imu\n  measurement_source_name: listener/imu\n  messages_received: 3\n  messages_lost: 2\n  \
+             - topic_name: /imu\n  measurement_source_name: /listener:/imu\n  messages_received: 3\n  messages_lost: 2\n  \
              messages_out_of_order: 0\n  messages_rate: 2.0\n  first_message: 1000000000\n  last_message: 2000000000\n\
-             - topic_name: /chatter\n  measurement_source_name: listener/chatter\n  messages_received: 0\n  \
+             - topic_name: /chatter\n  measurement_source_name: /listener:/chatter\n  messages_received: 0\n  \
              messages_lost: null\n  messages_out_of_order: null\n  messages_rate: null\n  first_message: null\n  \
              last_message: null\n"
         );

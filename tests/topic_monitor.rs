@@ -176,7 +176,8 @@ fn the_live_view_shows_sorts_filters_details_resizes_and_quits() {
     });
     assert!(terminal.has_terminal());
     let row = terminal.text().lines().find(|line| line.contains("/imu ")).unwrap().to_owned();
-    assert!(row.contains(" 20.0"), "a period of 20 ms: {row}");
+    let mean: f64 = row.split_whitespace().nth(5).unwrap().parse().unwrap();
+    assert!((18.0..22.0).contains(&mean), "a period of 20 ms: {row}");
 
     assert!(is_first("/chatter")(&terminal.text()));
     terminal.press("r");
@@ -324,8 +325,10 @@ fn once_writes_one_whole_window_of_each_topic() {
     assert_eq!(objects.len(), 2, "{objects:#?}");
     for object in &objects {
         let rate = object["rate"].as_f64().unwrap();
-        assert!((45.0..55.0).contains(&rate), "{object}");
+        assert!((30.0..70.0).contains(&rate), "{object}"); // the talker may be held up
         let length = object["window_stop"].as_i64().unwrap() - object["window_start"].as_i64().unwrap();
+        let received = object["received"].as_f64().unwrap();
+        assert!((rate * length as f64 / 1e9 - received).abs() < 0.1, "{object}");
         assert!((900_000_000..1_200_000_000).contains(&length), "{object}");
         assert_eq!(object["nodes"][0], "/talker");
         assert_eq!(object["senders"][0]["node"], "/talker");
@@ -407,8 +410,8 @@ fn windows_are_published_if_asked_for_and_only_then() {
         let of = |metric: &str| metrics.iter().any(|of| of.metric == metric && of.count() > 5.0);
         of("message_age") && of("message_period") && of("publication_seq_gap")
     });
-    assert!(reader.metrics.iter().any(|of| of.source == "topic_monitor/imu"));
-    assert!(reader.metrics.iter().all(|of| !of.source.starts_with("silent")), "{:#?}", reader.metrics);
+    assert!(reader.metrics.iter().any(|of| of.source == "/topic_monitor:/imu"));
+    assert!(reader.metrics.iter().all(|of| !of.source.starts_with("/silent")), "{:#?}", reader.metrics);
 }
 
 #[test]
@@ -416,17 +419,17 @@ fn the_statistics_of_other_nodes_are_shown() {
     let domain = domain(9);
     let _talker = Process::start(TALKER, &FAST, domain);
     let _listener = Process::start(LISTENER, &[], domain);
-    let monitor = Json::start(&["--from-statistics", "listener/imu"], domain);
+    let monitor = Json::start(&["--from-statistics", "/listener:/imu"], domain);
     let imu = monitor.until("statistics of imu at 50 Hz", |json| {
         let age = &json["metrics"]["message_age"];
         let period = json["metrics"]["message_period"]["mean"].as_f64().unwrap_or_default();
         let rate = json["rate"].as_f64().unwrap_or_default();
         age["count"].as_u64() > Some(40) && (15.0..25.0).contains(&period) && (40.0..60.0).contains(&rate)
     });
-    assert_eq!(imu["topic"], "listener/imu");
+    assert_eq!(imu["topic"], "/listener:/imu");
 
     let mut terminal = Terminal::start(&["--from-statistics"], domain);
-    terminal.wait("sources", |text| text.contains("listener/imu") && text.contains("listener/chatter"));
+    terminal.wait("sources", |text| text.contains("/listener:/imu") && text.contains("/listener:/chatter"));
     terminal.press("q");
     assert_eq!(terminal.end(), 0);
 }

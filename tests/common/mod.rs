@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses what it needs
 
+pub mod clock;
+pub mod preload;
 pub mod warnings;
 
 use std::{
@@ -9,7 +11,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         mpsc::{self, Receiver},
         Arc, Mutex,
@@ -29,8 +31,12 @@ pub struct Process(Child);
 impl Process {
     /// Starts a program that talks to this test process only.
     pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
-        let child = command(program, arguments, domain).spawn();
-        Process(child.unwrap_or_else(|error| panic!("cannot start: {error}")))
+        Process::spawn(&mut command(program, arguments, domain))
+    }
+
+    /// Starts a program as the command has it.
+    pub fn spawn(command: &mut Command) -> Process {
+        Process(command.spawn().unwrap_or_else(|error| panic!("cannot start: {error}")))
     }
 
     /// Starts a program, and returns what it logs as well.
@@ -44,6 +50,18 @@ impl Process {
         (Process(child), log)
     }
 
+    /// Starts a program as the command has it, and returns the lines that it prints as they come.
+    pub fn spawn_printing(command: &mut Command) -> (Process, Receiver<String>) {
+        let mut process = Process::spawn(command.stdout(Stdio::piped()));
+        let output = lines(process.0.stdout.take().unwrap());
+        (process, output)
+    }
+
+    /// Returns how it has ended; None while it runs.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
     /// The process's id.
     pub fn id(&self) -> u32 {
         self.0.id()
@@ -53,6 +71,21 @@ impl Process {
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Returns its exit status if it has ended.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
+    /// Returns its exit status once it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_for("end of the process", || {
+            status = self.try_wait();
+            status.is_some()
+        });
+        status.unwrap()
     }
 
     /// Ends it, and waits until it has ended.
@@ -154,7 +187,7 @@ impl From<Child> for Program {
 }
 
 /// The lines of an output as they come.
-fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = BufReader::new(output);
     std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));

@@ -183,6 +183,14 @@ pub fn scale(environment: &Environment, project: &Path, seconds: u64) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
+/// Records of real-time priority, while a thread of a priority in between keeps the windows' end from running.
+pub fn contention(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
+    let programs = build(environment, project)?;
+    let mut command = environment.command(programs.join("bench_contention"));
+    println!("{}", output(&mut alone(command.arg(seconds.to_string())).stdout(Stdio::piped()).spawn()?)?);
+    Ok(ExitCode::SUCCESS)
+}
+
 /// 1e8 messages recorded; and a listener for ten minutes at 2000 Hz: its windows, and its memory beside that of a short run.
 pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let programs = build(environment, project)?;

@@ -84,6 +84,9 @@ enum Verb {
         /// Measure talker and listener processes instead, with statistics and without
         #[arg(long, conflicts_with_all = ["scale", "soak"])]
         end_to_end: bool,
+        /// Measure how long a record takes while a thread of a priority in between keeps the windows' end from running
+        #[arg(long, conflicts_with_all = ["end_to_end", "monitor", "scale", "soak"])]
+        contention: bool,
         /// Measure topic_monitor beside a minimal rclpy subscriber instead: 20 topics at 100 Hz, one at 5000 Hz, images
         #[arg(long, conflicts_with_all = ["end_to_end", "scale", "soak"])]
         monitor: bool,
@@ -96,7 +99,7 @@ enum Verb {
         /// How many pairs of runs of --end-to-end
         #[arg(long, default_value_t = 8)]
         pairs: usize,
-        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 600 soaking]
+        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 under contention, 600 soaking]
         #[arg(long)]
         seconds: Option<u32>,
         #[arg(last = true)]
@@ -162,11 +165,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let instructions = ["--release", "--test", "cost", "instructions"].map(OsString::from);
             cargo(&environment, "test", &instructions)
         }
-        Verb::Bench { end_to_end, monitor, scale, soak, pairs, seconds, arguments } => {
+        Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
             let (project, seconds) = (project(), seconds.map(f64::from));
             if !arguments.is_empty() {
                 return cargo(&environment, "bench", &arguments);
+            }
+            if contention {
+                return bench::contention(&environment, &project, seconds.unwrap_or(30.0));
             }
             if monitor {
                 return monitor::bench(&environment, &project, seconds.unwrap_or(20.0));

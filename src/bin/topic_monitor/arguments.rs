@@ -2,9 +2,12 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::Parser;
+use clap::{error::ErrorKind, CommandFactory, Parser};
 
-use crate::{condition::Conditions, pattern::Pattern};
+use crate::{
+    condition::{Condition, Conditions},
+    pattern::Pattern,
+};
 
 /// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type: a live view
 /// on a terminal, a line for each topic and window elsewhere.
@@ -42,14 +45,17 @@ pub struct Arguments {
     /// Publish the windows on /statistics, on behalf of nodes that have no statistics
     #[arg(long, conflicts_with = "from_statistics")]
     pub publish: bool,
-    /// Show what nodes publish as their own statistics instead, on /statistics or another topic: TOPIC are then their
-    /// `measurement_source_name`s
+    /// Show what nodes publish as their own statistics instead, on /statistics or another topic. TOPIC are then their
+    /// `measurement_source_name`s: `/r1/listener:/imu`, `'/r1/*:/imu'`, `cpp_listener`
     #[arg(long, value_name = "TOPIC", num_args = 0..=1, require_equals = true, default_missing_value = "/statistics")]
     pub from_statistics: Option<Pattern>,
     /// How many messages wait for the monitor on each topic [default: 100 of types with arrays of bytes, as images;
     /// else 1000]
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics")]
     pub depth: Option<u32>,
+    /// How many topics at most, or sources of statistics [default: 500, or 1000 sources]; more are left out, and said so
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub max_topics: Option<u32>,
     /// Panic after that many seconds, to see that the terminal is restored
     #[arg(long, hide = true, value_parser = seconds)]
     pub panic_after: Option<Duration>,
@@ -67,6 +73,27 @@ Exit status: 0 ended as asked, conditions fulfilled; 1 conditions not fulfilled;
 ROS arguments go behind --ros-args, as of any node: topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
+    /// Errors if arguments do not go together.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let patterns =
+            self.topics.iter().chain(self.conditions().filter_map(|condition| condition.topic.as_ref()));
+        let mut of_sources = patterns.filter(|pattern| pattern.is_of_sources());
+        match of_sources.next() {
+            Some(source) if self.from_statistics.is_none() => {
+                let error = format!(
+                    "a topic's name has no ':', as {:?} has; NODE:TOPIC is a source of statistics, with --from-statistics",
+                    source.text()
+                );
+                Err(Self::command().error(ErrorKind::ValueValidation, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.require.iter().flat_map(|conditions| &conditions.0)
+    }
+
     /// Whether there is to be a live view.
     pub fn is_live(&self, on_terminal: bool) -> bool {
         on_terminal && !self.plain && !self.json && !self.once && self.require.is_empty()
@@ -77,12 +104,8 @@ impl Arguments {
         if !self.topics.is_empty() {
             return self.topics.clone();
         }
-        let of_conditions: Option<Vec<Pattern>> = self
-            .require
-            .iter()
-            .flat_map(|conditions| &conditions.0)
-            .map(|condition| condition.topic.clone())
-            .collect();
+        let of_conditions: Option<Vec<Pattern>> =
+            self.conditions().map(|condition| condition.topic.clone()).collect();
         of_conditions.unwrap_or_default()
     }
 }
@@ -158,15 +181,30 @@ mod tests {
             &["--depth", "0"],
             &["a//b"],
             &["--publish", "--from-statistics"],
+            &["/r1/listener:/imu"],
+            &["--require", "/r1/listener:/imu: rate>5"],
+            &["--max-topics", "0"],
         ] {
-            let error = Arguments::try_parse_from([&["topic_monitor"], line].concat()).unwrap_err();
+            let arguments = Arguments::try_parse_from([&["topic_monitor"], line].concat());
+            let error = arguments.and_then(|arguments| arguments.check()).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");
         }
     }
 
     #[test]
+    fn sources_of_statistics_go_with_from_statistics() {
+        for line in [
+            &["topic_monitor", "--from-statistics", "/r1/listener:/imu"],
+            &["topic_monitor", "--from-statistics", "--require=/r1/listener:/imu:rate>5"],
+        ] {
+            let arguments = Arguments::try_parse_from(line).unwrap();
+            arguments.check().unwrap();
+            assert_eq!(arguments.patterns()[0].text(), "/r1/listener:/imu");
+        }
+    }
+
+    #[test]
     fn the_definition_is_sound() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -73,12 +73,17 @@ impl FromStr for Conditions {
 impl Condition {
     /// Reads the condition that a text starts with; returns it, and the rest.
     fn parse(text: &str) -> Result<(Self, &str), String> {
-        let (mut word, mut rest) = word(text);
-        let mut topic = None;
-        if let Some(after) = rest.strip_prefix(':') {
-            topic = Some(word.parse::<Pattern>().map_err(|error| format!("topic {word:?}: {error}"))?);
-            (word, rest) = self::word(after.trim_start());
+        let operator = text.find(OPERATOR_SIGNS).unwrap_or(text.len());
+        // A source's name has a colon too, so that the topic ends at the last one.
+        let parts = text[..operator].rsplit_once(':');
+        let parts = parts.filter(|(topic, _)| !topic.trim().contains(char::is_whitespace));
+        let (mut topic, mut after) = (None, text);
+        if let Some((name, _)) = parts {
+            after = text[name.len() + 1..].trim_start();
+            let name = name.trim();
+            topic = Some(name.parse::<Pattern>().map_err(|error| format!("topic {name:?}: {error}"))?);
         }
+        let (word, rest) = word(after);
         if word.is_empty() {
             return Err(format!("a metric is missing before {:?}; {}", first(rest), metrics()));
         }
@@ -209,6 +214,8 @@ impl Figure {
 }
 
 const OPERATORS: &str = "< <= > >= = == !=";
+/// What operators begin with.
+const OPERATOR_SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 impl Operator {
     /// Reads the operator that a text starts with; returns it, and the rest.
@@ -240,7 +247,9 @@ impl Operator {
 
 /// The word that a text starts with, and what comes behind it and behind blanks.
 fn word(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| c.is_whitespace() || "<>=!:".contains(c)).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| c.is_whitespace() || c == ':' || OPERATOR_SIGNS.contains(&c))
+        .unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     (word, rest.trim_start())
 }
@@ -320,6 +329,21 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_can_be_about_a_source_of_statistics() {
+        for text in ["/r1/listener:/imu: rate>5", "/r1/listener:/imu:rate>5", "r1/listener:/imu : rate > 5"] {
+            let condition = &parse(text)[0];
+            assert_eq!(condition.to_string(), "/r1/listener:/imu: rate>5");
+            assert!(condition.is_about(&Row::new("/r1/listener:/imu")));
+            assert!(!condition.is_about(&Row::new("/r2/listener:/imu")));
+        }
+        let conditions = parse("cpp_listener: rate>5 /**:/imu: age<5 lost=0");
+        assert_eq!(
+            conditions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["/cpp_listener: rate>5", "/**:/imu: age<5", "lost=0"]
+        );
+    }
+
+    #[test]
     fn errors_name_the_word_and_what_is_possible() {
         for (text, wrong, right) in [
             ("", "no condition", "rate>=90"),
@@ -333,6 +357,9 @@ mod tests {
             ("rate>=nan", "\"nan\"", "number"),
             (">=5", "\">=5\"", "metric"),
             ("a//b: rate>1", "\"a//b\"", "//"),
+            ("a:b:c: rate>1", "\"a:b:c\"", "':'"),
+            ("rate 90 /imu: lost=0", "\"90\"", "<="),
+            ("/imu: /odom: lost=0", "\"/imu\"", "rate, period"),
             ("rate>=90 age<", "\"age\"", "number"),
         ] {
             let error = text.parse::<Conditions>().unwrap_err();

@@ -1,22 +1,24 @@
 //! The view of one topic: all metrics, and who sends.
 
+use std::time::Instant;
+
 use ratatui::{
     style::{Modifier, Style},
     text::Line,
 };
 
 use crate::{
-    format::{count, count_if_known, figure, seconds, sparkline, start_of},
-    row::Row,
+    format::{count, count_if_known, figure, name, seconds, sparkline, start_of},
+    row::{milliseconds, Row},
 };
 
 /// Returns the lines of the view.
-pub fn lines(row: &Row, now: i64, width: usize) -> Vec<Line<'static>> {
+pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let status = row.status(now).text();
     let mut lines = vec![
-        Line::styled(format!("{}  {status}", row.name), bold),
-        Line::raw(format!("type        {}", row.message_type.as_deref().unwrap_or("-"))),
+        Line::styled(format!("{}  {status}", name(&row.name)), bold),
+        Line::raw(format!("type        {}", name(row.message_type.as_deref().unwrap_or("-")))),
     ];
     if let Some(problem) = &row.problem {
         for (index, part) in wrapped(problem.text(), width.saturating_sub(12)).into_iter().enumerate() {
@@ -24,7 +26,8 @@ pub fn lines(row: &Row, now: i64, width: usize) -> Vec<Line<'static>> {
         }
     }
     if let Some(publishers) = row.publishers {
-        lines.push(Line::raw(format!("publishers  {publishers}: {}", row.nodes.join(" "))));
+        let nodes: Vec<String> = row.nodes.iter().map(|node| name(node)).collect();
+        lines.push(Line::raw(format!("publishers  {publishers}: {}", nodes.join(" "))));
         lines.push(Line::raw(format!("heard as    {}", if row.qos.is_empty() { "-" } else { &row.qos })));
     }
     lines.push(Line::raw(format!(
@@ -37,7 +40,7 @@ pub fn lines(row: &Row, now: i64, width: usize) -> Vec<Line<'static>> {
     if let Some(reading) = &row.reading {
         lines.push(Line::raw(format!(
             "window      {:.3} s, rate {} Hz, {} received, {} lost, {} out of order",
-            (reading.stop - reading.start) as f64 / 1e9,
+            reading.length.as_secs_f64(),
             figure(reading.rate),
             count_if_known(reading.received),
             count_if_known(reading.lost),
@@ -57,8 +60,8 @@ pub fn lines(row: &Row, now: i64, width: usize) -> Vec<Line<'static>> {
         let summary = &measured.summary;
         lines.push(Line::raw(format!(
             "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            start_of(&measured.name, 27),
-            start_of(&measured.unit, 8),
+            start_of(&name(&measured.name), 27),
+            start_of(&name(&measured.unit), 8),
             figure(summary.average),
             figure(summary.minimum),
             figure(summary.maximum),
@@ -81,10 +84,10 @@ pub fn lines(row: &Row, now: i64, width: usize) -> Vec<Line<'static>> {
             "{:32} {:>9} {:>6} {:>6} {:>6}  {}",
             sender.gid,
             sender.received,
-            count(sender.lost),
-            count(sender.out_of_order),
-            seconds((now - sender.last_message).max(0) as f64 / 1e6),
-            sender.node.as_deref().unwrap_or("-"),
+            count_if_known(sender.lost),
+            count_if_known(sender.out_of_order),
+            seconds(milliseconds(now.saturating_duration_since(sender.last_heard))),
+            name(sender.node.as_deref().unwrap_or("-")),
         )));
     }
     lines
@@ -111,7 +114,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::row::{
-        tests::{row, S},
+        tests::{at, reading, row, S},
         Problem, Sender,
     };
 
@@ -122,13 +125,14 @@ mod tests {
             gid: gid.repeat(32),
             node: node.map(str::to_owned),
             received: 600,
-            lost,
-            out_of_order: 1,
+            lost: Some(lost),
+            out_of_order: Some(1),
             last_message: 99 * S,
+            last_heard: at(99),
         };
         imu.senders = vec![sender("a", Some("/front"), 12), sender("b", None, 0)];
         imu.problem = Some(Problem::Error("something is wrong ".repeat(10)));
-        let lines: Vec<String> = lines(&imu, 100 * S, 80).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = lines(&imu, at(100), 80).iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
         for expected in [
             "/imu  ERROR",
@@ -140,5 +144,17 @@ mod tests {
             assert!(text.contains(expected), "{expected}\nnot in\n{text}");
         }
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn nothing_foreign_reaches_the_terminal_as_it_is() {
+        let hostile = "x\u{1b}[2J\n\u{202e}";
+        let mut imu = row(hostile, 100.0, 0);
+        (imu.message_type, imu.nodes) = (Some(hostile.to_owned()), vec![hostile.to_owned()]);
+        let mut window = reading(101, 100.0, 0);
+        (window.metrics[0].name, window.metrics[0].unit) = (hostile.to_owned(), hostile.to_owned());
+        imu.take(window);
+        let lines: String = lines(&imu, at(101), 80).iter().map(ToString::to_string).collect();
+        assert!(!lines.contains(['\u{1b}', '\n', '\u{202e}']) && lines.contains("x\\u{1b}[2J"), "{lines:?}");
     }
 }

@@ -1,8 +1,16 @@
-//! Figures and sparklines in few characters.
+//! Figures, names and sparklines in few characters.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
-use crate::row::{Past, HISTORY};
+use crate::{
+    escape::Escaped,
+    row::{Past, HISTORY},
+};
+
+/// Returns a name from the network as a terminal may show it.
+pub fn name(foreign: &str) -> String {
+    Escaped(foreign).to_string()
+}
 
 /// Returns a figure in 6 characters at most; `-` if there is none.
 pub fn figure(value: f64) -> String {
@@ -32,7 +40,7 @@ pub fn count(count: u64) -> String {
         0..=99_999 => count.to_string(),
         100_000..=9_999_999 => format!("{}k", count / 1000),
         10_000_000..=9_999_999_999 => format!("{}M", count / 1_000_000),
-        _ => format!("{}G", count / 1_000_000_000),
+        _ => format!("{}G", (count / 1_000_000_000).min(9999)),
     }
 }
 
@@ -58,7 +66,7 @@ pub fn seconds(milliseconds: f64) -> String {
             format!("{}h", minutes / 60)
         }
     } else {
-        format!("{}d", (seconds / 86_400.0) as u64)
+        format!("{}d", ((seconds / 86_400.0) as u64).min(9999))
     }
 }
 
@@ -91,14 +99,15 @@ pub fn start_of(text: &str, width: usize) -> String {
 
 /// Returns the rates of the last minute: blank where nothing was measured, `_` where nothing came, and bars up to the
 /// highest.
-pub fn sparkline(history: &VecDeque<Past>, now: i64, width: usize) -> String {
+pub fn sparkline(history: &VecDeque<Past>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = history.iter().map(|past| past.rate).fold(0.0, f64::max);
-    let steps = i64::try_from(width).unwrap_or(i64::MAX).max(1);
-    let bar = |step: i64| {
-        let (from, to) =
-            (now - HISTORY + HISTORY / steps * step, now - HISTORY + HISTORY / steps * (step + 1));
-        let rates = history.iter().filter(|past| past.start < to && past.stop > from).map(|past| past.rate);
+    let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+    let step_length = HISTORY.as_secs_f64() / width.max(1) as f64;
+    let bar = |step: usize| {
+        let (from, to) = ((width - step) as f64 * step_length, (width - step - 1) as f64 * step_length);
+        let is_in = |past: &&Past| ago(past.began) > to && ago(past.ended) < from;
+        let rates = history.iter().filter(is_in).map(|past| past.rate);
         let (sum, number) = rates.fold((0.0, 0), |(sum, number), rate| (sum + rate, number + 1));
         if number == 0 {
             ' '
@@ -109,13 +118,13 @@ pub fn sparkline(history: &VecDeque<Past>, now: i64, width: usize) -> String {
             BARS[(height.ceil() as usize).clamp(1, BARS.len()) - 1]
         }
     };
-    (0..steps).take(width).map(bar).collect()
+    (0..width).map(bar).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::{reading, S};
+    use crate::row::tests::{at, reading};
     use crate::row::Row;
 
     #[test]
@@ -131,6 +140,8 @@ mod tests {
             (123_456.0, "123k"),
             (123_456_789.0, "123M"),
             (1e12, "1e12"),
+            (f64::MIN, "-2e308"),
+            (f64::INFINITY, "inf"),
         ] {
             assert_eq!(figure(value), text);
             assert!(figure(value).len() <= 6);
@@ -141,6 +152,8 @@ mod tests {
     fn counts_and_times_are_short() {
         assert_eq!([0, 99_999, 123_456, 12_345_678].map(count), ["0", "99999", "123k", "12M"]);
         assert_eq!([150.0, 12_345.0, 700_000.0, 50_000_000.0].map(seconds), ["0.1s", "12s", "11m", "13h"]);
+        assert_eq!([f64::MAX, f64::INFINITY, f64::NAN].map(seconds), ["9999d", "9999d", "-"]);
+        assert_eq!(count(u64::MAX), "9999G");
     }
 
     #[test]
@@ -158,9 +171,9 @@ mod tests {
             let rate = if stop <= 50 { 0.0 } else { 10.0 * f64::from(if stop <= 70 { 1 } else { 2 }) };
             row.take(reading(stop, rate, 0));
         }
-        assert_eq!(sparkline(&row.history, 100 * S, 6), "_▄▄███");
-        assert_eq!(sparkline(&row.history, 130 * S, 6), "███   ");
-        assert_eq!(sparkline(&row.history, 100 * S, 120).chars().count(), 120);
-        assert_eq!(sparkline(&row.history, 100 * S, 0), "");
+        assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
+        assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
+        assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);
+        assert_eq!(sparkline(&row.history, at(100), 0), "");
     }
 }

@@ -3,19 +3,25 @@
 mod arguments;
 mod condition;
 mod detail;
+#[path = "../../escape.rs"] // the library's
+mod escape;
 mod format;
 mod from_statistics;
+mod graph;
 mod pattern;
 mod report;
 mod require;
 mod row;
 mod screen;
+mod signals;
+mod source;
 mod terminal;
+mod topic;
 mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -26,18 +32,17 @@ use std::{
 };
 
 use clap::Parser;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEventKind};
 use rclrs::*;
 
 use crate::{
     arguments::{split_ros_arguments, Arguments},
     condition::Condition,
-    from_statistics::FromStatistics,
     report::Report,
-    row::{now, Problem, Row},
+    row::{Problem, Row},
     screen::Screen,
-    terminal::LiveTerminal,
-    watch::Watch,
+    source::{Notices, Source},
+    terminal::{is_closed, Input, LiveTerminal},
 };
 
 /// An error that ends the program, for the user.
@@ -58,23 +63,31 @@ const FAILED: u8 = 3;
 fn main() -> ExitCode {
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let arguments = Arguments::parse_from(own);
-    match run(&arguments, ros) {
+    arguments.check().unwrap_or_else(|error| error.exit());
+    let is_terminal = io::stdout().is_terminal();
+    match run(&arguments, ros, is_terminal) {
         Ok(code) => ExitCode::from(code),
-        // Nobody reads on, as behind `| head`.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) if has_no_reader(&*error, is_terminal) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("topic_monitor: {error}");
+            complain(&error.to_string());
             ExitCode::from(FAILED)
         }
     }
 }
 
-fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether an error says that nobody reads on, as behind `| head`, or when a terminal is closed.
+fn has_no_reader(error: &(dyn std::error::Error + 'static), is_terminal: bool) -> bool {
     let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe || is_terminal && is_closed(error))
 }
 
-fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
+/// Writes to standard error, which may be closed. Foreign names in it are escaped already.
+fn complain(text: &str) {
+    let _nobody_reads = writeln!(io::stderr(), "topic_monitor: {text}");
+}
+
+fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8, Failure> {
+    let is_interrupted = signals::interrupted()?;
     let ros_arguments = [vec!["topic_monitor".to_owned()], ros].concat();
     let context = Context::new(ros_arguments, InitOptions::default())?;
     let executor = context.create_basic_executor();
@@ -83,58 +96,11 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     node.logger().set_level(LogSeverity::Error)?;
     let source = Source::new(&node, arguments)?;
     let spinning = Spinning::start(executor)?;
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    let interrupt = Arc::clone(&is_interrupted);
-    ctrlc::set_handler(move || interrupt.store(true, Ordering::Relaxed))?;
     let session = Session { arguments, spinning, is_interrupted, started: Instant::now() };
-    if arguments.is_live(io::stdout().is_terminal()) {
+    if arguments.is_live(is_terminal) {
         session.show(source)
     } else {
         session.write(source)
-    }
-}
-
-/// Where the rows come from.
-enum Source {
-    Topics(Box<Watch>),
-    Statistics(Box<FromStatistics>),
-}
-
-impl Source {
-    fn new(node: &Node, arguments: &Arguments) -> Result<Self, Failure> {
-        if let Some(topic) = &arguments.from_statistics {
-            let Some(name) = topic.name() else {
-                return Err(format!(
-                    "--from-statistics takes a topic's name, not the pattern {}",
-                    topic.text()
-                )
-                .into());
-            };
-            return Ok(Self::Statistics(Box::new(FromStatistics::new(node, name, arguments.patterns()))));
-        }
-        let options = watch::Options {
-            patterns: arguments.patterns(),
-            all: arguments.all,
-            period: arguments.period,
-            depth: arguments.depth,
-            publish: arguments.publish,
-        };
-        Ok(Self::Topics(Box::new(Watch::new(node, options)?)))
-    }
-
-    /// Reads what is new, and returns the names of the rows of which a whole window ended.
-    fn poll(&mut self) -> Result<Vec<String>, Failure> {
-        Ok(match self {
-            Self::Topics(watch) => watch.poll(),
-            Self::Statistics(statistics) => statistics.poll()?,
-        })
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        match self {
-            Self::Topics(watch) => watch.rows().cloned().collect(),
-            Self::Statistics(statistics) => statistics.rows().cloned().collect(),
-        }
     }
 }
 
@@ -197,24 +163,26 @@ impl Session<'_> {
     /// The live view.
     fn show(mut self, mut source: Source) -> Result<u8, Failure> {
         let mut live = LiveTerminal::start()?;
+        let input = Input::start()?;
         let mut screen = Screen::new();
-        let mut rows = vec![];
+        let mut rows: Vec<Row> = vec![];
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
             source.poll()?;
             if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
-                rows = source.rows();
-                live.terminal.draw(|frame| screen.draw(frame, &rows, now()))?;
+                rows = source.rows().into_iter().cloned().collect();
+                screen.notice = source.notice();
+                live.terminal.draw(|frame| screen.draw(frame, &rows, Instant::now()))?;
                 drawn = Some(Instant::now());
             }
-            if !event::poll(TICK)? {
-                continue;
-            }
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release && screen.key(key, &rows, now()) => {
+            match input.next(TICK)? {
+                Some(Event::Key(key))
+                    if key.kind != KeyEventKind::Release && screen.key(key, &rows, Instant::now()) =>
+                {
                     break
                 }
-                _ => drawn = None, // at once, for a resize too
+                Some(_) => drawn = None, // at once, for a resize too
+                None => {}
             }
         }
         Ok(0)
@@ -227,6 +195,7 @@ impl Session<'_> {
             arguments.require.iter().flat_map(|conditions| conditions.0.clone()).collect();
         let mut report = Report::new(io::stdout().lock(), arguments.json);
         let mut told = BTreeMap::new();
+        let mut notices = Notices::default();
         let mut written = BTreeSet::new();
         loop {
             let is_over = self.is_over()?;
@@ -235,28 +204,34 @@ impl Session<'_> {
             for row in rows.iter().filter(|row| new.contains(&row.name)) {
                 let is_first = written.insert(row.name.clone());
                 if is_first || !arguments.once {
-                    report.write(row, now())?;
+                    report.write(row, Instant::now())?;
                 }
             }
             if self.started.elapsed() >= DISCOVERY / 2 {
                 tell_problems(&rows, &mut told);
             }
+            if let Some(notice) = notices.next(source.notice(), Instant::now()) {
+                complain(&notice);
+            }
             let is_discovered = self.started.elapsed() >= DISCOVERY;
             if !conditions.is_empty() {
-                let failures = require::failures(&conditions, &rows, now());
+                let failures = require::failures(&conditions, &rows, Instant::now());
                 if failures.is_empty() && !new.is_empty() && is_discovered {
                     return Ok(0);
                 }
                 if is_over {
-                    failures.iter().for_each(|failure| eprintln!("topic_monitor: {failure}"));
+                    failures.iter().for_each(|failure| complain(failure));
                     return Ok(UNFULFILLED);
                 }
             }
-            let is_unheard =
-                |row: &Row| matches!(row.problem, Some(Problem::Error(_))) && row.reading.is_none();
-            let is_complete = rows.iter().all(|row| written.contains(&row.name) || is_unheard(row));
+            let is_failed =
+                |row: &&Row| matches!(row.problem, Some(Problem::Error(_))) && row.reading.is_none();
+            if written.len() > rows.len() {
+                written.retain(|name| rows.iter().any(|row| row.name == *name));
+            }
+            let is_complete = rows.iter().all(|row| written.contains(&row.name) || is_failed(row));
             if arguments.once && is_discovered && is_complete && !rows.is_empty() {
-                return Ok(if rows.iter().any(is_unheard) { FAILED } else { 0 });
+                return Ok(if rows.iter().any(is_failed) { FAILED } else { 0 });
             }
             if is_over {
                 return Ok(0);
@@ -266,15 +241,18 @@ impl Session<'_> {
     }
 }
 
-/// Says on standard error why topics are not heard, once.
-fn tell_problems(rows: &[Row], told: &mut BTreeMap<String, String>) {
+/// Reports on standard error why nothing is received of topics, once.
+fn tell_problems(rows: &[&Row], told: &mut BTreeMap<String, String>) {
+    if told.len() > rows.len() {
+        told.retain(|name, _| rows.iter().any(|row| row.name == *name));
+    }
     for row in rows {
         let Some(problem) = row.problem.as_ref().map(|problem| problem.text().to_owned()) else {
             told.remove(&row.name);
             continue;
         };
         if told.get(&row.name) != Some(&problem) {
-            eprintln!("topic_monitor: {problem}");
+            complain(&problem);
             told.insert(row.name.clone(), problem);
         }
     }

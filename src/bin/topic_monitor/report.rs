@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write},
+    time::Instant,
 };
 
 use serde::Serialize;
 
 use crate::{
-    format::{count_if_known, end_of, figure},
+    format::{self, count_if_known, end_of, figure},
     row::{Measured, Reading, Row, Sender},
 };
 
@@ -31,10 +32,11 @@ impl<W: Write> Report<W> {
     }
 
     /// Writes what came of a topic's last window.
-    pub fn write(&mut self, row: &Row, now: i64) -> io::Result<()> {
+    pub fn write(&mut self, row: &Row, now: Instant) -> io::Result<()> {
         let Some(reading) = &row.reading else { return Ok(()) };
         if self.is_json {
-            serde_json::to_writer(&mut self.to, &Line::of(row, reading, now))?;
+            let mut json = serde_json::Serializer::with_formatter(&mut self.to, Ascii);
+            Line::of(row, reading, now).serialize(&mut json)?;
             writeln!(self.to)?;
         } else {
             self.write_plain(row, reading, now)?;
@@ -42,8 +44,9 @@ impl<W: Write> Report<W> {
         self.to.flush()
     }
 
-    fn write_plain(&mut self, row: &Row, reading: &Reading, now: i64) -> io::Result<()> {
-        let width = row.name.chars().count().clamp(20, 48);
+    fn write_plain(&mut self, row: &Row, reading: &Reading, now: Instant) -> io::Result<()> {
+        let name = format::name(&row.name);
+        let width = name.chars().count().clamp(20, 48);
         if self.lines % Self::LINES == 0 || width > self.width {
             self.width = self.width.max(width);
             let width = self.width;
@@ -66,13 +69,31 @@ impl<W: Write> Report<W> {
             figure(period.standard_deviation),
             figure(age.average),
             figure(age.maximum),
-            name = end_of(&row.name, self.width),
+            name = end_of(&name, self.width),
             width = self.width,
             rate = figure(reading.rate),
             lost = count_if_known(reading.lost),
             state = row.status(now).text(),
         );
         writeln!(self.to, "{}", line.trim_end())
+    }
+}
+
+/// Writes JSON of ASCII only: a reader gets each name as it is, and a terminal that shows the lines obeys none of it.
+struct Ascii;
+
+impl serde_json::ser::Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
+        for c in fragment.chars() {
+            if c == ' ' || c.is_ascii_graphic() {
+                write!(to, "{c}")?;
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(to, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -85,6 +106,7 @@ struct Line<'a> {
     problem: Option<&'a str>,
     window_start: i64,
     window_stop: i64,
+    clock_step: Option<i64>,
     publishers: Option<usize>,
     nodes: &'a [String],
     qos: Option<&'a str>,
@@ -120,13 +142,13 @@ struct SenderLine<'a> {
     gid: &'a str,
     node: Option<&'a str>,
     received: u64,
-    lost: u64,
-    out_of_order: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
     last_message: i64,
 }
 
 impl<'a> Line<'a> {
-    fn of(row: &'a Row, reading: &'a Reading, now: i64) -> Self {
+    fn of(row: &'a Row, reading: &'a Reading, now: Instant) -> Self {
         use crate::row::Status;
         let state = match row.status(now) {
             Status::Error => "error",
@@ -162,6 +184,7 @@ impl<'a> Line<'a> {
             problem: row.problem.as_ref().map(|problem| problem.text()),
             window_start: reading.start,
             window_stop: reading.stop,
+            clock_step: reading.clock_step,
             publishers: row.publishers,
             nodes: &row.nodes,
             qos: (!row.qos.is_empty()).then_some(&row.qos),
@@ -180,12 +203,12 @@ impl<'a> Line<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::{reading, row, S};
+    use crate::row::tests::{at, reading, row, S};
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];
         let mut report = Report::new(&mut to, is_json);
-        rows.iter().for_each(|row| report.write(row, 100 * S).unwrap());
+        rows.iter().for_each(|row| report.write(row, at(100)).unwrap());
         String::from_utf8(to).unwrap()
     }
 
@@ -225,5 +248,19 @@ mod tests {
         assert!(json["lost"].is_null() && json["metrics"]["message_age"]["mean"].is_null());
         assert_eq!(json["metrics"]["message_age"]["count"], 0);
         assert_eq!(json["metrics"]["message_period"]["max"], 11.0);
+    }
+    #[test]
+    fn no_name_reaches_the_terminal_as_it_is_and_json_keeps_it() {
+        let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{7f}\u{9b}2J\u{202e}\u{1f600}\"\\";
+        let rows = [row(hostile, 100.0, 0), row(&"y".repeat(100_000), 1.0, 0)];
+        let plain = written(false, &rows[..1]);
+        assert!(
+            plain.lines().count() == 3 && !plain.contains(|c: char| c.is_control() && c != '\n'),
+            "{plain:?}"
+        );
+        assert!(written(false, &rows[1..]).lines().all(|line| line.chars().count() < 200));
+        let json = written(true, &rows[..1]);
+        assert!(json.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["topic"], hostile);
     }
 }

@@ -1,20 +1,26 @@
 //! Whether the topics are as `--require` asks.
 
-use crate::{condition::Condition, format::figure, row::Row};
+use std::time::{Duration, Instant};
+
+use crate::{
+    condition::Condition,
+    format::{self, figure},
+    row::{Reading, Row},
+};
 
 /// What stands in the way of the conditions, a line for each; nothing once all topics fulfil all of them in one window.
-pub fn failures(conditions: &[Condition], rows: &[Row], now: i64) -> Vec<String> {
+pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let mut failures = vec![];
-    let mut windows = vec![];
+    let mut windows: Vec<&Reading> = vec![];
     for condition in conditions {
-        let about: Vec<&Row> = rows.iter().filter(|row| condition.is_about(row)).collect();
+        let about: Vec<&&Row> = rows.iter().filter(|row| condition.is_about(row)).collect();
         if about.is_empty() {
             failures.push(format!("{condition} fails: no topic that it is about was found"));
         }
         for row in about {
             let reading = row.fresh_reading(now);
             let value = if reading.is_some() { condition.value_of(row) } else { f64::NAN };
-            windows.extend(reading.map(|reading| (reading.start, reading.stop)));
+            windows.extend(reading);
             if condition.is_fulfilled_by(value) {
                 continue;
             }
@@ -24,16 +30,26 @@ pub fn failures(conditions: &[Condition], rows: &[Row], now: i64) -> Vec<String>
                 None if reading.is_none() => " (no whole window yet)".to_owned(),
                 None => String::new(),
             };
-            let (name, requirement, what) = (&row.name, condition.requirement(), condition.name());
+            let (name, requirement, what) =
+                (format::name(&row.name), condition.requirement(), condition.name());
             failures.push(format!("{name}: {requirement} fails: {what} is {}{why}", figure(value)));
         }
     }
-    let (last_start, first_stop) =
-        (windows.iter().map(|window| window.0).max(), windows.iter().map(|window| window.1).min());
-    if failures.is_empty() && last_start >= first_stop {
+    if failures.is_empty() && !overlap(&windows, now) {
         failures.push("the conditions were fulfilled in different windows only".to_owned());
     }
     failures
+}
+
+/// Returns whether there is a time that is in all windows. When they ended is known to a tick of the monitor, so that a time that
+/// short is none.
+fn overlap(windows: &[&Reading], now: Instant) -> bool {
+    let ended_ago = |window: &&Reading| now.saturating_duration_since(window.ended);
+    let began_ago = |window: &&Reading| ended_ago(window).saturating_add(window.length);
+    let last_begin = windows.iter().map(began_ago).min().unwrap_or(Duration::MAX);
+    let first_end = windows.iter().map(ended_ago).max().unwrap_or_default();
+    let shortest = windows.iter().map(|window| window.length).min().unwrap_or_default();
+    windows.is_empty() || last_begin > first_end + shortest / 4
 }
 
 #[cfg(test)]
@@ -41,11 +57,12 @@ mod tests {
     use super::*;
     use crate::{
         condition::Conditions,
-        row::tests::{reading, row, S},
+        row::tests::{at, reading, row},
     };
 
     fn failures_of(conditions: &str, rows: &[Row]) -> Vec<String> {
-        failures(&conditions.parse::<Conditions>().unwrap().0, rows, 101 * S)
+        let rows: Vec<&Row> = rows.iter().collect();
+        failures(&conditions.parse::<Conditions>().unwrap().0, &rows, at(101))
     }
 
     #[test]
@@ -65,7 +82,7 @@ mod tests {
     #[test]
     fn what_was_fulfilled_long_ago_is_not() {
         let old = row("/imu", 100.0, 0);
-        let failures = failures(&"rate>90".parse::<Conditions>().unwrap().0, &[old], 110 * S);
+        let failures = failures(&"rate>90".parse::<Conditions>().unwrap().0, &[&old], at(110));
         assert_eq!(failures, ["/imu: rate>90 fails: rate is - (no window ends any more)"]);
     }
 
@@ -78,5 +95,15 @@ mod tests {
             failures_of("rate>10", &rows),
             ["the conditions were fulfilled in different windows only"]
         );
+    }
+    #[test]
+    fn a_step_of_the_system_clock_does_not_part_windows_nor_join_them() {
+        let mut stepped = row("/odom", 50.0, 0);
+        let window = stepped.reading.as_mut().unwrap();
+        (window.start, window.stop) = (window.start - 60_000_000_000, window.stop - 60_000_000_000);
+        assert!(failures_of("rate>10", &[row("/imu", 100.0, 0), stepped]).is_empty());
+        let mut late = row("/odom", 50.0, 0);
+        late.take(Reading { start: 99_000_000_000, stop: 100_000_000_000, ..reading(101, 50.0, 0) });
+        assert_eq!(failures_of("rate>10", &[row("/imu", 100.0, 0), late]).len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The live view: its state, its keys and the list of topics.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, time::Instant};
 
 use ratatui::{
     buffer::Buffer,
@@ -13,7 +13,7 @@ use ratatui::{
 
 use crate::{
     detail,
-    format::{count_if_known, end_of, figure, seconds, sparkline, start_of},
+    format::{self, count_if_known, end_of, figure, seconds, sparkline, start_of},
     row::{Row, Status},
 };
 
@@ -31,6 +31,8 @@ pub struct Screen {
     page: usize,
     /// The first line of the detail view.
     scrolled: u16,
+    /// What is to be said besides, in the first line.
+    pub notice: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Column {
     }
 
     /// What one looks for comes first: the most, the worst.
-    fn compare(self, one: &Row, other: &Row, now: i64) -> Ordering {
+    fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
         let most = |figure: &dyn Fn(&Row) -> f64| {
             let of = |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
             of(other).total_cmp(&of(one))
@@ -102,11 +104,12 @@ impl Screen {
             first: 0,
             page: 1,
             scrolled: 0,
+            notice: None,
         }
     }
 
     /// Does what a key asks for; returns true if that is to quit.
-    pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: i64) -> bool {
+    pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: Instant) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
             return true;
@@ -131,7 +134,7 @@ impl Screen {
         false
     }
 
-    fn list_key(&mut self, key: KeyCode, rows: &[Row], now: i64) -> bool {
+    fn list_key(&mut self, key: KeyCode, rows: &[Row], now: Instant) -> bool {
         let page = isize::try_from(self.page).unwrap_or(1);
         match key {
             KeyCode::Char('q') => return true,
@@ -160,7 +163,7 @@ impl Screen {
     }
 
     /// Selects the topic so many lines on.
-    fn select(&mut self, lines: isize, rows: &[Row], now: i64) {
+    fn select(&mut self, lines: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
         let to = at.saturating_add_signed(lines).min(shown.len().saturating_sub(1));
@@ -172,7 +175,7 @@ impl Screen {
     }
 
     /// The topics that pass the filter, in order.
-    fn shown<'a>(&self, rows: &'a [Row], now: i64) -> Vec<&'a Row> {
+    fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
         let filter = self.filter.to_lowercase();
         let passes = |text: &str| text.to_lowercase().contains(&filter);
         let mut shown: Vec<&Row> = rows
@@ -187,7 +190,7 @@ impl Screen {
     }
 
     /// Draws what is looked at.
-    pub fn draw(&mut self, frame: &mut Frame, rows: &[Row], now: i64) {
+    pub fn draw(&mut self, frame: &mut Frame, rows: &[Row], now: Instant) {
         let area = frame.area();
         if area.height < 2 || area.width == 0 {
             return;
@@ -219,7 +222,7 @@ impl Screen {
     }
 
     /// Draws the first line and the last.
-    fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: i64, keys: &str) {
+    fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
         let mut title = format!(" {} topics  sort {} {order}", rows.len(), self.sort.name());
@@ -236,6 +239,9 @@ impl Screen {
                 title += &format!("  {number} {word}");
             }
         }
+        if let Some(notice) = &self.notice {
+            title += &format!("  {notice}");
+        }
         let style = Style::new().add_modifier(Modifier::REVERSED);
         for (y, text) in [(area.y, &*title), (area.bottom() - 1, keys)] {
             let width = usize::from(area.width);
@@ -244,7 +250,7 @@ impl Screen {
         }
     }
 
-    fn draw_list(&mut self, buffer: &mut Buffer, area: Rect, shown: &[&Row], now: i64) {
+    fn draw_list(&mut self, buffer: &mut Buffer, area: Rect, shown: &[&Row], now: Instant) {
         let width = usize::from(area.width);
         let lines_each = if area.width >= WIDE { 1 } else { 2 };
         let header = header(width, lines_each == 1);
@@ -299,7 +305,7 @@ fn header(width: usize, is_wide: bool) -> Vec<Line<'static>> {
     vec![Line::styled(above, bold), Line::styled(columns, bold)]
 }
 
-fn row_lines(row: &Row, is_selected: bool, now: i64, width: usize, is_wide: bool) -> Vec<Line<'static>> {
+fn row_lines(row: &Row, is_selected: bool, now: Instant, width: usize, is_wide: bool) -> Vec<Line<'static>> {
     let (period, age) = (row.summary("message_period"), row.summary("message_age"));
     let status = row.status(now);
     let name = name_width(width, is_wide);
@@ -329,19 +335,19 @@ fn row_lines(row: &Row, is_selected: bool, now: i64, width: usize, is_wide: bool
     let mut line = vec![
         Span::raw(cursor),
         Span::styled(mark, style),
-        Span::styled(format!("{:name$}", end_of(&row.name, name)), name_style),
+        Span::styled(format!("{:name$}", end_of(&format::name(&row.name), name)), name_style),
         Span::raw(figures),
         Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
         Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
     ];
-    let message_type = row.message_type.as_deref().unwrap_or("-");
+    let message_type = format::name(row.message_type.as_deref().unwrap_or("-"));
     let state = Span::styled(format!("{:STATE$}", status.text()), style);
     let rest = |used: usize| match &row.problem {
         Some(problem) => Span::raw(start_of(problem.text(), width.saturating_sub(used))),
         None => Span::raw(sparkline(&row.history, now, width.saturating_sub(used + 1).min(60))),
     };
     if is_wide {
-        line.push(Span::raw(format!(" {:TYPE$} ", start_of(message_type, TYPE))));
+        line.push(Span::raw(format!(" {:TYPE$} ", start_of(&message_type, TYPE))));
         line.push(state);
         line.push(rest(2 + name + FIGURES + TYPE + STATE + 2));
         return vec![Line::from(line)];
@@ -349,7 +355,7 @@ fn row_lines(row: &Row, is_selected: bool, now: i64, width: usize, is_wide: bool
     let below = vec![
         Span::raw("    "),
         Span::styled(
-            format!("{:TYPE$} ", start_of(message_type, TYPE)),
+            format!("{:TYPE$} ", start_of(&message_type, TYPE)),
             Style::new().add_modifier(Modifier::DIM),
         ),
         state,
@@ -362,7 +368,7 @@ fn row_lines(row: &Row, is_selected: bool, now: i64, width: usize, is_wide: bool
 mod tests {
     use super::*;
     use crate::row::{
-        tests::{row, S},
+        tests::{at, row},
         Problem,
     };
     use ratatui::{backend::TestBackend, Terminal};
@@ -371,7 +377,7 @@ mod tests {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
         lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
         let mut stale = row("/odom", 50.0, 0);
-        stale.last_message = Some(93 * S);
+        stale.last_message = Some(at(93));
         let mut unknown = Row::new("/unknown");
         unknown.problem = Some(Problem::Error("the package my_msgs cannot be loaded".to_owned()));
         let mut waiting = Row::new("/waits");
@@ -381,7 +387,7 @@ mod tests {
 
     fn draw(screen: &mut Screen, rows: &[Row], width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| screen.draw(frame, rows, 100 * S)).unwrap();
+        terminal.draw(|frame| screen.draw(frame, rows, at(100))).unwrap();
         let buffer = terminal.backend().buffer();
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(line).collect()
@@ -394,12 +400,12 @@ mod tests {
                 '\x1b' => KeyCode::Esc,
                 c => KeyCode::Char(c),
             };
-            assert!(!screen.key(code.into(), rows, 100 * S));
+            assert!(!screen.key(code.into(), rows, at(100)));
         }
     }
 
     fn names(screen: &Screen, rows: &[Row]) -> Vec<String> {
-        screen.shown(rows, 100 * S).iter().map(|row| row.name.clone()).collect()
+        screen.shown(rows, at(100)).iter().map(|row| row.name.clone()).collect()
     }
 
     #[test]
@@ -462,7 +468,7 @@ mod tests {
         press(&mut screen, &rows, "/IMq");
         assert!(names(&screen, &rows).is_empty());
         assert!(draw(&mut screen, &rows, 80, 24).join("\n").contains("No topic passes the filter"));
-        screen.key(KeyCode::Backspace.into(), &rows, 100 * S);
+        screen.key(KeyCode::Backspace.into(), &rows, at(100));
         assert!(draw(&mut screen, &rows, 80, 24)[23].contains("filter: IM"));
         press(&mut screen, &rows, "\n");
         assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types count too");
@@ -493,9 +499,9 @@ mod tests {
     #[test]
     fn q_quits_but_not_while_the_filter_is_typed() {
         let mut screen = Screen::new();
-        assert!(screen.key(KeyCode::Char('q').into(), &[], 0));
+        assert!(screen.key(KeyCode::Char('q').into(), &[], at(0)));
         press(&mut screen, &[], "/q");
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert!(screen.key(control_c, &[], 0));
+        assert!(screen.key(control_c, &[], at(0)));
     }
 }

@@ -4,10 +4,17 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::OwnedFd,
-    sync::Arc,
+    sync::{
+        mpsc::{self, Receiver, RecvTimeoutError},
+        Arc,
+    },
+    time::Duration,
 };
 
-use ratatui::DefaultTerminal;
+use ratatui::{
+    crossterm::event::{self, Event},
+    DefaultTerminal,
+};
 
 /// The terminal, which is as it was when this is dropped, or when something panics.
 pub struct LiveTerminal {
@@ -31,7 +38,41 @@ impl LiveTerminal {
 
 impl Drop for LiveTerminal {
     fn drop(&mut self) {
-        ratatui::restore();
+        let _no_terminal_any_more = ratatui::try_restore();
+    }
+}
+
+/// Returns whether an error says that there is no terminal any more.
+pub fn is_closed(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// Keys that are pressed, and changes of the terminal's size.
+///
+/// They are read on a thread of their own, which nothing waits for: crossterm 0.28 does not return from a read, nor from a poll with a
+/// timeout, once the terminal is closed or while an escape sequence is incomplete.
+pub struct Input(Receiver<io::Result<Event>>);
+
+impl Input {
+    pub fn start() -> io::Result<Self> {
+        let (sender, events) = mpsc::sync_channel(100);
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || loop {
+            let event = event::read();
+            let is_error = event.is_err();
+            if sender.send(event).is_err() || is_error {
+                return;
+            }
+        })?;
+        Ok(Self(events))
+    }
+
+    /// Returns the next event; None if there is none for that long.
+    pub fn next(&self, timeout: Duration) -> io::Result<Option<Event>> {
+        match self.0.recv_timeout(timeout) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 }
 

@@ -1,0 +1,401 @@
+//! What a step of the system clock does to the figures: nothing, or it makes them NaN.
+//!
+//! Talker and listener are processes whose clock is stepped while they run. The listener prints each window that it sees, and
+//! beside it what its callbacks saw on a clock that no step moves. The rest is read from outside, by processes on the
+//! machine's own clock.
+
+mod common;
+
+#[path = "clock/check.rs"]
+mod check;
+#[path = "clock/listener.rs"]
+mod listener;
+#[cfg(feature = "monitor")]
+#[path = "clock/monitor.rs"]
+mod monitor;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use check::{Check, Expected, HELD_UP};
+use common::{clock::SteppedClock, context, domain, Process, Program, Reader, Spinning};
+use listener::{Figures, Listener, Settings, TotalTruth, Window, SECOND, TENTH};
+use rclrs::*;
+use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu};
+use serde_json::Value;
+
+const TALKER: &str = env!("CARGO_BIN_EXE_talker");
+
+/// A second, in nanoseconds.
+const S: i64 = 1_000_000_000;
+
+/// Both directions, less than a window and far more.
+const STEPS: [i64; 4] = [-60 * S, -S / 2, S / 2, 3600 * S];
+
+/// On whose clock the talker is.
+#[derive(Clone, Copy, PartialEq)]
+enum Talker {
+    /// On the listener's, which is stepped: they are on one host.
+    OnTheSameHost,
+    /// On one that is not.
+    OnAnotherHost,
+}
+
+/// A listener whose clock is stepped, and those who see what comes of it.
+struct Rig {
+    clock: SteppedClock,
+    domain: u32,
+    listener: Listener,
+    talker: Option<Process>,
+    reader: Reader,
+    service: Program,
+    rosout: Arc<Mutex<Vec<Log>>>,
+    _hearing: (Subscription<Log>, Spinning),
+    /// The steps so far, in nanoseconds.
+    steps: Vec<i64>,
+    /// The time of them that did pass, while the host slept.
+    suspended: i64,
+    /// What went wrong.
+    faults: Vec<String>,
+}
+
+impl Rig {
+    /// None where clocks cannot be stepped.
+    fn start(number: u32, settings: &Settings) -> Option<Rig> {
+        let (clock, domain) = (SteppedClock::new()?, domain(number));
+        let executor = context(domain, &[]).create_basic_executor();
+        let rosout = Arc::new(Mutex::new(vec![]));
+        let to = Arc::clone(&rosout);
+        let hear = move |log: Log| to.lock().unwrap().push(log);
+        let node = executor.create_node(&format!("operator_{number}")).unwrap();
+        let options = "/rosout".keep_last(100).transient_local();
+        let subscription = node.create_subscription(options, hear).unwrap();
+        let hearing = (subscription, Spinning::start(executor));
+        let reader = Reader::start_with_depth(domain, 2000); // of which none is lost while it is held up
+        let service = Program::start("losses.py", &[], domain);
+        let listener = Listener::start(domain, settings, &clock);
+        let (talker, steps, suspended, faults) = (None, vec![], 0, vec![]);
+        Some(Rig {
+            clock,
+            domain,
+            listener,
+            talker,
+            reader,
+            service,
+            rosout,
+            _hearing: hearing,
+            steps,
+            suspended,
+            faults,
+        })
+    }
+
+    fn start_talker(&mut self, talker: Talker, rate: f64) {
+        let rate = format!("rate:={rate:?}");
+        let mut command = common::command(TALKER, &["--ros-args", "-p", &rate], self.domain);
+        if talker == Talker::OnTheSameHost {
+            self.clock.preload(&mut command);
+        }
+        self.talker = Some(Process::spawn(&mut command));
+        self.wait_for_messages();
+    }
+
+    /// Waits until each source has had three windows with messages.
+    fn wait_for_messages(&mut self) {
+        self.listener.read_until("windows with messages", |windows| {
+            let number = |source| {
+                let windows = windows.iter().filter(|of| of.source == source);
+                windows.filter(|of| of.metrics["message_period"].count > 0).count()
+            };
+            number(SECOND) >= 3 && number(TENTH) >= 3
+        });
+    }
+
+    /// Steps the clock, and waits until the window of the step and two after it are over.
+    fn step(&mut self, by: i64) {
+        // Each at another time within a second.
+        self.listener.wait_for_windows(TENTH, 3 * self.steps.len() % 10);
+        self.clock.step(by);
+        self.settle(by);
+    }
+
+    /// Has the host sleep, likewise.
+    fn suspend(&mut self, by: i64) {
+        self.clock.suspend(by);
+        self.suspended += by;
+        self.settle(by);
+    }
+
+    fn settle(&mut self, step: i64) {
+        self.steps.push(step);
+        self.listener.wait_for_windows(SECOND, 3);
+        self.check_service();
+    }
+
+    /// Compares what the service says with what the callbacks saw.
+    fn check_service(&mut self) {
+        let answer: Value = serde_json::from_str(&self.service.ask("totals /clocked")).unwrap();
+        let truth = self.listener.truth();
+        assert_eq!(answer["totals"].as_array().unwrap().len(), truth.len(), "{answer}");
+        for of in answer["totals"].as_array().unwrap() {
+            let when = format!("service after steps of {:?} ns", self.steps);
+            self.check_totals(&when, &of["source"], [&of["rate"], &of["first"], &of["last"]], &truth);
+        }
+    }
+
+    /// Compares totals (rate, first message and last message) with what the callbacks saw.
+    fn check_totals(&mut self, of: &str, source: &Value, totals: [&Value; 3], truth: &[TotalTruth]) {
+        let truth = truth.iter().find(|truth| truth.source == *source).unwrap();
+        let active = truth.received as f64 / truth.rate;
+        let rate = totals[0].as_f64().unwrap_or(f64::NAN);
+        // What comes while one is asked and then the other is a few messages.
+        let is_right = (rate / truth.rate - 1.0).abs() < 0.002 + HELD_UP / 1e3 / active / 4.0;
+        if !is_right {
+            self.faults.push(format!("{of}: {rate:.3} Hz of {source}; truth {:.3}", truth.rate));
+        }
+        let [first, last] = [totals[1], totals[2]].map(|time| time.as_i64().unwrap());
+        let between = (last - first - self.suspended) as f64 / S as f64;
+        if (between - active).abs() > 2.0 * HELD_UP / 1e3 {
+            let what = format!("{between:.3} s from the first to the last of {source}; truth {active:.3}");
+            self.faults.push(format!("{of}: {what}"));
+        }
+    }
+
+    /// Ends the listener, and checks what it said and what was said of it.
+    fn end(mut self, expected: &Expected) {
+        let (truth, file, log) = self.listener.end();
+        for of in file["topics"].as_array().unwrap() {
+            let totals = [&of["messages_rate"], &of["first_message"], &of["last_message"]];
+            self.check_totals("file", &of["measurement_source_name"], totals, &truth);
+        }
+        for source in [SECOND, TENTH] {
+            self.check_windows(source, expected);
+            self.check_published(source);
+        }
+        let warnings = log.into_iter().filter(|line| line.contains("[WARN]") || line.contains("[ERROR]"));
+        self.check_warnings("log", warnings.collect());
+        let rosout = self.rosout.lock().unwrap().clone();
+        let warnings = rosout.into_iter().filter(|log| log.name == "clocked" && log.level > Log::INFO);
+        self.check_warnings("/rosout", warnings.map(|log| log.msg).collect());
+        let faults = &self.faults;
+        assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
+    }
+
+    /// There is a warning for each step, with its size, and no other.
+    fn check_warnings(&mut self, of: &str, lines: Vec<String>) {
+        let size = |line: &String| {
+            let size = line.split("The system clock was stepped by ").nth(1)?.split(" s: ").next()?;
+            Some((size.parse::<f64>().ok()? * S as f64) as i64)
+        };
+        let sizes: Option<Vec<i64>> = lines.iter().map(size).collect();
+        if !sizes.is_some_and(|sizes| are_same(&sizes, &self.steps)) {
+            self.faults.push(format!("{of}: {lines:#?} of steps of {:?} ns", self.steps));
+        }
+    }
+
+    /// Returns start and stop of the published windows of a source.
+    fn published(&self, source: &str) -> Vec<(i64, i64)> {
+        common::of(&self.reader.metrics, source, "message_period").map(|of| (of.start, of.stop)).collect()
+    }
+
+    fn windows(&self, source: &str) -> Vec<Window> {
+        self.listener.windows.iter().filter(|of| of.source == source).cloned().collect()
+    }
+
+    /// Checks the windows of a source as the process sees them.
+    fn check_windows(&mut self, source: &str, expected: &Expected) {
+        let windows = self.windows(source);
+        let last = windows.last().unwrap().stop;
+        self.reader.read_until("last window", |metrics| {
+            common::of(metrics, source, "message_period").any(|metric| metric.stop == last)
+        });
+        let published = self.published(source);
+        // The listener sees the last window, not each one, where it is held up.
+        let is_next = |window: &Window, next: &Window| {
+            let place = |of: &Window| published.iter().position(|(_, stop)| *stop == of.stop);
+            place(window).zip(place(next)).is_none_or(|(window, next)| next == window + 1)
+        };
+        let (mut steps, mut since_step, mut is_whole) = (vec![], None::<f64>, true);
+        for (index, window) in windows.iter().enumerate() {
+            let length = window.length as f64 / 1e6;
+            if let Some(step) = window.clock_step {
+                steps.push(step);
+                since_step = Some(-length);
+            }
+            let stepped = steps.iter().sum::<i64>() as f64 / 1e6;
+            let check = Check { window, since_step, stepped, expected };
+            let mut faults = [check.figures(), check.ages()].concat();
+            match index.checked_sub(1).map(|before| &windows[before]) {
+                Some(before) if is_next(before, window) => faults.extend(check.length(before)),
+                Some(_) => is_whole = false,
+                None => (),
+            }
+            if windows.get(index + 1).is_none_or(|next| next.clock_step.is_none()) {
+                faults.extend(check.stop());
+            }
+            since_step = since_step.map(|since| since + length);
+            let at = window.seen / 1e3;
+            self.faults.extend(faults.into_iter().map(|fault| format!("{source} at {at:.3} s: {fault}")));
+        }
+        if is_whole && !are_same(&steps, &self.steps) {
+            self.faults.push(format!("{source}: windows with steps of {steps:?} ns; truth {:?}", self.steps));
+        }
+    }
+
+    /// Checks the windows of a source as they are published: they have the figures that the process sees, and no gaps between
+    /// them but those of the steps.
+    fn check_published(&mut self, source: &str) {
+        for window in self.windows(source) {
+            let metrics = self.reader.metrics.iter();
+            for metric in metrics.filter(|of| of.source == source && of.stop == window.stop) {
+                let Figures { average, minimum, maximum, count } = window.metrics[&metric.metric];
+                let figures = [metric.average(), metric.minimum(), metric.maximum()];
+                let figures = figures.map(|figure| (!figure.is_nan()).then_some(figure));
+                if metric.start != window.start
+                    || figures != [average, minimum, maximum]
+                    || metric.count() != count as f64
+                {
+                    self.faults.push(format!("{source}: {metric:?} is published of {window:?}"));
+                }
+            }
+        }
+        let published = self.published(source);
+        let gaps = published.iter().zip(&published[1..]).map(|(window, next)| next.0 - window.1);
+        let gaps: Vec<i64> = gaps.filter(|gap| *gap != 0).collect();
+        if !are_same(&gaps, &self.steps) {
+            self.faults.push(format!("{source}: gaps of {gaps:?} ns; steps of {:?}", self.steps));
+        }
+        let backwards = published.iter().filter(|(start, stop)| stop <= start);
+        let backwards: BTreeSet<i64> = backwards.map(|(start, stop)| start - stop).collect();
+        if !backwards.is_empty() {
+            self.faults.push(format!("{source}: windows stop {backwards:?} ns before they start"));
+        }
+    }
+}
+
+/// Whether these are the steps, to within a millisecond.
+fn are_same(seen: &[i64], steps: &[i64]) -> bool {
+    seen.len() == steps.len() && seen.iter().zip(steps).all(|(seen, step)| (seen - step).abs() < S / 1000)
+}
+
+/// Steps of the clock of a host, at a rate: figures are right or NaN, in the windows of the steps and in all others.
+fn steps_of_a_host(number: u32, rate: f64, body: f64) {
+    let Some(mut rig) = Rig::start(number, &Settings { body, ..Settings::default() }) else { return };
+    rig.start_talker(Talker::OnTheSameHost, rate);
+    STEPS.into_iter().for_each(|step| rig.step(step));
+    rig.step(-S); // a leap second
+    rig.suspend(30 * S);
+    // Silence goes on whatever the clock does.
+    rig.talker.as_ref().unwrap().signal("STOP");
+    rig.step(-60 * S);
+    rig.step(S / 2);
+    rig.end(&Expected::default());
+}
+
+#[test]
+fn steps_of_a_hosts_clock_spoil_no_figure_at_20_hz() {
+    steps_of_a_host(0, 20.0, 0.025);
+}
+
+#[test]
+fn steps_of_a_hosts_clock_spoil_no_figure_at_1_khz() {
+    steps_of_a_host(1, 1000.0, 0.0002);
+}
+
+#[test]
+fn steps_of_the_listeners_clock_move_the_ages_of_another_hosts_messages_and_nothing_else() {
+    let Some(mut rig) = Rig::start(2, &Settings::default()) else { return };
+    rig.start_talker(Talker::OnAnotherHost, 50.0);
+    STEPS.into_iter().for_each(|step| rig.step(step));
+    rig.end(&Expected { ages_grow: true, ..Expected::default() });
+}
+
+#[test]
+fn messages_that_wait_while_the_clock_is_stepped_have_no_age_that_is_off_by_the_step() {
+    // A body takes longer than a message does to come, so that ten of them wait always.
+    let settings = Settings { body: 0.03, on_workers_only: true, ..Settings::default() };
+    let Some(mut rig) = Rig::start(3, &settings) else { return };
+    rig.start_talker(Talker::OnTheSameHost, 50.0);
+    STEPS.into_iter().for_each(|step| rig.step(step));
+    // They wait for 300 ms.
+    let ages = -50.0..=300.0 + HELD_UP;
+    rig.end(&Expected {
+        ages: ages.clone(),
+        delays: ages,
+        on_the_way: 500.0 + HELD_UP,
+        ..Expected::default()
+    });
+}
+
+#[test]
+fn a_clock_that_is_slewed_spoils_no_figure() {
+    let Some(mut rig) = Rig::start(4, &Settings::default()) else { return };
+    // On the machine's clock, which is not slewed.
+    let executor = context(rig.domain, &[]).create_basic_executor();
+    let arrivals = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&arrivals);
+    let _imu = executor
+        .create_node("by_another_clock")
+        .unwrap()
+        .create_subscription::<Imu, _>("imu".keep_last(100), move |_: Imu| {
+            to.lock().unwrap().push(Instant::now())
+        })
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    rig.start_talker(Talker::OnTheSameHost, 20.0);
+    rig.clock.slew(500);
+    let (from, first) = (rig.windows(SECOND).len(), arrivals.lock().unwrap().len());
+    rig.listener.wait_for_windows(SECOND, 12);
+    rig.check_service();
+
+    let truth = 1e3 * slope(&arrivals.lock().unwrap()[first..]);
+    let windows = &rig.windows(SECOND)[from..];
+    let mut periods: Vec<f64> =
+        windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
+    periods.sort_by(f64::total_cmp);
+    let period = periods[periods.len() / 2];
+    assert!((period / truth - 1.0).abs() < 0.002, "{period} ms; truth {truth} ms; {periods:?}");
+    rig.end(&Expected::default());
+}
+
+/// Returns the seconds from one time to the next by linear regression, in which one that is late counts for little.
+fn slope(times: &[Instant]) -> f64 {
+    let middle = (times.len() - 1) as f64 / 2.0;
+    let products = times.iter().enumerate().map(|(index, time)| {
+        let (index, time) = (index as f64 - middle, (*time - times[0]).as_secs_f64());
+        (index * time, index * index)
+    });
+    let (times, squares) = products.fold((0.0, 0.0), |sums, of| (sums.0 + of.0, sums.1 + of.1));
+    times / squares
+}
+
+#[test]
+fn ages_on_simulated_time_do_not_suffer_by_a_step_of_the_system_clock() {
+    let arguments = ["--ros-args", "-p", "use_sim_time:=true"].map(str::to_owned).to_vec();
+    let Some(mut rig) = Rig::start(5, &Settings { arguments, ..Settings::default() }) else { return };
+    let mut simulator = Program::start("simulator.py", &["--stamp-age", "0.5"], rig.domain);
+    simulator.tell("begin");
+    rig.wait_for_messages();
+    // The clock of the simulation has come to the listener.
+    rig.listener.read_until("ages", |windows| {
+        windows
+            .iter()
+            .rfind(|of| of.source == SECOND)
+            .is_some_and(|of| of.metrics["message_age"].count == of.count)
+    });
+    let begun = rig.listener.windows.len();
+    rig.listener.windows.drain(..begun);
+    STEPS.into_iter().for_each(|step| rig.step(step));
+    // Half a second old, they may have been on the way for as long. The simulator's host is not stepped.
+    let on_the_way = 500.0 + HELD_UP;
+    rig.end(&Expected {
+        ages: 400.0..=1500.0,
+        is_simulated: true,
+        ages_grow: true,
+        on_the_way,
+        ..Expected::default()
+    });
+}

@@ -1,0 +1,174 @@
+//! Whether a window of the listener is right.
+
+use std::ops::RangeInclusive;
+
+use crate::listener::{Figures, Range, Window};
+
+/// A figure that is so many milliseconds off is right: threads of a busy machine are held up now and then.
+pub const HELD_UP: f64 = 250.0;
+
+/// The metrics that hold something against the system clock, and whether they hold a time of the talker's against one of the
+/// listener's.
+const AGES: [(&str, bool); 6] = [
+    ("message_age", true),
+    ("header_to_source_ms", false),
+    ("source_to_receive_ms", true),
+    ("receive_to_callback_ms", false),
+    ("header_to_callback_ms", true),
+    ("source_to_callback_ms", true),
+];
+
+/// What is right in a run.
+#[derive(Clone)]
+pub struct Expected {
+    /// The ages by the header stamp, in ms.
+    pub ages: RangeInclusive<f64>,
+    /// The delays by the middleware's timestamps, in ms.
+    pub delays: RangeInclusive<f64>,
+    /// Whether an age of the talker's messages grows by a step of the listener's clock, as the talker's is not stepped.
+    pub ages_grow: bool,
+    /// Ages are of simulated time, and no step touches them.
+    pub is_simulated: bool,
+    /// For how many ms after the window of a step there may be messages of before it, which have no age.
+    pub on_the_way: f64,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self {
+            // Less than the smallest step, so that none can hide here.
+            ages: -50.0..=450.0,
+            delays: -50.0..=450.0,
+            ages_grow: false,
+            is_simulated: false,
+            on_the_way: 100.0 + HELD_UP,
+        }
+    }
+}
+
+/// A window that is to be checked; each check returns what is wrong.
+pub struct Check<'a> {
+    pub window: &'a Window,
+    /// How many ms before the window's start that of the last step ended; None if there was no step, negative if it is this one.
+    pub since_step: Option<f64>,
+    /// The steps so far, in ms.
+    pub stepped: f64,
+    pub expected: &'a Expected,
+}
+
+impl Check<'_> {
+    /// Figures that only the time that passes decides.
+    pub fn figures(&self) -> Vec<String> {
+        let Window { truth, count, length, rate, .. } = self.window;
+        let mut faults = vec![];
+        let is_near = |is: Option<f64>, truth: f64| is.is_some_and(|is| (is - truth).abs() < HELD_UP);
+
+        let period = self.figures_of("message_period");
+        let is_right = match truth.periods {
+            Some(Range { sum, minimum, maximum, count }) => {
+                period.count == count
+                    && is_near(period.average.map(|average| average * count as f64), sum)
+                    && is_near(period.minimum, minimum)
+                    && is_near(period.maximum, maximum)
+                    && period.minimum >= Some(0.0)
+            }
+            None => is_nothing(&period),
+        };
+        if !is_right {
+            faults.push(format!("periods {period:?}; truth {:?}", truth.periods));
+        }
+
+        let duration = self.figures_of("callback_duration_ms");
+        let is_right = match truth.durations {
+            _ if duration.count == 0 => is_nothing(&duration),
+            Some(Range { minimum, maximum, .. }) => {
+                duration.minimum >= Some(minimum - 0.01) && is_near(duration.maximum, maximum)
+            }
+            None => false,
+        };
+        if !is_right {
+            faults.push(format!("durations {duration:?}; truth {:?}", truth.durations));
+        }
+
+        let silence = self.figures_of("time_since_last_message_ms");
+        let is_right = match truth.silence {
+            Some(truth) => is_near(silence.average, truth) && silence.average >= Some(0.0),
+            None => is_nothing(&silence),
+        };
+        if !is_right {
+            faults.push(format!("silence {silence:?}; truth {:?}", truth.silence));
+        }
+
+        let by_length = *count as f64 * 1e9 / *length as f64;
+        if !rate.is_some_and(|rate| (rate - by_length).abs() < 1e-6 * by_length.max(1.0)) {
+            faults.push(format!("a rate of {rate:?} Hz; it is {by_length}"));
+        }
+        faults
+    }
+
+    /// The window's length, by when it and the one before it were seen.
+    pub fn length(&self, before: &Window) -> Vec<String> {
+        let (is, truth) = (self.window.length as f64 / 1e6, self.window.seen - before.seen);
+        let (start, stop) = (self.window.start, self.window.stop);
+        let mut faults = vec![];
+        if (is - truth).abs() > HELD_UP {
+            faults.push(format!("a length of {is:.3} ms; truth {truth:.3} ms"));
+        }
+        if (stop - start - self.window.length).abs() > 1_000_000 {
+            faults.push(format!("{} ns from start to stop; the length is {is:.3} ms", stop - start));
+        }
+        faults
+    }
+
+    /// The window's stop, by the system clock as it was seen; the clock was not stepped in between.
+    pub fn stop(&self) -> Vec<String> {
+        let late = (self.window.seen_by_system_clock - self.window.stop) as f64 / 1e6;
+        match (-HELD_UP..HELD_UP).contains(&late) {
+            true => vec![],
+            false => vec![format!("the stop is {late:.3} ms before the system clock")],
+        }
+    }
+
+    /// Ages and delays.
+    pub fn ages(&self) -> Vec<String> {
+        let mut faults = vec![];
+        for (name, is_across) in AGES {
+            let Some(age) = self.window.metrics.get(name) else { continue };
+            let is_of_header = ["message_age", "header_to_callback_ms"].contains(&name);
+            let is_untouched = self.expected.is_simulated && is_of_header;
+            let messages = match self.since_step {
+                _ if name == "header_to_source_ms" && self.expected.is_simulated => 0..=0,
+                Some(since) if since < 0.0 && !is_untouched => 0..=0,
+                // In a window of a second there is room for those that are right.
+                Some(since) if since < self.expected.on_the_way && !is_untouched => {
+                    let at_least = if self.window.length > 900_000_000 { self.window.count / 4 } else { 0 };
+                    at_least..=self.window.count
+                }
+                _ => self.window.count..=self.window.count,
+            };
+            let range = if is_of_header { &self.expected.ages } else { &self.expected.delays };
+            let is_moved = is_across && self.expected.ages_grow && !is_untouched;
+            let offset = if is_moved { self.stepped } else { 0.0 };
+            let is_in_range =
+                |figure: Option<f64>| figure.is_some_and(|figure| range.contains(&(figure - offset)));
+            let is_right = match age.count {
+                0 => is_nothing(age),
+                _ => is_in_range(age.minimum) && is_in_range(age.average) && is_in_range(age.maximum),
+            };
+            if !is_right || !messages.contains(&age.count) {
+                let since = self.since_step;
+                faults.push(format!("{name} {age:?} of {messages:?} messages, {since:?} ms after a step"));
+            }
+        }
+        faults
+    }
+
+    fn figures_of(&self, metric: &str) -> Figures {
+        self.window.metrics[metric]
+    }
+}
+
+/// Whether these are the figures of no sample.
+fn is_nothing(figures: &Figures) -> bool {
+    matches!(figures, Figures { average: None, minimum: None, maximum: None, count: 0 })
+}

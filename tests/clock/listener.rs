@@ -1,0 +1,356 @@
+//! The listener whose clock is stepped: a process of its own, and the handle by which a test has it.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        mpsc::{Receiver, TryRecvError},
+        Arc, Mutex,
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName,
+    StatsSubscription, TopicStatisticsOptions, WindowStatistics,
+};
+use ros_env::sensor_msgs::msg::Imu;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::common::{self, clock::SteppedClock, lines, Spinning, LIMIT};
+
+/// The subscription with windows of a second.
+pub const SECOND: &str = "second";
+/// The subscription with windows of a tenth of a second, on a worker.
+pub const TENTH: &str = "tenth";
+
+/// What a listener does.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// How long a callback's body takes, in seconds.
+    pub body: f64,
+    /// Messages wait in the middleware's queue, not in the executor's, which has no bound.
+    pub on_workers_only: bool,
+    /// As on the command line.
+    pub arguments: Vec<String>,
+}
+
+/// A window as the listener sees it, and beside it what its callbacks saw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Window {
+    pub source: String,
+    pub start: i64,
+    pub stop: i64,
+    /// Nanoseconds, as is the step.
+    pub length: i64,
+    pub clock_step: Option<i64>,
+    pub count: u64,
+    pub rate: Option<f64>,
+    pub metrics: BTreeMap<String, Figures>,
+    pub received: u64,
+    pub total_rate: Option<f64>,
+    /// When the window was seen: ms on a clock that is not stepped, and nanoseconds of the system clock.
+    pub seen: f64,
+    pub seen_by_system_clock: i64,
+    pub truth: Truth,
+}
+
+/// What a metric came to; None is NaN.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    pub average: Option<f64>,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub count: u64,
+}
+
+/// What the callbacks of a window's messages saw on a clock that is not stepped, in ms.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Truth {
+    /// From callback to callback.
+    pub periods: Option<Range>,
+    /// Of the bodies, that of the message before included.
+    pub durations: Option<Range>,
+    /// From the last message until the window was seen.
+    pub silence: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Range {
+    pub sum: f64,
+    pub minimum: f64,
+    pub maximum: f64,
+    pub count: u64,
+}
+
+impl Range {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Range> {
+        values.fold(None, |range, value| {
+            let Range { sum, minimum, maximum, count } =
+                range.unwrap_or(Range { sum: 0.0, minimum: value, maximum: value, count: 0 });
+            let (minimum, maximum) = (value.min(minimum), value.max(maximum));
+            Some(Range { sum: sum + value, minimum, maximum, count: count + 1 })
+        })
+    }
+}
+
+/// What the callbacks saw since the start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TotalTruth {
+    pub source: String,
+    pub received: u64,
+    /// Hz, from the first message to the last.
+    pub rate: f64,
+}
+
+/// What the listener prints, a line of JSON each.
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Window(Box<Window>),
+    Truth(Vec<TotalTruth>),
+}
+
+/// When the callbacks' bodies began and ended.
+#[derive(Default)]
+struct Bodies(Mutex<Vec<(Instant, Option<Instant>)>>);
+
+impl Bodies {
+    fn time(&self, body: Duration) {
+        let index = {
+            let mut bodies = self.0.lock().unwrap();
+            bodies.push((Instant::now(), None));
+            bodies.len() - 1
+        };
+        std::thread::sleep(body); // the work that this stands for
+        self.0.lock().unwrap()[index].1 = Some(Instant::now());
+    }
+
+    /// Returns what there is to say of the messages from one number to another.
+    fn truth(&self, from: usize, to: usize, now: Instant) -> Truth {
+        // A message is counted a moment before its body begins.
+        common::wait_for("body", || self.0.lock().unwrap().len() >= to);
+        let bodies = self.0.lock().unwrap();
+        let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
+        let of_window = &bodies[from..to];
+        let periods = of_window.iter().zip(of_window.iter().skip(1)).map(|(one, next)| ms(one.0, next.0));
+        let before = &bodies[from.saturating_sub(1)..to];
+        let durations = before.iter().filter_map(|(start, end)| Some(ms(*start, (*end)?)));
+        Truth {
+            periods: Range::of(periods),
+            durations: Range::of(durations),
+            silence: bodies[..to].last().map(|(start, _)| ms(*start, now)),
+        }
+    }
+
+    fn total(&self, source: &str) -> TotalTruth {
+        let bodies = self.0.lock().unwrap();
+        let (received, source) = (bodies.len() as u64, source.to_owned());
+        let seconds = match (bodies.first(), bodies.last()) {
+            (Some((first, _)), Some((last, _))) => (*last - *first).as_secs_f64(),
+            _ => f64::NAN,
+        };
+        TotalTruth { source, received, rate: received.saturating_sub(1) as f64 / seconds }
+    }
+}
+
+/// A subscription, and what its callbacks saw.
+struct Source {
+    name: &'static str,
+    subscription: StatsSubscription<Imu>,
+    windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
+    bodies: Arc<Bodies>,
+}
+
+impl Source {
+    /// Returns the window that ended since the last call.
+    fn next(&mut self, started: Instant) -> Option<Window> {
+        if !self.windows.has_changed().unwrap() {
+            return None;
+        }
+        let window = self.windows.borrow_and_update().clone()?;
+        let (now, system) = (Instant::now(), SystemTime::now());
+        let totals = window.totals.unwrap();
+        let figures = |(metric, of): &(Metric, rclrs_topic_statistics::Summary)| {
+            let [average, minimum, maximum] =
+                [of.average, of.minimum, of.maximum].map(|figure| (!figure.is_nan()).then_some(figure));
+            let count = of.sample_count;
+            (metric.name().to_owned(), Figures { average, minimum, maximum, count })
+        };
+        Some(Window {
+            source: self.name.to_owned(),
+            start: window.window.start,
+            stop: window.window.stop,
+            length: window.length.as_nanos() as i64,
+            clock_step: window.clock_step,
+            count: window.count,
+            rate: Some(window.rate()),
+            metrics: window.metrics.iter().map(figures).collect(),
+            received: totals.received,
+            total_rate: Some(totals.rate()),
+            seen: (now - started).as_secs_f64() * 1e3,
+            seen_by_system_clock: system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
+            truth: self.bodies.truth(
+                (totals.received - window.count) as usize,
+                totals.received as usize,
+                now,
+            ),
+        })
+    }
+}
+
+/// The program: it obeys lines on its standard input, until that ends.
+#[test]
+#[ignore = "is the listener of the other tests"]
+fn stepped_listener() {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let settings: Settings = serde_json::from_str(&variable("LISTENER_SETTINGS")).unwrap();
+    let started = Instant::now();
+    let executor = Context::new(settings.arguments, InitOptions::default()).unwrap().create_basic_executor();
+    let node = executor.create_node("clocked").unwrap();
+    let options = NodeStatisticsOptions::new()
+        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::ALL))
+        .topic_statistics_service(true)
+        .max_event_rate(0.0)
+        .totals_file(variable("LISTENER_TOTALS"));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let source = |name: &'static str, period: Duration, on_worker: bool| {
+        let bodies = Arc::new(Bodies::default());
+        let own = TopicStatisticsOptions::new()
+            .publish_period(period)
+            .source_name(SourceName::Custom(name.to_owned()));
+        let (options, times) = ("imu".keep_last(10).topic_statistics(own), Arc::clone(&bodies));
+        let body = Duration::from_secs_f64(settings.body);
+        let subscription = if on_worker {
+            let worker = node.create_worker(());
+            statistics.create_worker_subscription(&worker, options, move |_: Imu| times.time(body))
+        } else {
+            statistics.create_subscription(options, move |_: Imu| times.time(body))
+        };
+        let subscription = subscription.unwrap();
+        Source { name, windows: subscription.watch(), subscription, bodies }
+    };
+    let mut sources = [
+        source(SECOND, Duration::from_secs(1), settings.on_workers_only),
+        source(TENTH, Duration::from_millis(100), true),
+    ];
+    let spinning = Spinning::start(executor);
+    let commands = lines(std::io::stdin());
+    println!(); // what the harness has begun
+    let print = |line: Line| println!("{}", serde_json::to_string(&line).unwrap());
+    loop {
+        sources
+            .iter_mut()
+            .filter_map(|source| source.next(started))
+            .for_each(|window| print(Line::Window(Box::new(window))));
+        match commands.try_recv() {
+            Ok(_) => {
+                print(Line::Truth(sources.iter().map(|source| source.bodies.total(source.name)).collect()));
+            }
+            Err(TryRecvError::Empty) => std::thread::sleep(Duration::from_millis(2)),
+            Err(TryRecvError::Disconnected) => break,
+        }
+    }
+    // What comes after that is in no file of totals.
+    drop(spinning);
+    print(Line::Truth(sources.iter().map(|source| source.bodies.total(source.name)).collect()));
+    assert!(sources.iter().all(|source| source.subscription.is_enabled()));
+    drop(statistics);
+}
+
+/// The process, as a test has it.
+pub struct Listener {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Receiver<String>,
+    log: Receiver<String>,
+    directory: TempDir,
+    /// Those that it saw, in their order.
+    pub windows: Vec<Window>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Listener {
+    pub fn start(domain: u32, settings: &Settings, clock: &SteppedClock) -> Listener {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command: Command = common::command(
+            std::env::current_exe().unwrap(),
+            &["--ignored", "--exact", "--nocapture", "--test-threads=1", "listener::stepped_listener"],
+            domain,
+        );
+        command
+            .env("LISTENER_SETTINGS", serde_json::to_string(settings).unwrap())
+            .env("LISTENER_TOTALS", directory.path().join("totals.yaml"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        clock.preload(&mut command);
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), lines(child.stdout.take().unwrap()));
+        let log = lines(child.stderr.take().unwrap());
+        Listener { child, input, output, log, directory, windows: vec![] }
+    }
+
+    /// Reads on until `enough` says so of the windows that were seen so far; panics after a limit.
+    pub fn read_until(&mut self, what: &str, mut enough: impl FnMut(&[Window]) -> bool) {
+        while !enough(&self.windows) {
+            assert!(self.read(what).is_none(), "nobody asked");
+        }
+    }
+
+    /// Waits until so many more windows of a source have ended.
+    pub fn wait_for_windows(&mut self, source: &str, number: usize) {
+        let count = |windows: &[Window]| windows.iter().filter(|window| window.source == source).count();
+        let before = count(&self.windows);
+        self.read_until("windows", |windows| count(windows) >= before + number);
+    }
+
+    /// Returns what the callbacks saw since the start.
+    pub fn truth(&mut self) -> Vec<TotalTruth> {
+        writeln!(self.input.as_ref().unwrap(), "truth").unwrap();
+        loop {
+            if let Some(truth) = self.read("truth") {
+                return truth;
+            }
+        }
+    }
+
+    /// Ends it; returns what its callbacks saw, its file of totals, and its log.
+    pub fn end(&mut self) -> (Vec<TotalTruth>, serde_json::Value, Vec<String>) {
+        self.input = None;
+        let truth = loop {
+            if let Some(truth) = self.read("end") {
+                break truth;
+            }
+        };
+        let status = self.child.wait().unwrap();
+        let log: Vec<String> = self.log.iter().collect();
+        assert!(status.success(), "{status}: {log:#?}");
+        let file: PathBuf = self.directory.path().join("totals.yaml");
+        let file = std::fs::read_to_string(file).unwrap();
+        (truth, yaml_serde::from_str(&file).unwrap(), log)
+    }
+
+    /// Reads what it prints next: a window, or what was asked for.
+    fn read(&mut self, what: &str) -> Option<Vec<TotalTruth>> {
+        let line = self.output.recv_timeout(LIMIT);
+        let line = line.unwrap_or_else(|error| {
+            panic!("no {what}: {error}; {:#?}", self.log.try_iter().collect::<Vec<_>>())
+        });
+        match serde_json::from_str(&line) {
+            Ok(Line::Window(window)) => self.windows.push(*window),
+            Ok(Line::Truth(truth)) => return Some(truth),
+            Err(_) => (), // the harness's
+        }
+        None
+    }
+}

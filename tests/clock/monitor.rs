@@ -1,0 +1,171 @@
+//! The program topic_monitor on a host whose clock is stepped.
+
+use std::{
+    ops::RangeInclusive,
+    process::Command,
+    sync::mpsc::Receiver,
+    time::{Duration, Instant},
+};
+
+use rclrs::CreateBasicExecutor;
+use serde_json::Value;
+
+use crate::{
+    check::HELD_UP,
+    common::{self, clock::SteppedClock, context, domain, wait_for, Process},
+    S, STEPS, TALKER,
+};
+
+const MONITOR: &str = env!("CARGO_BIN_EXE_topic_monitor");
+const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+
+/// A program on the host's clock.
+fn command(clock: &SteppedClock, program: &str, arguments: &[&str], domain: u32) -> Command {
+    let mut command = common::command(program, arguments, domain);
+    clock.preload(&mut command);
+    command
+}
+
+/// A monitor, and what it prints.
+struct Monitor {
+    what: &'static str,
+    process: Process,
+    output: Receiver<String>,
+    /// The lines and when they came.
+    lines: Vec<(Instant, String)>,
+}
+
+impl Monitor {
+    fn start(what: &'static str, clock: &SteppedClock, arguments: &[&str], domain: u32) -> Monitor {
+        let (process, output) = Process::spawn_printing(&mut command(clock, MONITOR, arguments, domain));
+        Monitor { what, process, output, lines: vec![] }
+    }
+
+    /// Waits for so many more lines; returns false after ten seconds.
+    fn wait_for_lines(&mut self, number: usize) -> bool {
+        let (deadline, wanted) = (Instant::now() + Duration::from_secs(10), self.lines.len() + number);
+        while let Ok(line) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            self.lines.push((Instant::now(), line));
+            if self.lines.len() >= wanted {
+                break;
+            }
+        }
+        self.lines.len() >= wanted
+    }
+}
+
+/// Whether a figure is of a range; no figure is of none.
+fn is_in(range: RangeInclusive<f64>, figure: &Value) -> bool {
+    figure.as_f64().is_some_and(|figure| range.contains(&figure))
+}
+
+/// Returns what is wrong with a line of JSON, of a window of so many ms of a topic with 20 Hz.
+fn faults_of(line: &str, length: f64) -> Vec<String> {
+    let json: Value = serde_json::from_str(line).unwrap();
+    let mut faults = vec![];
+    let mut check = |is_right: bool, name: &str, what: &Value| {
+        if !is_right {
+            faults.push(format!("{name}: {what}"));
+        }
+    };
+    let late = 50.0 + HELD_UP;
+    check(json["state"] == "good", "state", &json["state"]);
+    let rates = match json["received"].as_f64() {
+        Some(received) => received / length * 700.0..=received / length * 1400.0,
+        None => 14.0..=29.0, // of the mean period
+    };
+    check(is_in(rates, &json["rate"]), "rate", &json["rate"]);
+    let [start, stop] = [&json["window_start"], &json["window_stop"]];
+    check(stop.as_i64() > start.as_i64(), &format!("start {start}, stop"), stop);
+    check(is_in(0.0..=late, &json["since_last_message"]), "since_last_message", &json["since_last_message"]);
+    for (metric, figures) in json["metrics"].as_object().unwrap() {
+        let range = match metric.as_str() {
+            "publication_seq_gap" => 0.0..=0.0,
+            "clock_offset_ms" => continue, // the machine's
+            "message_period" | "time_since_last_message_ms" => 0.0..=late,
+            _ => -50.0..=late, // an age
+        };
+        let mut all = ["mean", "min", "max"].iter().map(|of| &figures[of]);
+        let is_right = match figures["count"].as_u64().unwrap() {
+            0 => all.all(Value::is_null),
+            _ => all.all(|figure| is_in(range.clone(), figure)),
+        };
+        check(is_right, metric, figures);
+    }
+    faults
+}
+
+#[test]
+fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
+    let Some(clock) = SteppedClock::new() else { return };
+    let domain = domain(6);
+    let start = |what, arguments: &[&str]| Monitor::start(what, &clock, arguments, domain);
+    let _talker = Process::spawn(&mut command(&clock, TALKER, &["--ros-args", "-p", "rate:=20.0"], domain));
+    let _listener = Process::spawn(&mut command(&clock, LISTENER, &[], domain));
+    let mut monitors = [
+        start("--json", &["imu", "--json"]),
+        start("--json --period 0.25", &["imu", "--json", "--period", "0.25"]),
+        start("--plain", &["imu", "--plain"]),
+        start("--from-statistics", &["--json", "--from-statistics"]),
+        start("--require rate>30", &["imu", "--require", "rate>30"]),
+        start("--require rate<14", &["imu", "--require", "rate<14"]),
+        start("--require period.max>450", &["imu", "--require", "period.max>450"]),
+        start("--require age.max>450", &["imu", "--require", "age.max>450"]),
+    ];
+    let mut faults = vec![];
+    for monitor in &mut monitors {
+        assert!(monitor.wait_for_lines(3), "{}: no lines", monitor.what);
+        monitor.lines.clear(); // of windows that began before there were messages
+    }
+    let mut settle = |step: &str| {
+        for monitor in &mut monitors {
+            if !monitor.wait_for_lines(3) {
+                faults.push(format!("{}: no lines after a step of {step}", monitor.what));
+            }
+        }
+    };
+    for step in STEPS.into_iter().chain([-S]) {
+        clock.step(step);
+        settle(&format!("{step} ns"));
+    }
+    clock.suspend(30 * S);
+    settle("30 s of suspend");
+
+    for Monitor { what, process, lines, .. } in &mut monitors {
+        for (_, line) in lines {
+            if line.starts_with('{') {
+                let length = if what.contains("0.25") { 250.0 } else { 1000.0 };
+                faults.extend(faults_of(line, length).into_iter().map(|wrong| format!("{what}: {wrong}")));
+            } else if line.starts_with("/imu ") {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let rate = words[2].parse().unwrap_or(f64::NAN);
+                // A word more is the state.
+                if !(14.0..29.0).contains(&rate) || words.len() != 10 {
+                    faults.push(format!("{what}: {line}"));
+                }
+            }
+        }
+        if let Some(status) = process.status() {
+            faults.push(format!("{what}: ended with {status}"));
+        }
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn conditions_are_judged_after_a_step_back_at_once() {
+    let Some(clock) = SteppedClock::new() else { return };
+    let domain = domain(7);
+    let _talker = Process::spawn(&mut command(&clock, TALKER, &["--ros-args", "-p", "rate:=20.0"], domain));
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("observer").unwrap();
+    let conditions = "rate>14 rate<29 period.max<450 age.max<450 age.min>-50 silent<450";
+    let arguments = ["imu", "--require", conditions, "--duration", "20"];
+    let mut monitor = command(&clock, MONITOR, &arguments, domain).spawn().unwrap();
+    wait_for("subscription", || node.count_subscriptions("/imu").unwrap() == 1);
+    clock.step(-60 * S);
+    let stepped = Instant::now();
+    let status = monitor.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(stepped.elapsed() < Duration::from_secs(15), "{:?}", stepped.elapsed());
+}
