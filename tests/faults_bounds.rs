@@ -245,7 +245,9 @@ fn with_more_publishers_than_are_followed_losses_are_unknown_and_nothing_is_anno
     let _events = node
         .create_subscription::<MessagesLostEvent, _>("/events/messages_lost", {
             let events = Arc::clone(&events);
-            move |_: MessagesLostEvent| drop(events.fetch_add(1, Ordering::Relaxed))
+            move |_: MessagesLostEvent| {
+                events.fetch_add(1, Ordering::Relaxed);
+            }
         })
         .unwrap();
     let options = NodeStatisticsOptions::new()
