@@ -140,7 +140,7 @@ impl Program {
 }
 
 /// The lines of an output as they come.
-fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = BufReader::new(output);
     std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
