@@ -103,7 +103,18 @@ impl Process {
         self.end();
     }
 
+    /// Ends it, by its own handlers if it has some: what a killed process leaves in shared memory has held up others of Fast
+    /// DDS's for good.
     fn end(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let (started, id) = (Instant::now(), self.id().to_string());
+        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if !has_ended(&mut self.0) {
+            let _ = Command::new("kill").args(["-s", "TERM", &id]).stderr(Stdio::null()).status();
+        }
+        while !has_ended(&mut self.0) && started.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
