@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses what it needs
 
 pub mod clock;
+pub mod middleware;
 pub mod preload;
 pub mod warnings;
 
