@@ -4,6 +4,9 @@
 
 mod common;
 
+#[path = "cost/c_allocations.rs"]
+mod c_allocations;
+
 use std::{
     collections::HashMap,
     process::Command,

@@ -12,7 +12,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         mpsc::{self, Receiver},
         Arc, Mutex,
@@ -56,6 +56,16 @@ impl Process {
         let mut process = Process::spawn(command.stdout(Stdio::piped()));
         let output = lines(process.0.stdout.take().unwrap());
         (process, output)
+    }
+
+    /// Returns its standard input, if the command has it piped and it was not taken.
+    pub fn input(&mut self) -> ChildStdin {
+        self.0.stdin.take().unwrap()
+    }
+
+    /// Returns its standard error, likewise.
+    pub fn errors(&mut self) -> ChildStderr {
+        self.0.stderr.take().unwrap()
     }
 
     /// Returns how it has ended; None while it runs.

@@ -53,11 +53,12 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
     }
     println!(
         "record_ns={:.1} clock_ns={clock:.1} record_with_clock_ns={:.1} instructions_per_message={} \
-         allocations_per_message={} bytes_per_subscription={}",
+         allocations_per_message={} c_allocations_beyond_plain={} bytes_per_subscription={}",
         time("default/record")?,
         time("default/record_with_clock")?,
         count("instructions_per_message"),
         count("allocations_per_message"),
+        count("c_allocations_beyond_plain"),
         count("bytes_per_subscription"),
     );
     Ok(ExitCode::SUCCESS)
