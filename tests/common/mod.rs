@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses what it needs
 
 pub mod clock;
+pub mod middleware;
 pub mod preload;
 pub mod warnings;
 
@@ -241,7 +242,8 @@ impl Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         self.commands.halt_spinning();
-        if let Some(thread) = self.thread.take() {
+        // A test that has failed may have left a callback blocked.
+        if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
             let _errors = thread.join();
         }
     }
