@@ -120,7 +120,7 @@ impl Measured {
     /// they are read only for a subscription that received nothing for a while although there are publishers, and once for
     /// as many publishers as there are.
     pub(crate) fn check_publishers(&self, node: &NodeState, warnings: &mut Vec<String>) -> Option<Instant> {
-        const PATIENCE: Duration = Duration::from_secs(3);
+        const PATIENCE: Duration = Duration::from_secs(5);
         let request = self.request.as_ref()?;
         let count = node.count_publishers(&request.topic).ok()?;
         let has_received = self.recording.totals().is_some_and(|totals| totals.received > 0);

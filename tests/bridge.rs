@@ -58,7 +58,7 @@ fn a_bridge_tells_of_its_calls_its_publishers_and_its_subscription() {
 
     for (name, least) in calls {
         let window = busy(&reader.metrics, name, "duration_ms").unwrap();
-        assert!(window.minimum() >= least && window.average() < least + 30.0, "{name}: {window:?}");
+        assert!((least..least + 30.0).contains(&window.minimum()), "{name}: {window:?}");
     }
     let lines = std::iter::from_fn(|| log.recv_timeout(common::LIMIT).ok());
     let table: Vec<String> =

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{context, domain, wait_for, Program, Spinning};
+use common::{context, domain, middleware, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
@@ -29,7 +29,7 @@ fn slow(node: &Node, statistics: &NodeStatistics, received: &Arc<AtomicU64>) -> 
     let received = Arc::clone(received);
     let callback = move |message: Imu| {
         received.store(message.linear_acceleration.x as u64, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_millis(30));
+        std::thread::sleep(Duration::from_millis(60));
     };
     statistics.create_worker_subscription(&node.create_worker(()), "imu".keep_last(1), callback).unwrap()
 }
@@ -67,6 +67,9 @@ fn events(reader: &Program, lost: u64) -> Vec<Event> {
 
 #[test]
 fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_the_file() {
+    if middleware::lacks_sequence_numbers("losses by events, the service and the file") {
+        return;
+    }
     const COUNT: u64 = 150;
     let domain = domain(0);
     let directory = tempfile::tempdir().unwrap();
@@ -116,9 +119,9 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
             "no other has losses: {event:?}"
         );
     }
-    // Not more often than asked for, as a reader sees it over the whole time.
+    // Not more often than asked for, as a reader sees it over the whole time; the first may have been held up.
     let time = events.last().unwrap().time - events[0].time;
-    assert!((events.len() - 1) as f64 / time < 2.2, "{events:?}");
+    assert!((events.len() - 1) as f64 <= 2.0 * (time + 0.5), "{events:?}");
 
     let answer: Value = serde_json::from_str(&reader.ask("totals /lossy")).unwrap();
     assert_eq!(answer["node"], "/lossy");
@@ -159,6 +162,9 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
 
 #[test]
 fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscription_that_has_ended() {
+    if middleware::lacks_sequence_numbers("losses of a subscription that has ended") {
+        return;
+    }
     const COUNT: u64 = 60;
     let domain = domain(1);
     let executor = context(domain, &[]).create_basic_executor();
@@ -182,6 +188,9 @@ fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscriptio
 
 #[test]
 fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_executor() {
+    if middleware::lacks_sequence_numbers("losses while a callback blocks the executor") {
+        return;
+    }
     const COUNT: u64 = 60;
     let domain = domain(3);
     let executor = context(domain, &[]).create_basic_executor();

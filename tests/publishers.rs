@@ -5,6 +5,7 @@ mod common;
 use std::{
     sync::{
         atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
         Arc,
     },
     time::{Duration, Instant},
@@ -74,24 +75,22 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         *published += 1;
     };
     // A window after the next, so that one is whole.
-    let windows = |reader: &mut Reader, more: &mut dyn FnMut()| {
+    let windows = |reader: &mut Reader| {
         let wanted = of(&reader.metrics, "/driver:/number", "publish_period").count() + 3;
         reader.read_until("windows", |metrics| {
-            more();
             of(metrics, "/driver:/number", "publish_period").count() >= wanted
         });
     };
-    let stop = Arc::new(AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let (stopped, published, publish) = (Arc::clone(&stop), &mut published, &publish);
+        // Dropped at the end, after a panic too: the scope waits for its threads.
+        let (_go_on, stopped) = mpsc::channel::<()>();
+        let (published, publish) = (&mut published, &publish);
         scope.spawn(move || {
-            while stopped.load(Ordering::Relaxed) == 0 {
+            while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
                 publish(published);
-                std::thread::sleep(Duration::from_millis(10));
             }
         });
-        windows(&mut reader, &mut || ());
-        stop.store(1, Ordering::Relaxed);
+        windows(&mut reader);
     });
     let sent = |index: usize| counts[index].load(Ordering::Relaxed);
     wait_for("all messages", || (sent(0), sent(1), sent(2)) == (2 * published, 2 * published, published));
@@ -103,10 +102,14 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         assert_eq!((period.unit.as_str(), duration.unit.as_str()), ("ms", "ms"));
         assert_eq!(period.count() + 1.0, duration.count(), "{source}");
         assert!(duration.count() >= 5.0 * often && duration.minimum() > 0.0, "{duration:?}");
-        let expected = 500.0 / duration.count();
-        assert!((period.average() - expected).abs() < 0.5 * expected, "{period:?} {duration:?}");
+        // A machine that is held up leaves a hole in a window, and not in all of them.
+        let fills_its_window = |of: &common::Metric| {
+            let length = (of.stop - of.start) as f64 * 1e-6;
+            (0.7 * length..length).contains(&(of.average() * of.count()))
+        };
+        assert!(periods.iter().any(fills_its_window), "{periods:?}");
     }
-    windows(&mut reader, &mut || ());
+    windows(&mut reader);
     for metric in ["publish_period", "publish_duration_ms"] {
         let silent = reader.windows("/driver:/number", metric).pop().unwrap();
         assert!(silent.count() == 0.0 && silent.average().is_nan(), "{silent:?}");

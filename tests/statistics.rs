@@ -91,12 +91,11 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
     for periods in [periods, reader.windows(CHATTER, "message_period")] {
         let full = full_windows(&periods);
         assert!(full.len() >= 4, "{periods:#?}");
-        let total: f64 = full.iter().map(Metric::count).sum();
-        let average = full.iter().map(|period| period.average() * period.count()).sum::<f64>() / total;
-        assert!(
-            (average - 10.0).abs() < 0.5,
-            "100 Hz is a period of 10 ms within 5 %: {average} of {full:#?}"
-        );
+        // A talker that was held up has a window with a longer one.
+        let mut averages: Vec<f64> = full.iter().map(Metric::average).collect();
+        averages.sort_by(f64::total_cmp);
+        let median = averages[averages.len() / 2];
+        assert!((median - 10.0).abs() < 0.5, "100 Hz is a period of 10 ms within 5 %: {median} of {full:#?}");
     }
 
     for age in reader.windows(CHATTER, "message_age") {

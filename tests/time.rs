@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{context, domain, wait_for, Program, Spinning};
+use common::{context, domain, middleware, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     AgeSource, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, Summary,
@@ -33,6 +33,7 @@ impl Simulated {
             Metric::MessagePeriod,
             Metric::HeaderToSource,
             Metric::SourceToReceive,
+            Metric::SourceToCallback,
             Metric::HeaderToCallback,
         ];
         let options =
@@ -107,7 +108,12 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
     for part in simulated.all(Metric::HeaderToSource, 0) {
         assert!(part.sample_count == 0, "the two are of different clocks: {part:?}");
     }
-    assert!(simulated.all(Metric::SourceToReceive, from).iter().any(|part| part.sample_count > 0));
+    let has_samples = |metric| simulated.all(metric, from).iter().any(|part| part.sample_count > 0);
+    assert!(has_samples(Metric::SourceToCallback), "both are of the system clock");
+    assert!(
+        middleware::lacks_reception_timestamps("source_to_receive_ms beside simulated time")
+            || has_samples(Metric::SourceToReceive)
+    );
     wait_for("age by the source timestamp", || {
         let latest = by_source.latest();
         let age = latest.as_ref().and_then(|window| window.get(Metric::MessageAge));
@@ -115,13 +121,19 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
     });
 
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
-    for window in simulated.windows.lock().unwrap().iter() {
+    let windows = simulated.windows.lock().unwrap();
+    for window in windows.iter() {
         assert!((now - window.window.stop).abs() < 60_000_000_000, "on the system clock: {window:?}");
-        let length = (window.window.stop - window.window.start) as f64 * 1e-6;
-        assert!(length < 1000.0, "100 ms of real time: {window:?}");
+        let length = window.length.as_secs_f64() * 1e3;
+        let stamped = (window.window.stop - window.window.start) as f64 * 1e-6;
+        assert!((stamped - length).abs() < 1.0, "its stamps are of real time: {window:?}");
         let period = window.get(Metric::MessagePeriod).unwrap();
-        assert!(period.sample_count == 0 || period.average < 40.0, "20 ms of real time: {period:?}");
+        let periods =
+            if period.sample_count == 0 { 0.0 } else { period.average * period.sample_count as f64 };
+        assert!(periods <= length, "its periods have room in it, for they are of real time: {window:?}");
     }
+    let lengths: f64 = windows.iter().map(|window| window.length.as_secs_f64() * 1e3).sum();
+    assert!(lengths / windows.len() as f64 > 99.0, "100 ms of real time: {windows:?}");
 }
 
 /// Simulated time jumps back and forth, with messages of before on their way; no age may be absurd.

@@ -6,8 +6,13 @@ mod common;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    process::{Child, Command, Output, Stdio},
-    sync::{Arc, Mutex},
+    os::unix::process::ExitStatusExt,
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
+    time::{Duration, Instant},
 };
 
 use common::{domain, wait_for, Process, Program, Reader};
@@ -18,21 +23,35 @@ const MONITOR: &str = env!("CARGO_BIN_EXE_topic_monitor");
 const TALKER: &str = env!("CARGO_BIN_EXE_talker");
 const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
 
+/// Arguments of `sh` that start the monitor with SIGHUP ignored, as nohup does.
+const WITHOUT_HANG_UP: [&str; 3] = ["-c", "trap '' HUP; exec \"$0\" \"$@\"", MONITOR];
+
 const FAST: [&str; 3] = ["--ros-args", "-p", "rate:=50.0"];
 
 /// The monitor in a terminal.
 struct Terminal {
     pty: Box<dyn MasterPty + Send>,
-    child: Box<dyn portable_pty::Child + Send + Sync>,
-    keys: Box<dyn Write + Send>,
+    monitor: Monitor,
+    /// None before one is pressed: as it is dropped it writes an end of file, which would be a key too.
+    keys: Option<Box<dyn Write + Send>>,
     screen: Arc<Mutex<vt100::Parser>>,
+    is_closing: Arc<AtomicBool>,
 }
 
 impl Terminal {
     fn start(arguments: &[&str], domain: u32) -> Terminal {
+        Self::start_program(MONITOR, arguments, domain)
+    }
+
+    /// Starts it so that it ignores SIGHUP.
+    fn start_without_hang_up(arguments: &[&str], domain: u32) -> Terminal {
+        Self::start_program("sh", &[&WITHOUT_HANG_UP, arguments].concat(), domain)
+    }
+
+    fn start_program(program: &str, arguments: &[&str], domain: u32) -> Terminal {
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(MONITOR);
+        let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("ROS_DOMAIN_ID", domain.to_string());
@@ -41,14 +60,25 @@ impl Terminal {
         let mut output = pair.master.try_clone_reader().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
         let written = Arc::clone(&screen);
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let closes = Arc::clone(&is_closing);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(number @ 1..) = output.read(&mut bytes) {
+                if closes.load(Ordering::Relaxed) {
+                    return;
+                }
                 written.lock().unwrap().process(&bytes[..number]);
             }
         });
-        let keys = pair.master.take_writer().unwrap();
-        Terminal { pty: pair.master, child, keys, screen }
+        Terminal { pty: pair.master, monitor: Monitor(child), keys: None, screen, is_closing }
+    }
+
+    /// Closes the terminal, as when its window is closed; returns the program.
+    fn close(self) -> Monitor {
+        assert!(self.keys.is_none());
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.monitor // the thread that reads has the last of it, until the next screen is drawn
     }
 
     fn text(&self) -> String {
@@ -56,8 +86,9 @@ impl Terminal {
     }
 
     fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+        let writer = self.keys.get_or_insert_with(|| self.pty.take_writer().unwrap());
+        writer.write_all(keys.as_bytes()).unwrap();
+        writer.flush().unwrap();
     }
 
     /// Waits until the screen is as it should be.
@@ -82,22 +113,43 @@ impl Terminal {
 
     /// Waits for the end; returns the exit status.
     fn end(&mut self) -> u32 {
-        let mut status = None;
-        wait_for("end of the monitor", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
+        let status = self.monitor.end();
         wait_for("terminal as it was", || {
             let parser = self.screen.lock().unwrap();
             !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
+        });
+        status
+    }
+}
+
+/// The process in a terminal, which ends with this.
+struct Monitor(Box<dyn portable_pty::Child + Send + Sync>);
+
+impl Monitor {
+    fn id(&self) -> String {
+        self.0.process_id().unwrap().to_string()
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args(["-s", name, &self.id()]).status().unwrap().success());
+    }
+
+    /// Waits for the end; returns the exit status.
+    fn end(&mut self) -> u32 {
+        let mut status = None;
+        wait_for("end of the monitor", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
         });
         status.unwrap().exit_code()
     }
 }
 
-impl Drop for Terminal {
+impl Drop for Monitor {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.0.kill();
+        }
     }
 }
 
@@ -122,18 +174,34 @@ fn objects(output: &Output) -> Vec<Value> {
 struct Json {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,
+    errors: std::sync::mpsc::Receiver<String>,
 }
 
 impl Json {
     fn start(arguments: &[&str], domain: u32) -> Json {
         let arguments = [&["--json", "--period", "0.25"], arguments].concat();
-        let mut child = command(&arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Json { child, lines }
+        let mut child =
+            command(&arguments, domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = common::lines(child.stdout.take().unwrap());
+        let errors = common::lines(child.stderr.take().unwrap());
+        Json { child, lines, errors }
+    }
+
+    /// Reads on until it reports something on standard error.
+    fn until_error(&self, text: &str) -> String {
+        let deadline = Instant::now() + common::LIMIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.errors.recv_timeout(left).unwrap_or_else(|error| panic!("no {text}: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// How many threads it has.
+    fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
     }
 
     /// Reads on until an object is as it should be.
@@ -176,7 +244,7 @@ fn the_live_view_shows_sorts_filters_details_resizes_and_quits() {
     });
     assert!(terminal.has_terminal());
     let row = terminal.text().lines().find(|line| line.contains("/imu ")).unwrap().to_owned();
-    let mean: f64 = row.split_whitespace().nth(5).unwrap().parse().unwrap();
+    let mean: f64 = row.split_whitespace().nth(4).unwrap().parse().unwrap();
     assert!((18.0..22.0).contains(&mean), "a period of 20 ms: {row}");
 
     assert!(is_first("/chatter")(&terminal.text()));
@@ -227,16 +295,12 @@ fn a_topic_that_went_silent_stands_out_and_control_c_ends() {
 }
 
 /// Stops the monitor while 20 messages come to `/best_effort`, of which it has room for fewer.
-fn lose_messages(publisher: &mut Program, monitor: u32) {
-    let signal = |name: &str| {
-        let id = monitor.to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    };
+fn lose_messages(publisher: &mut Program, monitor: &Monitor) {
     let mut count = || publisher.ask("count").parse::<u64>().unwrap();
-    signal("STOP");
+    monitor.signal("STOP");
     let before = count();
     wait_for("20 messages", || count() >= before + 20);
-    signal("CONT");
+    monitor.signal("CONT");
 }
 
 #[test]
@@ -245,7 +309,7 @@ fn a_topic_with_losses_stands_out_and_tells_whose_they_are() {
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let mut terminal = Terminal::start(&["--depth", "5", "best_effort"], domain);
     terminal.wait("rate", |text| text.contains("10.0"));
-    lose_messages(&mut publisher, terminal.child.process_id().unwrap());
+    lose_messages(&mut publisher, &terminal.monitor);
     terminal.wait("LOSS", |text| text.contains("LOSS ") && text.contains("1 with losses"));
     terminal.press("\r");
     terminal.wait("losses of the publisher", |text| {
@@ -271,7 +335,7 @@ fn screenshot() {
         terminal.wait("time", |_| started.elapsed().as_secs() >= seconds);
     };
     wait(&terminal, 30);
-    lose_messages(&mut publisher, terminal.child.process_id().unwrap());
+    lose_messages(&mut publisher, &terminal.monitor);
     wait(&terminal, 20);
     println!("{}", terminal.text());
     assert_eq!(publisher.ask("pause"), "done");
@@ -288,6 +352,110 @@ fn a_panic_gives_the_terminal_back_and_is_told() {
     terminal.wait("view", |text| text.contains("No topic yet"));
     assert_eq!(terminal.end(), 101);
     terminal.wait("message", |text| text.contains("as --panic-after asks"));
+}
+
+#[test]
+fn a_closed_terminal_ends_it_and_a_signal_gives_the_terminal_back() {
+    let domain = domain(15);
+    let view = |text: &str| text.contains("No topic yet");
+    for is_hung_up in [true, false] {
+        let start = if is_hung_up { Terminal::start } else { Terminal::start_without_hang_up };
+        let terminal = start(&[], domain);
+        terminal.wait("view", view);
+        assert_eq!(terminal.close().end(), 0, "with SIGHUP: {is_hung_up}");
+    }
+    for signal in ["HUP", "TERM", "INT"] {
+        let mut terminal = Terminal::start(&[], domain);
+        terminal.wait("view", view);
+        terminal.monitor.signal(signal);
+        assert_eq!(terminal.end(), 0, "SIG{signal}");
+    }
+}
+
+#[test]
+fn an_incomplete_escape_sequence_holds_nothing_up() {
+    let mut terminal = Terminal::start(&["--duration", "3"], domain(16));
+    terminal.wait("view", |text| text.contains("No topic yet"));
+    terminal.press("\x1b[1;"); // and nothing more, as over a slow line
+    assert_eq!(terminal.end(), 0);
+}
+
+/// Starts it so that it writes JSON to a pipe that nobody reads; returns both once the pipe is full.
+fn start_unread(arguments: &[&str], domain: u32) -> (Process, ChildStdout) {
+    let arguments = [&["--json", "--period", "0.1"], arguments].concat();
+    let mut child = command(&arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
+    let unread = child.stdout.take().unwrap();
+    wait_until_full(&unread);
+    (Process::from(child), unread)
+}
+
+/// Waits until nothing more goes into a pipe.
+fn wait_until_full(pipe: &ChildStdout) {
+    let (mut waiting, mut since) = (0, Instant::now());
+    wait_for("full pipe", || {
+        let waits = rustix::io::ioctl_fionread(pipe).unwrap();
+        if waits != waiting {
+            (waiting, since) = (waits, Instant::now());
+        }
+        waiting > 0 && since.elapsed() > Duration::from_secs(2)
+    });
+}
+
+#[test]
+fn a_signal_ends_it_while_nobody_reads_what_it_writes() {
+    let domain = domain(17);
+    let _talker = Process::start(TALKER, &FAST, domain);
+    let (mut monitor, _unread) = start_unread(&[], domain);
+    monitor.signal("TERM");
+    let status = monitor.wait();
+    assert!(status.signal() == Some(15) || status.code() == Some(0), "{status}");
+}
+
+#[test]
+fn a_window_has_its_own_rate_after_a_time_in_which_nobody_read() {
+    let domain = domain(18);
+    let _talker = Process::start(TALKER, &FAST, domain);
+    let (_monitor, unread) = start_unread(&["imu"], domain);
+    let started = Instant::now();
+    wait_for("time without a reader", || started.elapsed() >= Duration::from_secs(5));
+    let lines = BufReader::new(unread).lines().map_while(Result::ok);
+    let objects = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let number = |object: &Value, field: &str| object[field].as_f64();
+    let (mut before, mut after_gap) = (None::<Value>, 0);
+    for object in objects.take_while(|_| started.elapsed() < common::LIMIT) {
+        let stop_before = before.as_ref().map(|before| before["window_stop"].as_i64().unwrap());
+        let missed = stop_before.map_or(0, |stop| object["window_start"].as_i64().unwrap() - stop);
+        // 5 messages in 0.1 s; more after a time in which the talker was held up.
+        let received = number(&object, "received").unwrap();
+        assert!(received <= 40.0 && number(&object, "rate").unwrap() <= 400.0, "{object}");
+        assert_eq!(number(&object, "lost"), Some(0.0), "{object}");
+        if missed > 3_000_000_000 || after_gap > 0 {
+            after_gap += 1;
+        }
+        if after_gap > 5 {
+            return;
+        }
+        before = Some(object);
+    }
+    panic!("no window after a gap");
+}
+
+#[test]
+fn a_hang_up_that_is_ignored_stays_so() {
+    let domain = domain(19);
+    let _talker = Process::start(TALKER, &FAST, domain);
+    let arguments = [&WITHOUT_HANG_UP[..], &["--json", "--period", "0.25"]].concat();
+    let mut child = common::command("sh", &arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut monitor = Process::from(child);
+    assert!(lines.next().unwrap().is_ok());
+    monitor.signal("HUP");
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(3) {
+        assert!(lines.next().unwrap().is_ok());
+    }
+    monitor.signal("INT");
+    assert_eq!(monitor.wait().code(), Some(0));
 }
 
 #[test]
@@ -432,6 +600,152 @@ fn the_statistics_of_other_nodes_are_shown() {
     terminal.wait("sources", |text| text.contains("/listener:/imu") && text.contains("/listener:/chatter"));
     terminal.press("q");
     assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn sources_are_named_by_node_and_topic_in_patterns_and_conditions() {
+    let domain = domain(20);
+    let _talker = Process::start(TALKER, &FAST, domain);
+    let robot = |namespace: &str| {
+        let namespace = format!("__ns:={namespace}");
+        let arguments = ["--ros-args", "-r", &*namespace, "-r", "imu:=/imu"];
+        Process::start(LISTENER, &arguments, domain)
+    };
+    let _robots = [robot("/r1"), robot("/r2")];
+    let monitor = Json::start(&["--from-statistics", "/*/listener:/imu"], domain);
+    let is_at_50_hz = |json: &Value| (40.0..60.0).contains(&json["rate"].as_f64().unwrap_or_default());
+    for source in ["/r1/listener:/imu", "/r2/listener:/imu"] {
+        monitor.until(source, |json| json["topic"] == source && is_at_50_hz(json));
+    }
+    for (condition, status) in [
+        ("/r1/listener:/imu: rate>5 /r2/listener:/imu:rate<500", Some(0)),
+        ("/r1/listener:/imu:rate>500", Some(1)),
+        ("/r3/listener:/imu: rate>5", Some(1)),
+    ] {
+        let duration = if status == Some(0) { "50" } else { "4" };
+        let output = run(&["--from-statistics", "--require", condition, "--duration", duration], domain);
+        assert_eq!(output.status.code(), status, "{condition}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn no_name_from_the_network_reaches_the_terminal_as_it_is() {
+    let domain = domain(21);
+    let mut foreign = Program::start("foreign_statistics.py", &[], domain);
+    let child = command(&["--from-statistics", "--plain"], domain)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    let (output, errors) =
+        (common::lines(child.stdout.take().unwrap()), common::lines(child.stderr.take().unwrap()));
+    let _monitor = Process::from(child);
+    let mut lines: Vec<String> = vec![];
+    wait_for("lines of the names, and a report of the one that is none", || {
+        assert_eq!(foreign.ask("names"), "done");
+        lines.extend(output.try_iter().chain(errors.try_iter()));
+        let has = |text: &str| lines.iter().any(|line| line.contains(text));
+        has("\\u{1b}") && has("zzz") && has("messages not taken")
+    });
+    assert!(
+        !lines.iter().any(|line| line.contains(|c: char| c.is_control() || c == '\u{202e}')),
+        "{lines:#?}"
+    );
+    assert!(lines.iter().all(|line| !line.starts_with("/imu") && line.chars().count() < 200), "{lines:#?}");
+
+    let monitor = Json::start(&["--from-statistics"], domain);
+    let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{7f}\u{9b}\u{202e}";
+    let mut line = String::new();
+    wait_for("the name in JSON", || {
+        assert_eq!(foreign.ask("names"), "done");
+        line = monitor.lines.try_iter().find(|line| line.contains("PWNED")).unwrap_or_default();
+        !line.is_empty()
+    });
+    assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["topic"], hostile);
+}
+
+#[test]
+fn hostile_figures_and_more_sources_than_there_is_room_for_do_no_harm() {
+    let domain = domain(22);
+    let mut foreign = Program::start("foreign_statistics.py", &[], domain);
+    let monitor = Json::start(&["--from-statistics", "--max-topics", "40"], domain);
+    wait_for("windows of a liar", || {
+        assert_eq!(foreign.ask("numbers"), "done");
+        monitor.lines.try_iter().any(|line| line.contains("\"topic\":\"liar\""))
+    });
+    wait_for("report of what is left out", || {
+        assert_eq!(foreign.ask("sources 100"), "done");
+        monitor.errors.try_iter().any(|line| line.contains("left out (--max-topics)"))
+    });
+    let mut sources = std::collections::BTreeSet::new();
+    let started = Instant::now();
+    while sources.len() < 39 {
+        assert!(started.elapsed() < common::LIMIT, "{sources:?}");
+        assert_eq!(foreign.ask("sources 100"), "done");
+        let objects = monitor.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+        sources.extend(objects.map(|json| json["topic"].as_str().unwrap().to_owned()));
+    }
+    assert!(sources.len() <= 40, "{sources:?}");
+}
+
+/// How much memory a process holds, in kB.
+fn memory(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    held.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_flood_of_statistics_is_bounded_while_nobody_reads_what_it_writes() {
+    let domain = domain(23);
+    let mut foreign = Program::start("foreign_statistics.py", &[], domain);
+    let mut child = command(&["--from-statistics", "--json"], domain)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (output, errors) = (child.stdout.take().unwrap(), common::lines(child.stderr.take().unwrap()));
+    let monitor = Process::from(child);
+    wait_for("many lines", || {
+        assert_eq!(foreign.ask("sources 900"), "done");
+        rustix::io::ioctl_fionread(&output).unwrap() > 30_000
+    });
+    wait_until_full(&output);
+    // 10 000 wait to be read, and 2000 in the middleware.
+    (0..12).for_each(|_| assert_eq!(foreign.ask("flood 2000"), "done"));
+    let memory = memory(monitor.id());
+    assert!(memory < 300_000, "{memory} kB");
+    let _lines = common::lines(output);
+    wait_for("report of messages that were not taken", || {
+        errors.try_iter().any(|line| line.contains("messages not taken"))
+    });
+}
+
+#[test]
+fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
+    let domain = domain(24);
+    let mut publisher = Program::start("topics.py", &[], domain);
+    assert_eq!(publisher.ask("add /keep /a0 /a1 /a2"), "done");
+    let monitor = Json::start(&["--max-topics", "3"], domain);
+    monitor.until_error("1 left out (--max-topics)");
+    let mut most = 0;
+    for round in 0..8 {
+        let new = format!("/b{round}");
+        let old: Vec<String> = if round == 0 {
+            vec!["/a0".to_owned(), "/a1".to_owned(), "/a2".to_owned()]
+        } else {
+            vec![format!("/b{}", round - 1)]
+        };
+        assert_eq!(publisher.ask(&format!("remove {}", old.join(" "))), "done");
+        assert_eq!(publisher.ask(&format!("add {new}")), "done");
+        monitor.until(&new, |json| json["topic"] == *new && json["received"].as_u64() > Some(0));
+        if round == 1 {
+            most = monitor.threads();
+        }
+    }
+    assert!(monitor.threads() <= most + 1, "{} threads, {most} before", monitor.threads());
+    monitor.until("/keep", |json| json["topic"] == "/keep");
 }
 
 #[test]

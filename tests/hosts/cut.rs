@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::monitor::Monitor;
 use super::{
     common::{domain, of, wait_for, Metric},
-    median, now,
-    programs::{Receiver, WEAK},
+    now,
+    programs::{Receiver, Sender, WEAK},
     read_statistics, source, start, two_hosts, TALKER,
 };
 
@@ -16,7 +16,6 @@ const CUT: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_again() {
-    const COUNT: u64 = 500;
     let Some(network) = two_hosts() else { return };
     let domain = domain(4);
     let mut reader = read_statistics(&network.listening, domain);
@@ -26,7 +25,8 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     let nodes = ["/weak", "/receiver"].map(|node| source(node, "/chatter"));
     reader.read_until("windows", |read| nodes.iter().all(|node| read.iter().any(|of| of.source == *node)));
-    let _talker = start(&network.talking, TALKER, &format!("-p rate:=50.0 -p count:={COUNT}"), domain);
+    let mut sender = Sender::start(&network.talking, domain, &[("DEPTH", "10"), ("RATE", "50")]);
+    sender.run();
     wait_for("messages", || weak.numbers().received > 25 && strong.numbers().received > 25);
     #[cfg(feature = "monitor")]
     wait_for("messages of the monitor", || monitor.total().0 > 0);
@@ -42,19 +42,20 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
     }
     network.link.cut(false);
     let mended = now();
-    for receiver in [&mut weak, &mut strong] {
-        wait_for("last message", || receiver.numbers().last == COUNT);
-    }
-    reader.read_until("windows of the last message", |read| {
-        let is_silent = |of: &Metric| of.start > mended && of.average() > 500.0;
-        nodes.iter().all(|node| of(read, node, "time_since_last_message_ms").any(is_silent))
+    let is_after = |of: &&Metric| of.start > mended + 1_000_000_000;
+    reader.read_until("windows", |read| {
+        nodes.iter().all(|node| of(read, node, "publication_seq_gap").filter(is_after).count() >= 8)
     });
+    let sent = sender.stop();
+    for receiver in [&mut weak, &mut strong] {
+        wait_for("last message", || receiver.numbers().last == sent);
+    }
 
     for (receiver, node) in [&mut weak, &mut strong].into_iter().zip(&nodes) {
         let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
         println!("{node}, cut for {} ms: {totals:?}, {numbers:?}", (mended - cut) / 1_000_000);
         let lost = totals.lost.unwrap();
-        assert_eq!(totals.received + lost, COUNT - numbers.first + 1, "{totals:?}, {numbers:?}");
+        assert_eq!(totals.received + lost, sent - numbers.first + 1, "{totals:?}, {numbers:?}");
         assert_eq!((numbers.received, totals.publishers), (totals.received, Some(1)), "{totals:?}");
 
         // What was under way at the cut is received: the windows of the cut begin some time after it.
@@ -78,20 +79,19 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
         let missing: Vec<f64> =
             gaps.iter().filter(|gap| gap.maximum() > 0.0).map(|gap| gap.average() * gap.count()).collect();
         assert!((missing.iter().sum::<f64>() - lost as f64).abs() < 1e-6, "{missing:?} of {lost}");
-        let after: Vec<_> = gaps.iter().filter(|gap| gap.start > mended + 2_000_000_000).collect();
+        let after: Vec<_> = gaps.iter().filter(is_after).collect();
         assert!(after.iter().all(|gap| gap.maximum() == 0.0 || gap.count() == 0.0), "{after:#?}");
-        let periods = reader.windows(node, "message_period").into_iter();
-        let periods: Vec<f64> = periods
-            .filter(|of| of.start > mended + 500_000_000 && of.count() > 15.0)
-            .map(|of| of.average())
-            .collect();
-        println!("missing {missing:?}, periods after it {periods:?}");
-        assert!((19.5..20.5).contains(&median(periods.clone())), "{periods:?}");
+        let windows = reader.windows(node, "source_to_receive_ms");
+        let windows: Vec<_> = windows.iter().filter(is_after).take(8).collect();
+        let length = (windows[7].stop - windows[0].start) as f64 * 1e-9;
+        let rate = windows.iter().map(|of| of.count()).sum::<f64>() / length;
+        println!("missing {missing:?}, then {rate} Hz");
+        assert!((45.0..55.0).contains(&rate), "{rate} Hz: {windows:#?}");
     }
     let [weak, strong] = [weak, strong].map(|mut receiver| receiver.totals("chatter").lost.unwrap());
     let sent = (mended - cut) as u64 / 20_000_000;
     assert!((sent - 20..sent + 20).contains(&weak), "what was sent meanwhile: {weak} of {sent}");
-    assert!(strong <= weak + 1, "the talker sends what its history still has: {strong} of {weak}");
+    assert!(strong <= weak + 1, "the sender sends what its history still has: {strong} of {weak}");
     #[cfg(feature = "monitor")]
     {
         let (received, lost) = monitor.settled();

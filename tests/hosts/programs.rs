@@ -6,7 +6,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -54,11 +54,12 @@ fn node(name: &str) -> (Executor, Node) {
     (executor, node)
 }
 
-/// The QoS that is set for a topic: best effort or reliable, with room for all that a test sends within seconds.
+/// The QoS that is set for a topic: best effort or reliable, by default with room for all that a test sends in a second.
 fn qos(topic: &str) -> PrimitiveOptions<'_> {
+    let topic = topic.keep_last(setting("DEPTH").map_or(1000, |depth| depth.parse().unwrap()));
     match setting("BEST_EFFORT") {
-        Some(_) => topic.keep_last(1000).best_effort(),
-        None => topic.keep_last(1000).reliable(),
+        Some(_) => topic.best_effort(),
+        None => topic.reliable(),
     }
 }
 
@@ -81,7 +82,7 @@ fn ask(program: &mut Program, line: &str) -> Value {
     }
 }
 
-/// A node `talker` that publishes numbered texts on `chatter` when it is asked to, at 200 Hz.
+/// A node `sender` that publishes numbered texts on `chatter` while it is asked to: at 200 Hz, or at `RATE`.
 pub struct Sender(Program);
 
 impl Sender {
@@ -91,7 +92,21 @@ impl Sender {
 
     /// Has it publish so many messages; returns how many it has published in all.
     pub fn send(&mut self, number: u64) -> u64 {
-        ask(&mut self.0, &number.to_string())["sent"].as_u64().unwrap()
+        self.ask(&number.to_string())
+    }
+
+    /// Has it publish until [`stop`](Self::stop).
+    pub fn run(&mut self) {
+        self.ask("run");
+    }
+
+    /// Returns how many messages it has published in all, of which this was the end.
+    pub fn stop(&mut self) -> u64 {
+        self.ask("stop")
+    }
+
+    fn ask(&mut self, line: &str) -> u64 {
+        ask(&mut self.0, line)["sent"].as_u64().unwrap()
     }
 }
 
@@ -101,17 +116,41 @@ fn sender() {
     if !is_started_as("sender") {
         return;
     }
-    let (executor, node) = node("talker");
+    let (executor, node) = node("sender");
     let chatter = node.create_publisher::<StringMsg>(qos("chatter")).unwrap();
     let _spinning = Spinning::start(executor);
-    let mut sent = 0;
-    obey(|line| {
-        for _ in 0..line.parse::<u64>().unwrap() {
-            sent += 1;
-            chatter.publish(StringMsg { data: format!("Hello, world: {sent}") }).unwrap();
-            std::thread::sleep(Duration::from_millis(5));
+    let period = Duration::from_secs_f64(1.0 / setting("RATE").map_or(200.0, |rate| rate.parse().unwrap()));
+    let publish = move |sent: &mut u64| {
+        *sent += 1;
+        chatter.publish(StringMsg { data: format!("Hello, world: {sent}") }).unwrap();
+    };
+    // Whether it runs, and how many messages were published.
+    let state = Arc::new(Mutex::new((false, 0)));
+    std::thread::spawn({
+        let (state, publish) = (Arc::clone(&state), publish.clone());
+        let mut next = Instant::now();
+        move || loop {
+            // The rate is kept when this is held up.
+            next += period;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            let (runs, sent) = &mut *state.lock().unwrap();
+            if *runs {
+                publish(sent);
+            }
         }
-        json!({ "sent": sent })
+    });
+    obey(|line| {
+        match line {
+            "run" => state.lock().unwrap().0 = true,
+            "stop" => state.lock().unwrap().0 = false,
+            number => {
+                for _ in 0..number.parse::<u64>().unwrap() {
+                    publish(&mut state.lock().unwrap().1);
+                    std::thread::sleep(period);
+                }
+            }
+        }
+        json!({ "sent": state.lock().unwrap().1 })
     });
 }
 

@@ -11,6 +11,7 @@ mod interfaces;
 mod monitor;
 mod progress;
 mod setup;
+mod shared_memory;
 
 use std::{
     ffi::OsString,
@@ -148,7 +149,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let mut environment = environment()?;
             // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+            // With discovery limited to this host rmw_fastrtps has shared memory all the same.
+            shared_memory::remove_what_nobody_uses();
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
+            println!("Testing on {}", middleware(&environment)?);
             if !arguments.is_empty() {
                 return cargo(&environment, "test", &arguments);
             }
@@ -214,6 +218,22 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Returns the rmw implementation in use as it names itself: of a ROS 2 that is sourced, by RMW_IMPLEMENTATION.
+fn middleware(environment: &Environment) -> Result<String> {
+    let program = "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print(rmw())";
+    let output = environment.command("python3").args(["-c", program]).output();
+    let output = output.context("python3 cannot be started; is it installed and on PATH?")?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "rclpy of {} does not start; is what RMW_IMPLEMENTATION names installed?\n{}",
+            environment.description(),
+            reason.trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Runs a cargo subcommand on the project in the environment.

@@ -134,11 +134,11 @@ impl Watch {
 
     /// Drops the topic that has had no publisher for longest; returns whether there was one.
     fn make_room(&mut self) -> bool {
-        let gone = self.topics.iter().filter_map(|(name, topic)| Some((topic.gone_since?, name)));
-        let mut gone: Vec<(Instant, &String)> =
-            gone.filter(|(_, name)| !is_named(&self.options.patterns, name)).collect();
-        gone.sort();
-        let first = gone.into_iter().map(|(_, name)| name).find(|name| !self.graph.has_publisher(name));
+        let others = self.topics.iter().filter(|(name, _)| !is_named(&self.options.patterns, name));
+        let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
+        // One that is gone since the graph was read last is not marked as gone yet.
+        let now = Instant::now();
+        let first = gone.min_by_key(|(_, topic)| topic.gone_since.unwrap_or(now)).map(|(name, _)| name);
         let Some(topic) = first.cloned().and_then(|name| self.topics.remove(&name)) else { return false };
         self.workers.extend(topic.into_worker());
         true
