@@ -511,7 +511,7 @@ fn conditions_decide_about_the_exit_status() {
     let fulfilled =
         run(&["--require", "/imu:rate>=40 /imu:age.max<10000 /chatter:lost=0", "--duration", "50"], domain);
     assert_eq!(fulfilled.status.code(), Some(0), "{}", text(&fulfilled.stderr));
-    let failed = run(&["imu", "--require", "rate>=1000 lost=0", "--timeout", "5"], domain);
+    let failed = run(&["imu", "--require", "rate>=1000 lost=0", "--timeout", "12"], domain);
     assert_eq!(failed.status.code(), Some(1));
     let errors = text(&failed.stderr);
     assert!(

@@ -84,16 +84,11 @@ impl Process {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Returns its exit status if it has ended.
-    pub fn try_wait(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().unwrap()
-    }
-
     /// Returns its exit status once it has ended.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_for("end of the process", || {
-            status = self.try_wait();
+            status = self.status();
             status.is_some()
         });
         status.unwrap()
