@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::listener::{Figures, Range, Window};
 
 /// A figure that is so many milliseconds off is right: threads of a busy machine are held up now and then.
-pub const HELD_UP: f64 = 250.0;
+pub const HELD_UP: f64 = 400.0; // less than the smallest step
 
 /// The metrics that hold something against the system clock, and whether they hold a time of the talker's against one of the
 /// listener's.
@@ -29,8 +29,6 @@ pub struct Expected {
     pub ages_grow: bool,
     /// Ages are of simulated time, and no step touches them.
     pub is_simulated: bool,
-    /// For how many ms after the window of a step there may be messages of before it, which have no age.
-    pub on_the_way: f64,
 }
 
 impl Default for Expected {
@@ -41,7 +39,6 @@ impl Default for Expected {
             delays: -50.0..=450.0,
             ages_grow: false,
             is_simulated: false,
-            on_the_way: 100.0 + HELD_UP,
         }
     }
 }
@@ -51,6 +48,8 @@ pub struct Check<'a> {
     pub window: &'a Window,
     /// How many ms before the window's start that of the last step ended; None if there was no step, negative if it is this one.
     pub since_step: Option<f64>,
+    /// For how many ms after that there may be messages of before the step, which have no age.
+    pub on_the_way: f64,
     /// The steps so far, in ms.
     pub stepped: f64,
     pub expected: &'a Expected,
@@ -139,9 +138,10 @@ impl Check<'_> {
             let messages = match self.since_step {
                 _ if name == "header_to_source_ms" && self.expected.is_simulated => 0..=0,
                 Some(since) if since < 0.0 && !is_untouched => 0..=0,
-                // In a window of a second there is room for those that are right.
-                Some(since) if since < self.expected.on_the_way && !is_untouched => {
-                    let at_least = if self.window.length > 900_000_000 { self.window.count / 4 } else { 0 };
+                Some(since) if since < self.on_the_way && !is_untouched => {
+                    // A long window has room for those that are right.
+                    let is_long = self.window.length as f64 / 1e6 > 2.0 * self.on_the_way;
+                    let at_least = if is_long { self.window.count / 4 } else { 0 };
                     at_least..=self.window.count
                 }
                 _ => self.window.count..=self.window.count,
@@ -166,6 +166,12 @@ impl Check<'_> {
     fn figures_of(&self, metric: &str) -> Figures {
         self.window.metrics[metric]
     }
+}
+
+/// Returns for how long after a step messages may be on their way, in ms: twice as long as they were in a window before it.
+pub fn on_the_way(before: &Window) -> f64 {
+    let slowest = AGES.iter().filter_map(|(name, _)| before.metrics.get(*name)?.maximum).fold(0.0, f64::max);
+    (2.0 * slowest).clamp(100.0, 10_000.0) + 250.0
 }
 
 /// Whether these are the figures of no sample.

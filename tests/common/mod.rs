@@ -145,7 +145,7 @@ pub fn on_this_host() -> Vec<(&'static str, String)> {
     if !std::env::var("RMW_IMPLEMENTATION").is_ok_and(|rmw| rmw.starts_with("rmw_fastrtps")) {
         return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
     }
-    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/loopback.xml");
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/loopback.xml");
     vec![
         ("ROS_AUTOMATIC_DISCOVERY_RANGE", "SYSTEM_DEFAULT".to_owned()),
         ("FASTDDS_DEFAULT_PROFILES_FILE", profile.to_owned()),
