@@ -94,12 +94,8 @@ impl Rig {
     }
 
     fn start_talker(&mut self, talker: Talker, rate: f64) {
-        let rate = format!("rate:={rate:?}");
-        let mut command = common::command(TALKER, &["--ros-args", "-p", &rate], self.domain);
-        if talker == Talker::OnTheSameHost {
-            self.clock.preload(&mut command);
-        }
-        self.talker = Some(Process::spawn(&mut command));
+        let clock = (talker == Talker::OnTheSameHost).then_some(&self.clock);
+        self.talker = Some(listener::start_talker(self.domain, rate, clock));
         self.wait_for_messages();
     }
 
@@ -154,8 +150,8 @@ impl Rig {
         let truth = truth.iter().find(|truth| truth.source == *source).unwrap();
         let active = truth.received as f64 / truth.rate;
         let rate = totals[0].as_f64().unwrap_or(f64::NAN);
-        // What comes while one is asked and then the other is a few messages.
-        let is_right = (rate / truth.rate - 1.0).abs() < 0.002 + HELD_UP / 1e3 / active / 4.0;
+        // Less than the smallest step makes of it; a few messages come while one is asked and then the other.
+        let is_right = (rate / truth.rate - 1.0).abs() < 0.001 + HELD_UP / 1e3 / active;
         if !is_right {
             self.faults.push(format!("{of}: {rate:.3} Hz of {source}; truth {:.3}", truth.rate));
         }
@@ -329,9 +325,7 @@ fn messages_that_wait_while_the_clock_is_stepped_have_no_age_that_is_off_by_the_
     for step in [-S / 2, S / 2].into_iter().cycle().take(6) {
         rig.step(step);
     }
-    // They wait for 200 to 300 ms.
-    let ages = -50.0..=650.0;
-    rig.end(&Expected { ages: ages.clone(), delays: ages, ..Expected::default() });
+    rig.end(&Expected::default());
 }
 
 #[test]
@@ -355,25 +349,24 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
     rig.listener.wait_for_windows(SECOND, 12);
     rig.check_service();
 
-    let truth = 1e3 * slope(&arrivals.lock().unwrap()[first..]);
+    let truth = period(&arrivals.lock().unwrap()[first..]);
     let windows = &rig.windows(SECOND)[from..];
     let mut periods: Vec<f64> =
         windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
     periods.sort_by(f64::total_cmp);
-    let period = periods[periods.len() / 2];
-    assert!((period / truth - 1.0).abs() < 0.002, "{period} ms; truth {truth} ms; {periods:?}");
+    let median = periods[periods.len() / 2];
+    assert!((median / truth - 1.0).abs() < 0.002, "{median} ms; truth {truth} ms; {periods:?}");
     rig.end(&Expected::default());
 }
 
-/// Returns the seconds from one time to the next by linear regression, in which one that is late counts for little.
-fn slope(times: &[Instant]) -> f64 {
-    let middle = (times.len() - 1) as f64 / 2.0;
-    let products = times.iter().enumerate().map(|(index, time)| {
-        let (index, time) = (index as f64 - middle, (*time - times[0]).as_secs_f64());
-        (index * time, index * index)
-    });
-    let (times, squares) = products.fold((0.0, 0.0), |sums, of| (sums.0 + of.0, sums.1 + of.1));
-    times / squares
+/// Returns the ms from one time to the next: the median over stretches of twenty, so that few that are late count for nothing.
+fn period(times: &[Instant]) -> f64 {
+    const STRETCH: usize = 20;
+    let stretches = times.iter().zip(&times[STRETCH..]);
+    let mut periods: Vec<f64> =
+        stretches.map(|(from, to)| (*to - *from).as_secs_f64() * 1e3 / STRETCH as f64).collect();
+    periods.sort_by(f64::total_cmp);
+    periods[periods.len() / 2]
 }
 
 #[test]
@@ -395,5 +388,5 @@ fn ages_on_simulated_time_do_not_suffer_by_a_step_of_the_system_clock() {
     rig.listener.wait_for_windows(SECOND, 1);
     STEPS.into_iter().for_each(|step| rig.step(step));
     // An age that has half a second of system time in it is out of this. The simulator's host is not stepped.
-    rig.end(&Expected { ages: 550.0..=1450.0, is_simulated: true, ages_grow: true, ..Expected::default() });
+    rig.end(&Expected { simulated_ages: Some(550.0..=1450.0), ages_grow: true });
 }
