@@ -397,8 +397,14 @@ impl Collectors {
         if self.filter.is_some_and(|filter| filter.is_over(ended.window.stop)) {
             (self.filter, self.takes_more) = (None, self.needs_more);
         }
+        let of_header = |metric| match metric {
+            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
+            metric => metric == Metric::HeaderToCallback,
+        };
         let ages = metrics.iter().filter(|(metric, summary)| {
+            // Ages on simulated time are of another clock.
             matches!(metric, Metric::MessageAge | Metric::HeaderToCallback | Metric::SourceToCallback)
+                && !(self.is_simulated && of_header(*metric))
                 && summary.sample_count > 0
         });
         if let Some(age) = ages.map(|(_, summary)| summary.maximum).reduce(f64::max) {
@@ -418,6 +424,10 @@ impl Recording for Recorder {
         }
         self.epoch.store(collectors.epoch, Ordering::Relaxed);
         is_new
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.epoch().is_some()
     }
 
     fn end_window(&self) -> Option<FinishedWindow> {
@@ -581,11 +591,6 @@ impl Recorder {
             0 => None,
             epoch => Some(epoch),
         }
-    }
-
-    /// Returns whether messages are measured.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.epoch().is_some()
     }
 
     /// Puts together what the statistics need of a message that was taken.
