@@ -4,11 +4,12 @@ mod common;
 
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{
-    context, domain, middleware, of, wait_for, Metric as Published, Process, Program, Reader, Spinning,
+    context, domain, middleware, of, wait_for, Metric as Published, Process, Program, Progress, Reader,
+    Spinning,
 };
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -75,13 +76,13 @@ fn a_driver_that_waits_before_it_publishes_is_the_driver() {
 
     let moved = |metric| least(&waiting, metric) - least(&prompt, metric);
     let driver = moved(Metric::HeaderToSource);
-    assert!((45.0..100.0).contains(&driver), "header_to_source_ms by 50 ms: {driver}");
+    assert!((45.0..150.0).contains(&driver), "header_to_source_ms by 50 ms: {driver}");
     assert!(least(&waiting, Metric::HeaderToSource) >= 50.0);
     let rest = moved(Metric::SourceToCallback);
-    assert!(rest.abs() < 5.0, "source_to_callback_ms by less than 5 ms: {rest}");
+    assert!(rest.abs() < 20.0, "source_to_callback_ms by less than 20 ms: {rest}");
     if !middleware::lacks_reception_timestamps("source_to_receive_ms of a driver that waits") {
         let network = moved(Metric::SourceToReceive);
-        assert!(network.abs() < 5.0, "source_to_receive_ms by less than 5 ms: {network}");
+        assert!(network.abs() < 20.0, "source_to_receive_ms by less than 20 ms: {network}");
     }
 }
 
@@ -150,9 +151,9 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
     let statistics =
         NodeStatistics::with_options(&node, everything().publish_period(Duration::from_secs(1))).unwrap();
     let imu = statistics
-        .create_subscription("imu".keep_last(10), |_: Imu| std::thread::sleep(Duration::from_millis(30)))
+        .create_subscription("imu".keep_last(1000), |_: Imu| std::thread::sleep(Duration::from_millis(100)))
         .unwrap();
-    let windows = record(&node, &imu);
+    let mut windows = imu.watch(); // from here, as the executor is busy
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
 
@@ -160,21 +161,20 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
         true => Metric::SourceToCallback,
         false => Metric::ReceiveToCallback,
     };
-    let backlogs = || -> Vec<f64> {
-        let windows = windows.lock().unwrap();
-        let backlogs = windows.iter().map(|window| window.get(part).unwrap());
-        backlogs.filter(|of| of.sample_count > 0).map(|of| of.average).collect()
-    };
-    // 10 ms longer with each message, unless the publisher is held up.
+    let mut seen: Vec<Arc<WindowStatistics>> = vec![];
+    // 80 ms longer with each message, unless the publisher is held up.
     wait_for("backlog of a second that grew in four windows", || {
-        let backlogs = backlogs();
-        let grew = backlogs.windows(2).filter(|pair| pair[1] > pair[0] + 100.0).count();
-        grew >= 4 && backlogs.last().is_some_and(|last| *last > 1000.0)
+        if windows.has_changed().unwrap() {
+            seen.extend(windows.borrow_and_update().clone());
+            seen.retain(|window| window.get(part).unwrap().sample_count > 0);
+        }
+        let backlog = |of: usize| seen[of].get(part).unwrap().average;
+        let grew = (1..seen.len()).filter(|of| backlog(*of) > backlog(of - 1) + 100.0).count();
+        grew >= 4 && backlog(seen.len() - 1) > 1000.0
     });
-    let windows = windows.lock().unwrap();
-    let last = windows.last().unwrap();
+    let last = seen.last().unwrap();
     let minimum = |metric| last.get(metric).unwrap().minimum;
-    assert!(minimum(Metric::CallbackDuration) >= 30.0, "{last:#?}");
+    assert!(minimum(Metric::CallbackDuration) >= 100.0, "{last:#?}");
     if part == Metric::ReceiveToCallback {
         assert!(minimum(Metric::SourceToReceive) < 20.0, "the middleware is as quick as before: {last:#?}");
     }
@@ -194,13 +194,15 @@ fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
     let node = executor.create_node("slow_worker").unwrap();
     let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
     let worker = node.create_worker(());
-    let last = Arc::new(Mutex::new(0.0));
+    let last = Arc::new(Mutex::new(0));
     let imu = statistics
         .create_worker_subscription(&worker, "imu".keep_last(1), {
-            let last = Arc::clone(&last);
+            let (last, progress) = (Arc::clone(&last), Progress::of_publisher(&node));
             move |message: Imu| {
-                *last.lock().unwrap() = message.linear_acceleration.x;
-                std::thread::sleep(Duration::from_millis(60));
+                let number = message.linear_acceleration.x as u64;
+                *last.lock().unwrap() = number;
+                // As long as two messages more take.
+                progress.wait_for(COUNT.min(number + 2));
             }
         })
         .unwrap();
@@ -211,10 +213,10 @@ fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
     let _publisher = Program::start("publisher.py", &arguments, domain);
 
     // With depth 1 the last message is kept, whatever was lost before it.
-    wait_for("last message", || *last.lock().unwrap() == COUNT as f64);
+    wait_for("last message", || *last.lock().unwrap() == COUNT);
     let totals = imu.totals();
     let lost = totals.lost.unwrap();
-    assert!(lost > COUNT / 10, "two thirds have no room: {totals:?}");
+    assert!(lost > COUNT / 10, "half of them have no room: {totals:?}");
     assert_eq!(totals.received + lost, COUNT, "{totals:?}");
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
     wait_for("window of the last message", || {
@@ -242,6 +244,7 @@ fn a_publisher_that_is_killed_and_restarted_beside_another_is_no_loss() {
     let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
     let _spinning = Spinning::start(executor);
     let start = || Program::start("publisher.py", &["--rate", "50"], domain);
+    let started = Instant::now();
     let _one = start();
     let other = start();
     let received_more = |what: &str, publishers: u64| {
@@ -261,7 +264,8 @@ fn a_publisher_that_is_killed_and_restarted_beside_another_is_no_loss() {
     if !middleware::lacks_sequence_numbers("losses of a publisher that restarts") {
         assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)), "{totals:?}");
     }
-    assert!((20.0..110.0).contains(&totals.rate()), "50 to 100 Hz: {} of {totals:?}", totals.rate());
+    let (rate, least) = (totals.rate(), totals.received as f64 / started.elapsed().as_secs_f64());
+    assert!(least < rate && rate < 110.0, "50 to 100 Hz: {rate}, {least} at least; {totals:?}");
 }
 
 #[test]

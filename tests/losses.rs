@@ -2,15 +2,12 @@
 
 mod common;
 
-use std::{
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        mpsc, Arc, Mutex,
-    },
-    time::Duration,
+use std::sync::{
+    atomic::{AtomicU64, Ordering},
+    mpsc, Arc, Mutex,
 };
 
-use common::{context, domain, middleware, wait_for, Program, Spinning};
+use common::{context, domain, middleware, wait_for, Program, Progress, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
@@ -24,12 +21,18 @@ fn losses() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap])
 }
 
-/// A subscription on a worker of its own, which loses what comes while it sleeps.
-fn slow(node: &Node, statistics: &NodeStatistics, received: &Arc<AtomicU64>) -> StatsSubscription<Imu> {
-    let received = Arc::clone(received);
+/// A subscription on a worker of its own, which loses what comes while a callback waits for two messages more: of so many.
+fn slow(
+    node: &Node,
+    statistics: &NodeStatistics,
+    received: &Arc<AtomicU64>,
+    count: u64,
+) -> StatsSubscription<Imu> {
+    let (received, progress) = (Arc::clone(received), Progress::of_publisher(node));
     let callback = move |message: Imu| {
-        received.store(message.linear_acceleration.x as u64, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_millis(60));
+        let number = message.linear_acceleration.x as u64;
+        received.store(number, Ordering::Relaxed);
+        progress.wait_for(count.min(number + 2));
     };
     statistics.create_worker_subscription(&node.create_worker(()), "imu".keep_last(1), callback).unwrap()
 }
@@ -84,7 +87,7 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
         .totals_file(&file);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let received = Arc::new(AtomicU64::new(0));
-    let imu = slow(&node, &statistics, &received);
+    let imu = slow(&node, &statistics, &received, COUNT);
     let count = Arc::new(AtomicU64::new(0));
     let number = statistics
         .create_subscription("number".keep_last(1000), {
@@ -173,7 +176,7 @@ fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscriptio
     let options = NodeStatisticsOptions::new().topic_statistics(losses()).max_event_rate(0.001);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let received = Arc::new(AtomicU64::new(0));
-    let imu = slow(&node, &statistics, &received);
+    let imu = slow(&node, &statistics, &received, COUNT);
     let _spinning = Spinning::start(executor);
     let reader = Program::start("losses.py", &[], domain);
     wait_for("reader of the events", || node.count_subscriptions("/events/messages_lost").unwrap() == 1);
@@ -198,7 +201,7 @@ fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_exec
     let options = NodeStatisticsOptions::new().topic_statistics(losses()).topic_statistics_service(true);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let received = Arc::new(AtomicU64::new(0));
-    let imu = slow(&node, &statistics, &received);
+    let imu = slow(&node, &statistics, &received, COUNT);
     let (release, released) = mpsc::channel::<()>();
     let (released, called) = (Mutex::new(released), Arc::new(AtomicU64::new(0)));
     let _blocking = node.create_subscription("number", {

@@ -232,7 +232,7 @@ fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned
     let calls = Arc::new(Mutex::new(0));
     let imu = statistics
         .create_subscription(
-            "imu".topic_statistics(options().metrics([
+            "imu".keep_last(1000).topic_statistics(options().metrics([
                 Metric::MessagePeriod,
                 Metric::PublicationSeqGap,
                 Metric::TimeSinceLastMessage,

@@ -22,14 +22,16 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
     let domain = domain(0);
     let mut reader = Reader::start(domain);
     let _listener = Process::start(LISTENER, &[], domain);
-    let talker =
-        Process::start(TALKER, &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"], domain);
+    let talker = Process::start(TALKER, &["--ros-args", "-p", "rate:=20.0", "-p", "stamp_age:=0.05"], domain);
 
-    let has_full_windows = |metrics: &[Metric]| {
-        of(metrics, IMU, "message_period").filter(|window| window.count() > 0.0).count() >= 6
-            && of(metrics, CHATTER, "message_period").filter(|window| window.count() > 0.0).count() >= 6
+    // A talker that is held up has windows with less.
+    let at_20_hz = |window: &Metric| window.count() > 15.0 && (window.average() - 50.0).abs() < 2.5;
+    let are_at_20_hz = |metrics: &[Metric]| {
+        [IMU, CHATTER].into_iter().all(|source| {
+            of(metrics, source, "message_period").filter(|window| at_20_hz(window)).count() >= 5
+        })
     };
-    reader.read_until("six windows with messages", has_full_windows);
+    reader.read_until("five windows of 50 ms, within 5 %", are_at_20_hz);
     talker.stop();
     let is_silent = |metrics: &[Metric]| {
         let silent = |source| {
@@ -80,24 +82,14 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
         );
         messages += age.count();
     }
-    assert!(messages > 300.0, "{messages} messages in all");
+    assert!(messages > 60.0, "{messages} messages in all");
 
     for age in full_windows(&ages) {
         assert!(age.minimum() >= 50.0, "stamped 50 ms in the past: {age:?}");
         assert!(age.average() >= age.minimum() && age.average() <= age.maximum(), "{age:?}");
-        // A generous bound: what it takes to get here from the talker, on a busy machine.
-        assert!(age.average() < 150.0, "{age:?}");
+        // A generous bound: what it takes to get here from the talker, for the quickest message of a second.
+        assert!(age.minimum() < 150.0, "{age:?}");
     }
-    for periods in [periods, reader.windows(CHATTER, "message_period")] {
-        let full = full_windows(&periods);
-        assert!(full.len() >= 4, "{periods:#?}");
-        // A talker that was held up has a window with a longer one.
-        let mut averages: Vec<f64> = full.iter().map(Metric::average).collect();
-        averages.sort_by(f64::total_cmp);
-        let median = averages[averages.len() / 2];
-        assert!((median - 10.0).abs() < 0.5, "100 Hz is a period of 10 ms within 5 %: {median} of {full:#?}");
-    }
-
     for age in reader.windows(CHATTER, "message_age") {
         assert_eq!(age.count(), 0.0, "std_msgs/String has no header: {age:?}");
     }
@@ -113,12 +105,11 @@ fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
     // Each callback starts seconds after the one before, so there are windows without any in between, and the age
     // of the next message tells how long it waited.
     reader.read_until("age of seconds after silent windows", |metrics| {
-        of(metrics, IMU, "message_age").any(|window| window.count() == 1.0 && window.minimum() > 4000.0)
+        let ages: Vec<&Metric> = of(metrics, IMU, "message_age").collect();
+        let is_late = |window: &Metric| window.count() == 1.0 && window.minimum() > 4000.0;
+        ages.windows(3).any(|of| of[0].count() == 0.0 && of[1].count() == 0.0 && is_late(of[2]))
     });
-
     let ages = reader.windows(IMU, "message_age");
-    let late = ages.iter().position(|window| window.count() == 1.0 && window.minimum() > 4000.0).unwrap();
-    assert!(ages[..late].iter().rev().take_while(|window| window.count() == 0.0).count() >= 2, "{ages:#?}");
     for window in &ages {
         let seconds = (window.stop - window.start) as f64 * 1e-9;
         assert!(seconds < 3.0, "every window was ended in time: {window:?}");

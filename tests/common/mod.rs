@@ -14,6 +14,7 @@ use std::{
     path::Path,
     process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
+        atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver},
         Arc, Mutex,
     },
@@ -22,6 +23,8 @@ use std::{
 };
 
 use nix::fcntl::{Flock, FlockArg};
+use rclrs::IntoPrimitiveOptions;
+use ros_env::std_msgs::msg::Int32;
 
 /// How long a test waits for what it needs.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -264,6 +267,30 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(started.elapsed() < LIMIT, "no {what}");
         // Between two looks, which may hold a lock that others need.
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How far `publisher.py` is, by a subscription of its numbers on a worker of its own.
+#[derive(Clone)]
+pub struct Progress(Arc<ProgressState>);
+
+struct ProgressState {
+    number: Arc<AtomicU64>,
+    _numbers: rclrs::WorkerSubscription<Int32, ()>,
+}
+
+impl Progress {
+    pub fn of_publisher(node: &rclrs::Node) -> Progress {
+        let number = Arc::new(AtomicU64::new(0));
+        let to = Arc::clone(&number);
+        let store = move |message: Int32| to.store(message.data as u64, Ordering::Relaxed);
+        let _numbers = node.create_worker(()).create_subscription("number".keep_last(10_000), store).unwrap();
+        Progress(Arc::new(ProgressState { number, _numbers }))
+    }
+
+    /// Waits until it has published that one, however slow it is.
+    pub fn wait_for(&self, number: u64) {
+        wait_for("number", || self.0.number.load(Ordering::Relaxed) >= number);
     }
 }
 
