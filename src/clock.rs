@@ -204,51 +204,42 @@ pub(crate) fn duration(nanoseconds: i64) -> Duration {
 /// Which stamps may have been read from the system clock before it was stepped.
 ///
 /// A message can be stamped before a step and received in the window after it: then its stamp and the time of its callback
-/// are of two different clocks, and there is no age. All times in nanoseconds on the system clock.
+/// are of two different clocks, and there is no age. Such messages arrive soon after the step or not at all; what is stamped like
+/// them later comes from a host whose clock was not stepped. All times in nanoseconds on the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StampFilter {
-    /// After a step forward, stamps before this one were (or may have been) read before the step.
-    Forward { first: i64 },
-    /// After a step back the new clock goes through the same times again.
-    Backward {
-        /// The earliest stamp of the new clock.
-        first: i64,
-        /// The latest stamp of the old one.
-        last_before: i64,
-        /// Stamps farther in the future than this are nearer to the old clock.
-        ahead: i64,
-        /// Until then messages that were on their way may arrive.
-        until: i64,
-    },
+pub(crate) struct StampFilter {
+    /// Stamps after this one are of the clock as it is.
+    last_before: i64,
+    /// Until then messages that were on their way may arrive.
+    until: i64,
+    /// After a step back the new clock goes through the same times again. Stamps farther in the future than this are nearer to
+    /// the clock as it was.
+    ahead: i64,
 }
 
 impl StampFilter {
-    /// Messages are on their way for longer than was seen before.
-    const SLOWEST: i64 = 10_000_000_000;
+    /// Messages are on their way for as long as was seen before, twice over, and these are the bounds.
     const QUICKEST: i64 = 100_000_000;
+    const SLOWEST: i64 = 10_000_000_000;
 
     /// Returns what filters stamps after a step within a window; messages were on their way for `latency` ns before.
     pub(crate) fn new(ended: &EndedWindow, step: Step, latency: i64) -> Self {
-        let Window { start, stop } = ended.window;
-        if step.by >= 0 {
-            return Self::Forward { first: stop };
-        }
-        Self::Backward {
-            first: start,
-            last_before: stop.saturating_sub(step.by),
-            ahead: step.by.saturating_neg() / 2,
-            until: stop + latency.clamp(Self::QUICKEST, Self::SLOWEST),
+        let stop = ended.window.stop;
+        Self {
+            last_before: stop.saturating_sub(step.by.min(0)),
+            until: stop + latency.saturating_mul(2).clamp(Self::QUICKEST, Self::SLOWEST),
+            ahead: step.by.saturating_abs() / 2,
         }
     }
 
     /// Returns whether a stamp that is read at `now` may be of the clock as it was before.
     pub(crate) fn is_doubtful(&self, stamp: i64, now: i64) -> bool {
-        match *self {
-            Self::Forward { first } => stamp < first,
-            Self::Backward { first, last_before, ahead, until } => {
-                stamp < first || (stamp <= last_before && (now <= until || stamp.saturating_sub(now) > ahead))
-            }
-        }
+        stamp <= self.last_before && (now <= self.until || stamp.saturating_sub(now) > self.ahead)
+    }
+
+    /// Returns whether no stamp is doubtful any more.
+    pub(crate) fn is_over(&self, now: i64) -> bool {
+        now > self.until && now > self.last_before
     }
 }
 
@@ -315,48 +306,59 @@ mod tests {
         assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
     }
 
-    /// A window of a second on the new clock that stops at `EPOCH`, in which the clock was stepped.
+    /// After a window of a second that stops at `EPOCH` on the new clock, in which it was stepped.
     fn filter(by: i64, latency: i64) -> StampFilter {
         let window = Window { start: EPOCH - S, stop: EPOCH };
         let ended = EndedWindow { start: 0, stop: S, window, step: None };
         StampFilter::new(&ended, Step { by, suspended: 0 }, latency)
     }
 
+    const MS: i64 = 1_000_000;
+
     #[test]
     fn after_a_step_forward_what_was_stamped_before_it_is_doubtful() {
         let filter = filter(3600 * S, 0);
-        let now = EPOCH + 5_000_000;
+        let now = EPOCH + 5 * MS;
         assert!(filter.is_doubtful(now - 3600 * S, now), "on its way across the step");
-        assert!(!filter.is_doubtful(now - 2_000_000, now));
+        assert!(!filter.is_doubtful(now - 2 * MS, now));
         assert!(!filter.is_doubtful(now + S, now), "another host's clock that is ahead");
     }
 
     #[test]
     fn after_a_step_back_what_was_stamped_before_it_is_doubtful() {
         let filter = filter(-S / 2, 0);
-        let late = EPOCH + 300_000_000;
-        assert!(
-            filter.is_doubtful(EPOCH + S / 2 - 1_000_000, EPOCH + 1_000_000),
-            "on its way across the step"
-        );
-        assert!(filter.is_doubtful(EPOCH - 2 * S, late), "before the step, whichever clock it is of");
-        assert!(!filter.is_doubtful(late - 1_000_000, late));
-        assert!(!filter.is_doubtful(late + 5_000_000, late), "another host's clock that is a little ahead");
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + MS), "on its way across the step");
+        let late = EPOCH + 150 * MS;
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, late), "nearer to the clock as it was");
+        assert!(!filter.is_doubtful(late - MS, late));
+        assert!(!filter.is_doubtful(late + 5 * MS, late), "another host's clock that is a little ahead");
     }
 
     #[test]
-    fn after_a_step_back_slow_messages_are_waited_for() {
-        let filter = filter(-S / 2, 2 * S);
-        // Stamped 0.7 s ago on the old clock, and 0.2 s ago on the new one.
-        assert!(filter.is_doubtful(EPOCH + S / 2 - 200_000_000, EPOCH + S / 2));
-        assert!(!filter.is_doubtful(EPOCH + 2 * S, EPOCH + 2 * S + 100_000_000));
+    fn slow_messages_are_waited_for() {
+        for by in [-S / 2, S / 2] {
+            let filter = filter(by, S);
+            // Stamped 0.7 s before the end of the step's window, on the clock as it was.
+            let stamp = EPOCH - by - 700 * MS;
+            assert!(filter.is_doubtful(stamp, EPOCH + S), "{by}");
+            assert!(!filter.is_doubtful(EPOCH + 2 * S, EPOCH + 2 * S + 100 * MS), "{by}");
+        }
     }
 
     #[test]
-    fn another_host_whose_clock_goes_on_is_not_doubtful() {
-        // Only this host was stepped: the ages are 60 s in the future, which is what the clocks say.
-        let filter = filter(-60 * S, 0);
-        let now = EPOCH + S;
-        assert!(!filter.is_doubtful(now + 60 * S, now));
+    fn another_host_whose_clock_was_not_stepped_is_not_doubtful_for_long() {
+        // Only this host was stepped: the ages are an hour, or 60 s in the future, which is what the clocks say.
+        for by in [3600 * S, -60 * S] {
+            let (filter, now) = (filter(by, 0), EPOCH + S);
+            assert!(!filter.is_doubtful(now - by, now), "{by}");
+        }
+    }
+
+    #[test]
+    fn the_filter_is_over_when_no_stamp_can_be_doubtful() {
+        assert!(!filter(3600 * S, 0).is_over(EPOCH + 50 * MS));
+        assert!(filter(3600 * S, 0).is_over(EPOCH + 101 * MS));
+        assert!(!filter(-S, 0).is_over(EPOCH + 900 * MS), "the new clock goes through the same times again");
+        assert!(filter(-S, 0).is_over(EPOCH + S + MS));
     }
 }

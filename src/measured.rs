@@ -53,6 +53,9 @@ pub(crate) trait Recording: Send + Sync {
     /// Turns it on, with a window that starts now and knows of nothing before, or off. Returns whether it was off and is on.
     fn set_enabled(&self, enabled: bool) -> bool;
 
+    /// Returns whether it is on.
+    fn is_enabled(&self) -> bool;
+
     /// Ends the window now and starts the next; None while it is off.
     fn end_window(&self) -> Option<FinishedWindow>;
 
@@ -118,10 +121,15 @@ impl Measured {
     ///
     /// To read a publisher's QoS has rclrs 0.8 log an error for each one whose history DDS does not report, which is all. So
     /// they are read only for a subscription that received nothing for a while although there are publishers, and once for
-    /// as many publishers as there are.
+    /// as many publishers as there are. Of one whose statistics are off nothing is known.
     pub(crate) fn check_publishers(&self, node: &NodeState, warnings: &mut Vec<String>) -> Option<Instant> {
-        const PATIENCE: Duration = Duration::from_secs(5);
+        // Longer than a slow topic takes for a message.
+        const PATIENCE: Duration = Duration::from_secs(15);
         let request = self.request.as_ref()?;
+        if !self.recording.is_enabled() {
+            lock(&self.publishers).silent_since = None;
+            return None;
+        }
         let count = node.count_publishers(&request.topic).ok()?;
         let has_received = self.recording.totals().is_some_and(|totals| totals.received > 0);
         let mut publishers = lock(&self.publishers);
@@ -242,6 +250,10 @@ impl<C: Collect> Recording for Windowed<C> {
         state.is_enabled = enabled;
         self.enabled.store(enabled, Ordering::Relaxed);
         is_new
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.is_enabled()
     }
 
     fn end_window(&self) -> Option<FinishedWindow> {

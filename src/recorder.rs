@@ -70,8 +70,9 @@ struct Collectors {
     /// The last epoch that there was.
     last_epoch: u32,
     window: WindowClock,
-    /// Whether a message takes more than rclcpp's two metrics on the system clock, which was not stepped.
+    /// Whether a message takes more than rclcpp's two metrics on the system clock; or that clock was stepped a moment ago.
     takes_more: bool,
+    needs_more: bool,
     is_simulated: bool,
     age_source: AgeSource,
     first_period: FirstPeriod,
@@ -313,7 +314,7 @@ impl Collectors {
         self.epoch = self.last_epoch;
         self.window.restart();
         self.count_window();
-        self.filter = None;
+        (self.filter, self.takes_more) = (None, self.needs_more);
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(self.first_period);
         if let Some(delays) = &mut self.delays {
@@ -391,10 +392,19 @@ impl Collectors {
         summary
     }
 
-    /// Remembers how long messages were on their way.
-    fn remember_latency(&mut self, metrics: &[(Metric, Summary)]) {
+    /// Takes in that the system clock was not stepped in a window that has ended.
+    fn accept_no_step(&mut self, ended: &EndedWindow, metrics: &[(Metric, Summary)]) {
+        if self.filter.is_some_and(|filter| filter.is_over(ended.window.stop)) {
+            (self.filter, self.takes_more) = (None, self.needs_more);
+        }
+        let of_header = |metric| match metric {
+            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
+            metric => metric == Metric::HeaderToCallback,
+        };
         let ages = metrics.iter().filter(|(metric, summary)| {
+            // Ages on simulated time are of another clock.
             matches!(metric, Metric::MessageAge | Metric::HeaderToCallback | Metric::SourceToCallback)
+                && !(self.is_simulated && of_header(*metric))
                 && summary.sample_count > 0
         });
         if let Some(age) = ages.map(|(_, summary)| summary.maximum).reduce(f64::max) {
@@ -414,6 +424,10 @@ impl Recording for Recorder {
         }
         self.epoch.store(collectors.epoch, Ordering::Relaxed);
         is_new
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.epoch().is_some()
     }
 
     fn end_window(&self) -> Option<FinishedWindow> {
@@ -439,10 +453,9 @@ impl Recording for Recorder {
         }
         let unrecorded = collectors.unrecorded;
         let count = collectors.count_window();
-        if let Some(step) = ended.step {
-            collectors.accept_step(&ended, step);
-        } else {
-            collectors.remember_latency(&metrics);
+        match ended.step {
+            Some(step) => collectors.accept_step(&ended, step),
+            None => collectors.accept_no_step(&ended, &metrics),
         }
         let totals = Some(collectors.totals());
         let middleware = self.middleware.get();
@@ -543,6 +556,7 @@ impl Recorder {
                 last_epoch: 0,
                 window: WindowClock::default(),
                 takes_more: needs_transport || simulated.is_some(),
+                needs_more: needs_transport || simulated.is_some(),
                 is_simulated: simulated.is_some(),
                 age_source,
                 first_period,
@@ -577,11 +591,6 @@ impl Recorder {
             0 => None,
             epoch => Some(epoch),
         }
-    }
-
-    /// Returns whether messages are measured.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.epoch().is_some()
     }
 
     /// Puts together what the statistics need of a message that was taken.

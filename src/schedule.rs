@@ -212,10 +212,6 @@ impl Schedule {
         publisher: Option<Publisher<MetricsMessage>>,
     ) {
         self.change(|schedule| {
-            if measured.request.is_some() {
-                // In a moment: those of more subscriptions can be looked at together.
-                schedule.check_publishers_by(Instant::now() + Duration::from_millis(100));
-            }
             let measured = Arc::downgrade(measured);
             let first_end = None;
             schedule.sources.push(Source { measured, state, first_end, publish_period, publisher });
@@ -410,7 +406,7 @@ impl State {
             return;
         }
         self.sources.retain(|source| source.measured.strong_count() > 0);
-        let mut periods = vec![];
+        let (mut periods, mut is_new) = (vec![], false);
         for source in &mut self.sources {
             let Some(measured) = source.measured.upgrade() else { continue };
             let enabled = match source.state {
@@ -423,6 +419,7 @@ impl State {
             let first_end = Instant::now() + period;
             if measured.recording.set_enabled(enabled) {
                 source.first_end = Some(first_end);
+                is_new |= measured.request.is_some();
             } else if let Some(end) = &mut source.first_end {
                 *end = first_end.min(*end); // where the period has become shorter
             }
@@ -432,6 +429,10 @@ impl State {
         }
         self.ends.retain(|end| periods.contains(&end.period));
         let now = Instant::now();
+        if is_new {
+            // In a moment: those of more subscriptions can be looked at together.
+            self.check_publishers_by(now + Duration::from_millis(100));
+        }
         for period in periods {
             if self.ends.iter().all(|end| end.period != period) {
                 self.ends.push(WindowEnd { period, at: now + period });

@@ -115,8 +115,9 @@ impl<T> StatsSubscriptionState<T> {
     /// Returns the publishers of the topic that cannot serve this subscription, because of their QoS or type: the
     /// commonest reason why nothing is received.
     ///
-    /// They are looked for when the subscription is created and, while the executor spins, a second after the graph has
-    /// changed; each is reported once by a warning, by `tracing` and in the node's log, until it leaves.
+    /// They are looked for when the subscription has received nothing for 15 seconds although there are publishers, while the
+    /// executor spins and the statistics are on; each is reported once by a warning, by `tracing` and in the node's log, until it
+    /// leaves.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.measured.incompatible_publishers()
     }

@@ -65,7 +65,7 @@ fn end_as_launch_does(process: &mut Process) -> ExitStatus {
     process.signal("INT");
     for (after, signal) in [(5, "TERM"), (10, "KILL")] {
         while started.elapsed() < Duration::from_secs(after) {
-            if let Some(status) = process.try_wait() {
+            if let Some(status) = process.status() {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -164,7 +164,10 @@ fn programs_that_a_script_started_in_the_background_end_with_0_too() {
 /// Runs an ignored test of this file in a process of its own.
 fn start_test(name: &str, environment: &[(&str, &str)]) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "--nocapture", name]).envs(environment.iter().copied());
+    command
+        .args(["--ignored", "--exact", "--nocapture", name])
+        .envs(common::on_this_host())
+        .envs(environment.iter().copied());
     Process::from(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
@@ -250,7 +253,7 @@ fn a_second_signal_ends_a_program_whose_callback_goes_on() {
     let mut status = None;
     wait_for("end", || {
         listener.signal("TERM");
-        status = listener.try_wait();
+        status = listener.status();
         status.is_some()
     });
     assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());

@@ -55,7 +55,7 @@ impl Terminal {
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("ROS_DOMAIN_ID", domain.to_string());
-        command.env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
+        common::on_this_host().into_iter().for_each(|(name, value)| command.env(name, value));
         let child = pair.slave.spawn_command(command).unwrap();
         let mut output = pair.master.try_clone_reader().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
@@ -511,7 +511,7 @@ fn conditions_decide_about_the_exit_status() {
     let fulfilled =
         run(&["--require", "/imu:rate>=40 /imu:age.max<10000 /chatter:lost=0", "--duration", "50"], domain);
     assert_eq!(fulfilled.status.code(), Some(0), "{}", text(&fulfilled.stderr));
-    let failed = run(&["imu", "--require", "rate>=1000 lost=0", "--timeout", "5"], domain);
+    let failed = run(&["imu", "--require", "rate>=1000 lost=0", "--timeout", "12"], domain);
     assert_eq!(failed.status.code(), Some(1));
     let errors = text(&failed.stderr);
     assert!(

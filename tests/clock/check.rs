@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::listener::{Figures, Range, Window};
 
 /// A figure that is so many milliseconds off is right: threads of a busy machine are held up now and then.
-pub const HELD_UP: f64 = 250.0;
+pub const HELD_UP: f64 = 400.0; // less than the smallest step
 
 /// The metrics that hold something against the system clock, and whether they hold a time of the talker's against one of the
 /// listener's.
@@ -19,31 +19,12 @@ const AGES: [(&str, bool); 6] = [
 ];
 
 /// What is right in a run.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Expected {
-    /// The ages by the header stamp, in ms.
-    pub ages: RangeInclusive<f64>,
-    /// The delays by the middleware's timestamps, in ms.
-    pub delays: RangeInclusive<f64>,
+    /// The ages by header stamps of simulated time, in ms, which no step touches; None if time is not simulated.
+    pub simulated_ages: Option<RangeInclusive<f64>>,
     /// Whether an age of the talker's messages grows by a step of the listener's clock, as the talker's is not stepped.
     pub ages_grow: bool,
-    /// Ages are of simulated time, and no step touches them.
-    pub is_simulated: bool,
-    /// For how many ms after the window of a step there may be messages of before it, which have no age.
-    pub on_the_way: f64,
-}
-
-impl Default for Expected {
-    fn default() -> Self {
-        Self {
-            // Less than the smallest step, so that none can hide here.
-            ages: -50.0..=450.0,
-            delays: -50.0..=450.0,
-            ages_grow: false,
-            is_simulated: false,
-            on_the_way: 100.0 + HELD_UP,
-        }
-    }
 }
 
 /// A window that is to be checked; each check returns what is wrong.
@@ -51,6 +32,8 @@ pub struct Check<'a> {
     pub window: &'a Window,
     /// How many ms before the window's start that of the last step ended; None if there was no step, negative if it is this one.
     pub since_step: Option<f64>,
+    /// For how many ms after that there may be messages of before the step, which have no age.
+    pub on_the_way: f64,
     /// The steps so far, in ms.
     pub stepped: f64,
     pub expected: &'a Expected,
@@ -135,18 +118,23 @@ impl Check<'_> {
         for (name, is_across) in AGES {
             let Some(age) = self.window.metrics.get(name) else { continue };
             let is_of_header = ["message_age", "header_to_callback_ms"].contains(&name);
-            let is_untouched = self.expected.is_simulated && is_of_header;
+            // The simulation's time is in it, not the system's.
+            let simulated = self.expected.simulated_ages.as_ref().filter(|_| is_of_header);
+            let is_untouched = simulated.is_some();
             let messages = match self.since_step {
-                _ if name == "header_to_source_ms" && self.expected.is_simulated => 0..=0,
+                _ if name == "header_to_source_ms" && self.expected.simulated_ages.is_some() => 0..=0,
                 Some(since) if since < 0.0 && !is_untouched => 0..=0,
-                // In a window of a second there is room for those that are right.
-                Some(since) if since < self.expected.on_the_way && !is_untouched => {
-                    let at_least = if self.window.length > 900_000_000 { self.window.count / 4 } else { 0 };
+                Some(since) if since < self.on_the_way && !is_untouched => {
+                    // A long window has room for those that are right.
+                    let is_long = self.window.length as f64 / 1e6 > 2.0 * self.on_the_way;
+                    let at_least = if is_long { self.window.count / 4 } else { 0 };
                     at_least..=self.window.count
                 }
                 _ => self.window.count..=self.window.count,
             };
-            let range = if is_of_header { &self.expected.ages } else { &self.expected.delays };
+            // No delay is longer than the longest age, to which none of a message that is off by a step comes.
+            let longest = self.window.truth.ages.map_or(HELD_UP, |ages| ages.maximum + 1.0);
+            let range = simulated.cloned().unwrap_or(-50.0..=longest);
             let is_moved = is_across && self.expected.ages_grow && !is_untouched;
             let offset = if is_moved { self.stepped } else { 0.0 };
             let is_in_range =
@@ -166,6 +154,12 @@ impl Check<'_> {
     fn figures_of(&self, metric: &str) -> Figures {
         self.window.metrics[metric]
     }
+}
+
+/// Returns for how long after a step messages may be on their way, in ms: twice as long as they were in a window before it.
+pub fn on_the_way(before: &Window) -> f64 {
+    let slowest = AGES.iter().filter_map(|(name, _)| before.metrics.get(*name)?.maximum).fold(0.0, f64::max);
+    (2.0 * slowest).clamp(100.0, 10_000.0) + 250.0
 }
 
 /// Whether these are the figures of no sample.

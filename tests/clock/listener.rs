@@ -1,4 +1,4 @@
-//! The listener whose clock is stepped: a process of its own, and the handle by which a test has it.
+//! The listener whose clock is stepped, a process of its own, and the handle by which a test has it; and its talker.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
         mpsc::{Receiver, TryRecvError},
         Arc, Mutex,
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use rclrs::*;
@@ -21,7 +21,7 @@ use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::common::{self, clock::SteppedClock, lines, Spinning, LIMIT};
+use crate::common::{self, clock::SteppedClock, lines, Process, Spinning, LIMIT};
 
 /// The subscription with windows of a second.
 pub const SECOND: &str = "second";
@@ -77,6 +77,8 @@ pub struct Truth {
     pub durations: Option<Range>,
     /// From the last message until the window was seen.
     pub silence: Option<f64>,
+    /// From the talker's stamp to the callback; None of other talkers.
+    pub ages: Option<Range>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -114,46 +116,61 @@ enum Line {
     Truth(Vec<TotalTruth>),
 }
 
-/// When the callbacks' bodies began and ended.
+/// A callback's body. Times are in ms on the monotonic clock, which all processes of the machine share.
+struct Body {
+    /// When the talker stamped the message; 0 if it does not tell.
+    sent: f64,
+    started: f64,
+    ended: Option<f64>,
+}
+
+/// Returns the monotonic clock in ms.
+fn monotonic() -> f64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as f64 * 1e3 + now.tv_nsec() as f64 / 1e6
+}
+
 #[derive(Default)]
-struct Bodies(Mutex<Vec<(Instant, Option<Instant>)>>);
+struct Bodies(Mutex<Vec<Body>>);
 
 impl Bodies {
-    fn time(&self, body: Duration) {
+    fn run(&self, message: &Imu, duration: Duration) {
         let index = {
             let mut bodies = self.0.lock().unwrap();
-            bodies.push((Instant::now(), None));
+            bodies.push(Body { sent: message.linear_acceleration.x, started: monotonic(), ended: None });
             bodies.len() - 1
         };
-        std::thread::sleep(body); // the work that this stands for
-        self.0.lock().unwrap()[index].1 = Some(Instant::now());
+        std::thread::sleep(duration); // the work that this stands for
+        self.0.lock().unwrap()[index].ended = Some(monotonic());
     }
 
     /// Returns what there is to say of the messages from one number to another.
-    fn truth(&self, from: usize, to: usize, now: Instant) -> Truth {
+    fn truth(&self, from: usize, to: usize, now: f64) -> Truth {
         // A message is counted a moment before its body begins.
         common::wait_for("body", || self.0.lock().unwrap().len() >= to);
         let bodies = self.0.lock().unwrap();
-        let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
         let of_window = &bodies[from..to];
-        let periods = of_window.iter().zip(of_window.iter().skip(1)).map(|(one, next)| ms(one.0, next.0));
-        let before = &bodies[from.saturating_sub(1)..to];
-        let durations = before.iter().filter_map(|(start, end)| Some(ms(*start, (*end)?)));
+        let periods =
+            of_window.iter().zip(of_window.iter().skip(1)).map(|(one, next)| next.started - one.started);
+        let with_one_before = &bodies[from.saturating_sub(1)..to];
+        let durations = with_one_before.iter().filter_map(|body| Some(body.ended? - body.started));
+        let ages = of_window.iter().filter(|body| body.sent > 0.0).map(|body| body.started - body.sent);
         Truth {
             periods: Range::of(periods),
             durations: Range::of(durations),
-            silence: bodies[..to].last().map(|(start, _)| ms(*start, now)),
+            silence: bodies[..to].last().map(|body| now - body.started),
+            ages: Range::of(ages),
         }
     }
 
     fn total(&self, source: &str) -> TotalTruth {
         let bodies = self.0.lock().unwrap();
         let (received, source) = (bodies.len() as u64, source.to_owned());
-        let seconds = match (bodies.first(), bodies.last()) {
-            (Some((first, _)), Some((last, _))) => (*last - *first).as_secs_f64(),
+        let milliseconds = match (bodies.first(), bodies.last()) {
+            (Some(first), Some(last)) => last.started - first.started,
             _ => f64::NAN,
         };
-        TotalTruth { source, received, rate: received.saturating_sub(1) as f64 / seconds }
+        TotalTruth { source, received, rate: received.saturating_sub(1) as f64 / milliseconds * 1e3 }
     }
 }
 
@@ -167,12 +184,12 @@ struct Source {
 
 impl Source {
     /// Returns the window that ended since the last call.
-    fn next(&mut self, started: Instant) -> Option<Window> {
+    fn next(&mut self, started: f64) -> Option<Window> {
         if !self.windows.has_changed().unwrap() {
             return None;
         }
         let window = self.windows.borrow_and_update().clone()?;
-        let (now, system) = (Instant::now(), SystemTime::now());
+        let (now, system) = (monotonic(), SystemTime::now());
         let totals = window.totals.unwrap();
         let figures = |(metric, of): &(Metric, rclrs_topic_statistics::Summary)| {
             let [average, minimum, maximum] =
@@ -191,7 +208,7 @@ impl Source {
             metrics: window.metrics.iter().map(figures).collect(),
             received: totals.received,
             total_rate: Some(totals.rate()),
-            seen: (now - started).as_secs_f64() * 1e3,
+            seen: now - started,
             seen_by_system_clock: system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
             truth: self.bodies.truth(
                 (totals.received - window.count) as usize,
@@ -208,7 +225,7 @@ impl Source {
 fn stepped_listener() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let settings: Settings = serde_json::from_str(&variable("LISTENER_SETTINGS")).unwrap();
-    let started = Instant::now();
+    let started = monotonic();
     let executor = Context::new(settings.arguments, InitOptions::default()).unwrap().create_basic_executor();
     let node = executor.create_node("clocked").unwrap();
     let options = NodeStatisticsOptions::new()
@@ -226,9 +243,9 @@ fn stepped_listener() {
         let body = Duration::from_secs_f64(settings.body);
         let subscription = if on_worker {
             let worker = node.create_worker(());
-            statistics.create_worker_subscription(&worker, options, move |_: Imu| times.time(body))
+            statistics.create_worker_subscription(&worker, options, move |imu: Imu| times.run(&imu, body))
         } else {
-            statistics.create_subscription(options, move |_: Imu| times.time(body))
+            statistics.create_subscription(options, move |imu: Imu| times.run(&imu, body))
         };
         let subscription = subscription.unwrap();
         Source { name, windows: subscription.watch(), subscription, bodies }
@@ -261,6 +278,45 @@ fn stepped_listener() {
     drop(statistics);
 }
 
+/// The talker: it publishes at a rate until its standard input ends, and says in each message when it stamped it.
+#[test]
+#[ignore = "is the talker of the other tests"]
+fn stepped_talker() {
+    let rate: f64 = std::env::var("TALKER_RATE").unwrap().parse().unwrap();
+    let executor = Context::default_from_env().unwrap().create_basic_executor();
+    let node = executor.create_node("talker").unwrap();
+    let publisher = node.create_publisher::<Imu>("imu".keep_last(100)).unwrap();
+    let clock = node.get_clock();
+    let _timer = node
+        .create_timer_repeating(Duration::from_secs_f64(1.0 / rate), move || {
+            let mut imu = Imu::default();
+            imu.linear_acceleration.x = monotonic();
+            imu.header.stamp = clock.now().to_ros_msg().unwrap();
+            publisher.publish(imu).unwrap();
+        })
+        .unwrap();
+    let _spinning = Spinning::start(executor);
+    lines(std::io::stdin()).iter().for_each(drop);
+}
+
+/// Starts it.
+pub fn start_talker(domain: u32, rate: f64, clock: Option<&SteppedClock>) -> Process {
+    let mut command = itself("listener::stepped_talker", domain);
+    command.env("TALKER_RATE", rate.to_string()).stdout(Stdio::null());
+    if let Some(clock) = clock {
+        clock.preload(&mut command);
+    }
+    Process::spawn(&mut command)
+}
+
+/// A program that is an ignored test of this binary, with an input.
+fn itself(name: &str, domain: u32) -> Command {
+    let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", name];
+    let mut command = common::command(std::env::current_exe().unwrap(), &arguments, domain);
+    command.stdin(Stdio::piped());
+    command
+}
+
 /// The process, as a test has it.
 pub struct Listener {
     child: Child,
@@ -282,15 +338,10 @@ impl Drop for Listener {
 impl Listener {
     pub fn start(domain: u32, settings: &Settings, clock: &SteppedClock) -> Listener {
         let directory = tempfile::tempdir().unwrap();
-        let mut command: Command = common::command(
-            std::env::current_exe().unwrap(),
-            &["--ignored", "--exact", "--nocapture", "--test-threads=1", "listener::stepped_listener"],
-            domain,
-        );
+        let mut command = itself("listener::stepped_listener", domain);
         command
             .env("LISTENER_SETTINGS", serde_json::to_string(settings).unwrap())
             .env("LISTENER_TOTALS", directory.path().join("totals.yaml"))
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         clock.preload(&mut command);

@@ -87,16 +87,11 @@ impl Process {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Returns its exit status if it has ended.
-    pub fn try_wait(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().unwrap()
-    }
-
     /// Returns its exit status once it has ended.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_for("end of the process", || {
-            status = self.try_wait();
+            status = self.status();
             status.is_some()
         });
         status.unwrap()
@@ -107,7 +102,18 @@ impl Process {
         self.end();
     }
 
+    /// Ends it, by its own handlers if it has some: what a killed process leaves in shared memory has held up others of Fast
+    /// DDS's for good.
     fn end(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let (started, id) = (Instant::now(), self.id().to_string());
+        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if !has_ended(&mut self.0) {
+            let _ = Command::new("kill").args(["-s", "TERM", &id]).stderr(Stdio::null()).status();
+        }
+        while !has_ended(&mut self.0) && started.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -131,9 +137,22 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
     command
         .args(arguments)
         .env("ROS_DOMAIN_ID", domain.to_string())
-        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        .envs(on_this_host())
         .stdin(Stdio::null());
     command
+}
+
+/// The environment of a program that talks to programs of this host only: of Fast DDS by UDP alone, because processes that
+/// were killed, or whose clock was stepped, hold up those of other tests by the shared memory that LOCALHOST has them use.
+pub fn on_this_host() -> Vec<(&'static str, String)> {
+    if !std::env::var("RMW_IMPLEMENTATION").is_ok_and(|rmw| rmw.starts_with("rmw_fastrtps")) {
+        return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
+    }
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/loopback.xml");
+    vec![
+        ("ROS_AUTOMATIC_DISCOVERY_RANGE", "SYSTEM_DEFAULT".to_owned()),
+        ("FASTDDS_DEFAULT_PROFILES_FILE", profile.to_owned()),
+    ]
 }
 
 /// A Python program of the tests, which obeys lines on its standard input.

@@ -211,7 +211,7 @@ fn counted_listener() {
             }
         }
         // First some for queues to grow, and discovery to end.
-        for number in [100, settings.messages] {
+        for number in [settings.messages / 4, settings.messages] {
             kinds.iter_mut().for_each(|kind| kind.begin(number));
             wait_for("messages", || kinds.iter().all(|kind| kind.callbacks.are_counted(number)));
         }
@@ -296,7 +296,7 @@ fn a_message_costs_no_allocation_of_libcs_beyond_plain_rclrs() {
         return;
     };
     let mut most = 0;
-    for (number, subscriptions, messages, rate) in [(9, 1, 1000, 400), (11, 200, 200, 100)] {
+    for (number, subscriptions, messages, rate) in [(9, 1, 1000, 400), (11, 200, 100, 25)] {
         let beyond = |number, on_worker| {
             beyond_plain_of(&Settings { on_worker, subscriptions, messages, rate }, number, &library)
         };

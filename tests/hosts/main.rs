@@ -35,7 +35,10 @@ fn two_hosts() -> Option<Network> {
 /// The same program, but one that talks to all on its host's network.
 fn on_the_network(mut command: Command) -> Command {
     // Processes of one machine would share memory, which goes over no network.
-    command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4").env_remove("ROS_AUTOMATIC_DISCOVERY_RANGE");
+    for (name, _) in common::on_this_host() {
+        command.env_remove(name);
+    }
+    command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
     command
 }
 

@@ -10,12 +10,13 @@ import sys
 import rclpy
 from builtin_interfaces.msg import Time
 from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
 from statistics_msgs.msg import MetricsMessage, StatisticDataPoint
 
 HOSTILE = 'x\x1b]0;PWNED\x07\x1b[2J\n/imu 1 100.0\x7f\x9b\u202e'
 FIGURES = [0.0, -1.0, 1e300, -1e300, float('inf'), float('-inf'), float('nan'), 1e-320, 1.8e19]
 
-rclpy.init()
+rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # it does not spin
 node = rclpy.create_node('foreign')
 publisher = node.create_publisher(MetricsMessage, '/statistics', QoSProfile(depth=2000))
 

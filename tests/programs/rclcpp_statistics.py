@@ -3,6 +3,7 @@ name. (There is no rclcpp among the wheels.) The windows have 1 s, and come five
 
 import rclpy
 from builtin_interfaces.msg import Time
+from rclpy.executors import ExternalShutdownException
 from statistics_msgs.msg import MetricsMessage, StatisticDataPoint
 
 rclpy.init()
@@ -28,4 +29,7 @@ def publish():
 
 
 node.create_timer(0.2, publish)
-rclpy.spin(node)
+try:
+    rclpy.spin(node)
+except ExternalShutdownException:
+    pass

@@ -57,6 +57,7 @@ def publish():
         imu = Imu()
         # Before the clock begins, a stamp of somebody who is on another clock.
         imu.header.stamp = message((seen[0][1] if seen else 5.0) - arguments.stamp_age)
+        imu.linear_acceleration.x = time.monotonic() * 1e3  # in ms, for whoever measures without the simulation
         imus.publish(imu)
 
 

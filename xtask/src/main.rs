@@ -11,6 +11,7 @@ mod interfaces;
 mod monitor;
 mod progress;
 mod setup;
+mod shared_memory;
 
 use std::{
     ffi::OsString,
@@ -148,6 +149,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let mut environment = environment()?;
             // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+            // With discovery limited to this host rmw_fastrtps has shared memory all the same.
+            shared_memory::remove_what_nobody_uses();
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
             println!("Testing on {}", middleware(&environment)?);
             if !arguments.is_empty() {

@@ -87,6 +87,8 @@ impl Counts {
 impl Topic {
     /// How long a subscription takes to meet its publishers: a window that begins before is not whole.
     const MEETING: Duration = Duration::from_millis(500);
+    /// How often publishers are read, at least: so much may be wrong in how long ago one was heard.
+    const PUBLISHERS_EVERY: Duration = Duration::from_millis(250);
     /// How many publishers' nodes are named.
     const NODES: usize = 256;
 
@@ -217,11 +219,14 @@ impl Topic {
             subscribed.received = totals.received;
             row.last_message = Some(between(last_read, now, age(last)));
         }
-        if !subscribed.windows.has_changed().unwrap_or(false) {
+        let has_window = subscribed.windows.has_changed().unwrap_or(false);
+        if has_window || now.saturating_duration_since(subscribed.publishers_read) >= Self::PUBLISHERS_EVERY {
+            row.senders = subscribed.senders(&row.senders, &row.nodes, now);
+        }
+        if !has_window {
             return false;
         }
         let Some(window) = subscribed.windows.borrow_and_update().clone() else { return false };
-        row.senders = subscribed.senders(&row.senders, &row.nodes, now);
         let ended = between(last_read, now, age(window.window.stop));
         let is_whole = ended.saturating_duration_since(subscribed.since) >= window.length + Self::MEETING;
         let before = std::mem::replace(&mut subscribed.totals, window.totals.unwrap_or_default());
