@@ -20,7 +20,8 @@ pub(crate) struct Contended<S: Accept> {
     waiting: Box<ArrayQueue<S::Sample>>,
     /// Whether there may be something in the queue, which is quicker to look at than the queue.
     has_waiting: AtomicBool,
-    /// Samples for which the queue had no room.
+    /// Samples for which the queue had no room and nobody waited; and how many of them are to be counted.
+    is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
 
@@ -33,7 +34,7 @@ pub(crate) trait Accept {
     /// Takes in a sample.
     fn accept(&mut self, sample: &Self::Sample);
 
-    /// Takes in that there were so many samples more, which are not known.
+    /// Takes in that there were samples more, which are not known, and so many of them that are to be counted.
     fn accept_unrecorded(&mut self, count: u64);
 }
 
@@ -46,6 +47,7 @@ impl<S: Accept> Contended<S> {
             state: Mutex::new(state),
             waiting: Box::new(ArrayQueue::new(Self::WAITING)),
             has_waiting: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
             unrecorded: AtomicU64::new(0),
         }
     }
@@ -62,22 +64,37 @@ impl<S: Accept> Contended<S> {
         Some(state)
     }
 
-    /// Leaves a sample for whoever takes the lock next.
+    /// Leaves a sample for whoever takes the lock next; errors with it if there is no room.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait(&self, sample: S::Sample) {
-        if self.waiting.push(sample).is_err() {
-            self.unrecorded.fetch_add(1, Ordering::Relaxed);
-        }
+    fn wait(&self, sample: S::Sample) -> Result<(), S::Sample> {
+        self.waiting.push(sample)?;
         self.has_waiting.store(true, Ordering::Release);
+        Ok(())
     }
 
-    /// Records a sample, without waiting for anybody.
+    /// Leaves a sample for whoever takes the lock next. Where there is no room it is not recorded, and `counts` if that is to be
+    /// counted.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_or_count(&self, sample: S::Sample, counts: bool) {
+        if self.wait(sample).is_err() {
+            self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
+            self.is_incomplete.store(true, Ordering::Release);
+        }
+    }
+
+    /// Records a sample. It waits for the lock only where the queue is full: of what many threads record at any rate, one that is
+    /// held up while it records would soon fill it.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
         match self.try_lock() {
             Some(mut state) => state.accept(&sample()),
-            None => self.wait(sample()),
+            None => {
+                if let Err(sample) = self.wait(sample()) {
+                    self.lock().accept(&sample);
+                }
+            }
         }
     }
 
@@ -95,9 +112,8 @@ impl<S: Accept> Contended<S> {
     pub(crate) fn lock(&self) -> Guard<'_, S> {
         let mut state = self.state.lock();
         self.accept_waiting(&mut state);
-        let unrecorded = self.unrecorded.swap(0, Ordering::Relaxed);
-        if unrecorded > 0 {
-            state.accept_unrecorded(unrecorded);
+        if self.is_incomplete.swap(false, Ordering::AcqRel) {
+            state.accept_unrecorded(self.unrecorded.swap(0, Ordering::Relaxed));
         }
         state
     }
@@ -145,7 +161,7 @@ mod tests {
         let numbers = Contended::new(Numbers::default());
         let held = numbers.lock();
         std::thread::scope(|scope| {
-            scope.spawn(|| (1..=3).for_each(|number| numbers.record(|| number))).join().unwrap()
+            scope.spawn(|| (1..=3).for_each(|number| numbers.wait_or_count(number, true))).join().unwrap()
         });
         drop(held);
         numbers.record(|| 4);
@@ -157,7 +173,8 @@ mod tests {
         let numbers = Contended::new(Numbers::default());
         let held = numbers.lock();
         let room = Contended::<Numbers>::WAITING as u32;
-        (0..room + 5).for_each(|number| numbers.record(|| number));
+        (0..room + 5).for_each(|number| numbers.wait_or_count(number, true));
+        numbers.wait_or_count(0, false);
         drop(held);
         let numbers = numbers.lock();
         assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));

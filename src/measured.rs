@@ -231,7 +231,7 @@ impl<C: Collect> Windowed<C> {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// Records a sample, without waiting for anybody.
+    /// Records a sample.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> C::Sample) {
         self.state.record(sample);

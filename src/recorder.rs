@@ -86,6 +86,8 @@ struct Collectors {
     count: u64,
     /// Messages of this window of which nothing is known but that they came.
     unrecorded: u64,
+    /// Whether there are samples of this window of which nothing is known.
+    is_incomplete: bool,
     /// Messages before this window.
     received_before: u64,
     /// When the first message's callback started, on the system clock.
@@ -192,8 +194,9 @@ impl Accept for Collectors {
             return;
         }
         self.are_samples_missing.raise();
+        self.is_incomplete = true;
         self.unrecorded += count;
-        if let Some(losses) = &mut self.losses {
+        if let (Some(losses), 1..) = (&mut self.losses, count) {
             // What they were numbered is not known, and so nothing that is found missing from now on.
             losses.sequences.lose_track();
         }
@@ -328,6 +331,7 @@ impl Collectors {
 
     /// Returns how many messages there were in this window, and counts them as before it.
     fn count_window(&mut self) -> u64 {
+        self.is_incomplete = false;
         let count = std::mem::take(&mut self.count) + std::mem::take(&mut self.unrecorded);
         self.received_before += count;
         count
@@ -378,7 +382,7 @@ impl Collectors {
             Metric::TimeSinceLastMessage => {
                 let silence =
                     self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
-                return single_sample(silence.filter(|_| self.unrecorded == 0));
+                return single_sample(silence.filter(|_| !self.is_incomplete));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
             // The options of a subscription refuse them.
@@ -386,7 +390,7 @@ impl Collectors {
                 return single_sample(None)
             }
         };
-        if self.unrecorded > 0 || (is_of_system_time && ended.step.is_some()) {
+        if self.is_incomplete || (is_of_system_time && ended.step.is_some()) {
             return single_sample(None);
         }
         summary
@@ -567,6 +571,7 @@ impl Recorder {
                 count: 0,
                 received_before: 0,
                 unrecorded: 0,
+                is_incomplete: false,
                 first: None,
                 last: Times::default(),
                 stretch_start: None,
@@ -623,7 +628,8 @@ impl Recorder {
             }
             None => {
                 let callback = clock();
-                self.collectors.wait(Sample::Message { message: *message, callback, simulated: simulated() });
+                let sample = Sample::Message { message: *message, callback, simulated: simulated() };
+                self.collectors.wait_or_count(sample, true);
                 callback
             }
         }
@@ -632,7 +638,11 @@ impl Recorder {
     /// Records that a callback's body ends now.
     pub(crate) fn record_end(&self, body: RunningBody) {
         let milliseconds = milliseconds_between(body.started, monotonic());
-        self.collectors.record(|| Sample::End { epoch: body.epoch, milliseconds });
+        let sample = Sample::End { epoch: body.epoch, milliseconds };
+        match self.collectors.try_lock() {
+            Some(mut collectors) => collectors.accept(&sample),
+            None => self.collectors.wait_or_count(sample, false),
+        }
     }
 
     /// Returns the messages received and lost of each publisher.

@@ -255,10 +255,11 @@ mod tests {
     #[test]
     fn a_metric_is_a_row_with_nan_where_nothing_was_measured() {
         let metric = Metric::parse(
-            r#"{"source": "listener/chatter", "metric": "message_age", "unit": "ms", "window_start": 1000000000,
+            r#"{"source": "/listener:/chatter", "metric": "message_age", "unit": "ms", "window_start": 1000000000,
             "window_stop": 2000000000, "statistics": [[1, null], [3, null], [2, null], [5, 0.0], [4, null]]}"#,
         );
-        let expected = ["listener/chatter", "message_age", "ms", "1.000 s", "NaN", "NaN", "NaN", "NaN", "0"];
+        let expected =
+            ["/listener:/chatter", "message_age", "ms", "1.000 s", "NaN", "NaN", "NaN", "NaN", "0"];
         assert_eq!(metric.unwrap().columns(), expected.map(String::from));
     }
 }

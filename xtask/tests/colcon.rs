@@ -244,10 +244,10 @@ impl Workspace {
         let _talker = start(self.command(library.join("talker")).args(talker));
 
         let mut missing = vec![
-            ("imu_listener/imu", "message_age"),
-            ("imu_listener/imu", "message_period"),
-            ("listener/imu", "message_age"),
-            ("listener/imu", "message_period"),
+            ("/imu_listener:/imu", "message_age"),
+            ("/imu_listener:/imu", "message_period"),
+            ("/listener:/imu", "message_age"),
+            ("/listener:/imu", "message_period"),
         ];
         let deadline = Instant::now() + LIMIT;
         while !missing.is_empty() {
@@ -260,7 +260,7 @@ impl Workspace {
             if point(5).unwrap() < 20.0 {
                 continue;
             }
-            if metric["source"] == "listener/imu" {
+            if metric["source"] == "/listener:/imu" {
                 let [start, stop] = ["window_start", "window_stop"].map(|of| metric[of].as_i64().unwrap());
                 assert!((stop - start) < 900_000_000, "half a second, as the parameter says: {line}");
             }

@@ -47,7 +47,7 @@ fn the_demo_shows_every_metric_as_plain_lines_and_ends_after_its_seconds() {
         ("chatter", "message_age"),
         ("chatter", "message_period"),
     ] {
-        let row = |row: &&Vec<&str>| row[0] == format!("listener/{source}") && row[1] == metric;
+        let row = |row: &&Vec<&str>| row[0] == format!("/listener:/{source}") && row[1] == metric;
         let last = rows.iter().rfind(row).unwrap_or_else(|| panic!("{source} {metric} in {text}"));
         let is_nan = last[5] == "NaN";
         assert_eq!(is_nan, (source, metric) == ("chatter", "message_age"), "{last:?}");
