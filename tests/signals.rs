@@ -1,7 +1,5 @@
 //! How the programs end: on Ctrl-C and SIGTERM, from a terminal, a launch file or a script.
 
-#![cfg(feature = "programs")]
-
 mod common;
 #[path = "../examples/signals.rs"]
 mod signals;
