@@ -145,7 +145,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
 /// The environment of a program that talks to programs of this host only: of Fast DDS by UDP alone, because processes that
 /// were killed, or whose clock was stepped, hold up those of other tests by the shared memory that LOCALHOST has them use.
 pub fn on_this_host() -> Vec<(&'static str, String)> {
-    if !std::env::var("RMW_IMPLEMENTATION").is_ok_and(|rmw| rmw.starts_with("rmw_fastrtps")) {
+    if !middleware::rmw().starts_with("rmw_fastrtps") {
         return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
     }
     let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/loopback.xml");
