@@ -112,10 +112,15 @@ impl<S: Accept> Contended<S> {
     pub(crate) fn lock(&self) -> Guard<'_, S> {
         let mut state = self.state.lock();
         self.accept_waiting(&mut state);
-        if self.is_incomplete.swap(false, Ordering::AcqRel) {
-            state.accept_unrecorded(self.unrecorded.swap(0, Ordering::Relaxed));
+        if let Some(count) = self.take_unrecorded() {
+            state.accept_unrecorded(count);
         }
         state
+    }
+
+    /// Returns how many samples are to be counted only, if there was no room for some since this was asked last.
+    pub(crate) fn take_unrecorded(&self) -> Option<u64> {
+        self.is_incomplete.swap(false, Ordering::AcqRel).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
 
     /// Returns a sample that was recorded since the lock was taken.

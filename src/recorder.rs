@@ -451,12 +451,18 @@ impl Recording for Recorder {
                 sample => collectors.accept(&sample),
             }
         }
+        // If this thread was held up since it has the lock, it is not known of which of the two windows those samples are.
+        let unrecorded_meanwhile = self.collectors.take_unrecorded();
+        if let Some(count) = unrecorded_meanwhile {
+            collectors.accept_unrecorded(count);
+        }
         for metric in &self.metrics {
             let summary = collectors.take(*metric, &ended, clock_offset);
             metrics.push((*metric, summary));
         }
         let unrecorded = collectors.unrecorded;
         let count = collectors.count_window();
+        collectors.is_incomplete = unrecorded_meanwhile.is_some();
         match ended.step {
             Some(step) => collectors.accept_step(&ended, step),
             None => collectors.accept_no_step(&ended, &metrics),
