@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The callback as its author wrote it, and around it what measures the messages.
 
 use std::{future::Future, pin::Pin, sync::Arc};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The clocks: of each message one reading of the monotonic clock, and system time as that plus an offset.
 //!
 //! The kernel slews both clocks alike, so that the offset between them changes by steps only: somebody sets the system

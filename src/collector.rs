@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Arithmetic only: samples in, a summary out.
 //!
 //! Nothing here knows of ROS, of a clock, a lock or a message type, and nothing allocates: every time is a value

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Which publishers of a topic cannot serve a subscription, and why.
 
 use std::{fmt, time::Duration};
@@ -109,7 +111,7 @@ impl fmt::Display for Incompatibility {
 ///
 /// rclrs 0.8 tells of a change with every message that comes, too, so that to be told of each would cost something with every
 /// message. Whoever wants to hear of the next one asks again, not too soon.
-pub fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
+pub(crate) fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
     // rclrs tells of changes when they come, and besides with a period, of which there is no need here.
     const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
     let (mut is_new, mut act) = (true, Some(act));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Subscriptions of types that are known only at run time.
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What this host says of itself: its name, its clock, and how far that is off.
 
 /// Returns the host's name.

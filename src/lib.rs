@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Topic Statistics for ROS 2 nodes written in Rust: how old and how regular the messages are that a node receives,
 //! published once per window on `/statistics`, as rclcpp does it for C++ nodes.
 //!
@@ -65,8 +67,6 @@
 
 #![warn(missing_docs)]
 
-#[doc(hidden)]
-pub mod bench;
 mod callback;
 mod clock;
 pub mod collector;
@@ -103,12 +103,13 @@ pub use callback::{
     InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
 };
 pub use collector::FirstPeriod;
-#[cfg(feature = "monitor")]
-#[doc(hidden)]
-pub use compatibility::on_next_graph_change;
 pub use compatibility::{Incompatibility, IncompatiblePublisher};
 pub use counter::StatsCounter;
+/// The channels by which finished windows are watched, of the tokio version that this library has.
+pub use tokio::sync::watch;
+
 pub use error::StatisticsError;
+pub use escape::Escaped;
 pub use node::NodeStatistics;
 pub use options::{
     AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,

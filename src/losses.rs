@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Losses announced: an event on `/events/messages_lost` when subscriptions of the node did not get messages.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is measured, as the schedule sees it: a subscription, a publisher, a timer or a counter.
 
 use std::{

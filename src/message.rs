@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use ros_env::{
     builtin_interfaces::msg::Time,
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint, StatisticDataType},

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What each rmw implementation provides with a message.
 
 use std::ffi::CStr;

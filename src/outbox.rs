@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Finished windows on their way to the publishers.
 
 use std::{

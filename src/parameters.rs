@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ROS parameters by which operators set the statistics of a node, without recompiling it.
 
 use std::{

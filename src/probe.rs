@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is read of a message, and when its callback's body starts and ends.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a callback records into, and what the end of a window reads from.
 
 use std::sync::{

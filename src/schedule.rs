@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! When windows end, and how they get published: a thread of its own.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The service `~/get_topic_statistics`, by which others ask what the node's subscriptions received and lost.
 
 use std::sync::{Arc, Weak};

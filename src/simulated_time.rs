@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! ROS time where it is simulated, and where its jumps are.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Where a message type keeps its header stamp.
 //!
 //! The type's introspection support, which every interface package has, names its fields in the order of the C

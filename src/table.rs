@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The windows that ended, as a table for the node's log.
 
 use std::{fmt::Write, time::Duration};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use std::time::Duration;
 
 use crate::{clock::SystemClock, collector::Publisher, measured::Measured, probe::Gid};

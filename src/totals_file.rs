@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The file that keeps what a node's subscriptions received and lost.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a finished window says: plain values between the collectors, which make them, and the messages, which are
 //! made of them.
 

@@ -1,6 +1,6 @@
-//! What grows has a bound, what ends ends soon, and what one part does wrong spoils no other.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! What grows has a bound, what ends ends soon, and what one part does wrong spoils no other.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{context, domain, wait_for, warnings, Program, Spinning, LIMIT};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsCounter,
@@ -22,6 +21,7 @@ use rclrs_topic_statistics::{
 use ros_env::{
     sensor_msgs::msg::Imu, std_msgs::msg::Int32, topic_statistics_interfaces::msg::MessagesLostEvent,
 };
+use test_support::{context, domain, wait_for, warnings, Program, Spinning, LIMIT};
 use tokio::sync::watch;
 
 /// How long a drop may take: a second by the rule, and what a busy machine adds.

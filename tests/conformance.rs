@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The collectors against numbers from elsewhere, on twelve recorded series (tests/data/README.md): what the C++
 //! library libstatistics_collector 1.8.0 computed from them, what exact integer arithmetic says, and what numpy says
 //! in tests/window_statistics.py.

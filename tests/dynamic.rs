@@ -1,16 +1,14 @@
-//! Subscriptions of types that are known only at run time, and statistics that are not published.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Subscriptions of types that are known only at run time, and statistics that are not published.
 
 use std::{sync::mpsc, time::Duration};
 
-use common::{context, domain, middleware, wait_for, Process, Reader, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
 };
-
-const TALKER: &str = env!("CARGO_BIN_EXE_talker");
+use test_support::{context, domain, middleware, program, wait_for, Process, Reader, Spinning};
 
 fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
@@ -46,8 +44,11 @@ fn a_dynamic_subscription_is_measured_as_any_other() {
 
     let _spinning = Spinning::start(executor);
     let mut reader = Reader::start(domain);
-    let _talker =
-        Process::start(TALKER, &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"], domain);
+    let _talker = Process::start(
+        program("talker"),
+        &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"],
+        domain,
+    );
     let mut latest = None;
     wait_for("window", || {
         latest = imu.latest();

@@ -1,14 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What the library warns of, and goes on.
 
-mod common;
-
-use common::{context, domain, middleware, wait_for, warnings, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
 };
 use ros_env::sensor_msgs::msg::rmw::Imu;
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
+use test_support::{context, domain, middleware, wait_for, warnings, Program, Spinning};
 
 /// `sensor_msgs/Imu` as a package has it whose introspection library is not installed.
 #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]

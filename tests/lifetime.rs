@@ -1,6 +1,6 @@
-//! What is dropped leaves the graph, and what cannot be created leaves nothing behind.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! What is dropped leaves the graph, and what cannot be created leaves nothing behind.
 
 use std::{
     error::Error as _,
@@ -12,7 +12,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{context, domain, wait_for, Program, Spinning, LIMIT};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, StatsSubscription,
@@ -23,6 +22,7 @@ use ros_env::{
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::MessagesLostEvent,
 };
+use test_support::{context, domain, wait_for, Program, Spinning, LIMIT};
 
 /// An executor on a domain of its own, and a node.
 fn executor_and_node(name: &str, number: u32) -> (Executor, Node) {

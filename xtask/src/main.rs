@@ -156,17 +156,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, "test", &arguments);
             }
-            let tested = cargo(
-                &environment,
-                "test",
-                &["--workspace", "--features", monitor::FEATURE].map(OsString::from),
-            )?;
+            let tested = cargo(&environment, "test", &["--workspace".into()])?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions = ["--release", "--test", "cost", "instructions"].map(OsString::from);
+            let instructions = ["--release", "--package", "benchmarks", "--test", "cost", "instructions"]
+                .map(OsString::from);
             cargo(&environment, "test", &instructions)
         }
         Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
