@@ -20,7 +20,7 @@ use test_support::{
 
 /// All metrics, in windows of 250 ms.
 fn everything() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
+    TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
 }
 
 /// The windows of a subscription as they are finished, from now on.

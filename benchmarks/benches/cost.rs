@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use benchmarks::{
+    clock,
+    collector::{AgeCollector, PeriodCollector, SequenceTracker, SummaryCollector},
+    counter, messages, timer, MeasuredSubscription, Metric, TopicStatisticsOptions,
+};
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
-use rclrs_topic_statistics::{
-    bench::{clock, counter, messages, timer, Measured},
-    collector::{AgeCollector, PeriodCollector, SequenceTracker, SummaryCollector},
-    Metric, TopicStatisticsOptions,
-};
 use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs::msg::rmw::Imu};
 
 const NOW: i64 = 1_790_000_000_000_000_000;
@@ -87,11 +87,11 @@ fn collectors(criterion: &mut Criterion) {
 
 fn messages_and_windows(criterion: &mut Criterion) {
     let default = TopicStatisticsOptions::new();
-    let all = TopicStatisticsOptions::new().metrics(Metric::ALL);
+    let all = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
     for (name, options) in [("default", default), ("all_metrics", all)] {
         let mut group = criterion.benchmark_group(name);
         let (message, mut info) = message();
-        let measured = Measured::new(&options);
+        let measured = MeasuredSubscription::new(&options);
         group.bench_function("record", |bencher| {
             let mut now = NOW;
             bencher.iter(|| {

@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
+use benchmarks::{MeasuredSubscription, Metric, TopicStatisticsOptions};
 use hdrhistogram::Histogram;
 use rclrs::{MessageInfo, PublisherGid};
-use rclrs_topic_statistics::{bench::Measured, Metric, TopicStatisticsOptions};
 use ros_env::sensor_msgs::msg::rmw::Imu;
 
 const RECORDS: Duration = Duration::from_micros(200);
@@ -43,7 +43,8 @@ fn settle(priority: Option<i32>) -> std::io::Result<()> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds: f64 = std::env::args().nth(1).ok_or("bench_contention SECONDS")?.parse()?;
-    let measured = Measured::new(&TopicStatisticsOptions::new().metrics(Metric::ALL));
+    let measured =
+        MeasuredSubscription::new(&TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
     let message = Imu::default();
     let mut info = MessageInfo {
         source_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1)),

@@ -144,7 +144,7 @@ where
     }
     let mut options = TopicStatisticsOptions::new();
     match statistics {
-        "all" => options = options.metrics(Metric::ALL),
+        "all" => options = options.metrics(Metric::OF_SUBSCRIPTIONS),
         "disabled" => options = options.state(TopicStatisticsState::Disable),
         _ => {}
     }

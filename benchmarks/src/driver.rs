@@ -1,62 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the benchmarks and the cost tests drive: the code that a subscription runs for a message, without a node.
-
-use std::sync::{atomic::AtomicU64, Arc};
+use std::sync::{atomic::AtomicU64, Arc, Weak};
 
 use rclrs::MessageInfo;
 use ros_env::sensor_msgs::msg::{rmw, Imu};
 
 use crate::{
-    counter::{Count, StatsCounter},
-    measured::{self, Recording, Windowed},
-    message::metrics_message,
-    options::TopicStatisticsOptions,
-    probe::Probe,
-    recorder::Recorder,
-    stamp::StampField,
-    timer::{Durations, StatsTimer},
+    measure::{
+        clock::{monotonic, HostClock},
+        counter::{Count, StatsCounter},
+        probe::Probe,
+        recorder::Recorder,
+        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        stamp::StampField,
+        timer::{Durations, StatsTimer},
+        windowed::Windowed,
+    },
+    options::{TopicStatisticsOptions, TopicStatisticsState},
+    report::message::metrics_message,
     window::WindowStatistics,
 };
 
-/// A measured subscription of Imu, as its callback sees it.
-pub struct Measured {
+/// A subscription of Imu with statistics, as its callback sees it.
+pub struct MeasuredSubscription {
     probe: Probe<Imu>,
     recorder: Arc<Recorder>,
 }
 
-impl Measured {
+impl MeasuredSubscription {
     /// Creates one whose first window starts now.
     pub fn new(options: &TopicStatisticsOptions) -> Self {
         let recorder = Arc::new(Recorder::new("imu", options, None));
-        recorder.set_enabled(true);
+        recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
         Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
     }
 
-    /// Does what is done of a message: as it is taken, as the callback's body starts, and as it ends.
+    /// Does all that is done for a message: when it is taken, when its callback starts, and when it ends.
     #[inline]
     pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
         let received = self.probe.receive(|| message, info);
-        let body = self.probe.start(received);
-        self.probe.end(body);
+        let callback = self.probe.start(received);
+        self.probe.end(callback);
     }
 
-    /// The same with a body that starts at `now`, so that no clock is read.
+    /// Does the same for a callback that starts at `now`, without reading a clock.
     #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
-            self.recorder.record_by(&received, || now);
+            self.recorder.record_at(&received, || now);
         }
     }
 
     /// Ends the window.
     pub fn end_window(&self) -> Option<WindowStatistics> {
-        self.recorder.end_window().map(|window| window.statistics)
+        self.recorder.end_window(&HostClock).map(|window| window.statistics)
     }
 }
 
-/// Makes the messages that a window is published in; returns their number.
+/// Creates the messages in which a window is published. Returns their number.
 pub fn messages(statistics: &WindowStatistics) -> usize {
     let messages = statistics
         .metrics
@@ -68,20 +70,31 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
 /// Creates a timer that records.
 pub fn timer() -> StatsTimer {
     let durations = Arc::new(Windowed::new(Durations::default()));
-    durations.set_enabled(true);
-    let measured = measured::Measured::new(String::new(), Arc::clone(&durations) as _, None);
-    StatsTimer::new(durations, Arc::new(measured))
+    durations.enable(&HostClock);
+    StatsTimer::new(handle(Arc::clone(&durations) as _), durations)
 }
 
 /// Creates a counter.
 pub fn counter() -> StatsCounter {
     let count = Arc::new(AtomicU64::new(0));
-    let recording = Arc::new(Windowed::new(Count(Arc::clone(&count))));
-    StatsCounter::new(count, Arc::new(measured::Measured::new(String::new(), recording, None)))
+    StatsCounter::new(handle(Arc::new(Windowed::new(Count(Arc::clone(&count))))), count)
+}
+
+fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {
+    SourceHandle::new(Arc::new(Source::new(String::new(), collector, None)), Weak::<NoScheduler>::new())
+}
+
+/// Ends no windows.
+struct NoScheduler;
+
+impl WindowScheduler for NoScheduler {
+    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
+
+    fn keep_totals(&self, _: &Source) {}
 }
 
 /// Reads the clock as for a message.
 #[inline]
 pub fn clock() -> i64 {
-    crate::clock::monotonic()
+    monotonic()
 }

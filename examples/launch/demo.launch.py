@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the talker, and the listener that tells on /statistics how old and how regular its messages are.
+"""Starts the talker, and the listener that publishes the statistics of its messages on /statistics.
 
-ros2 launch rclrs_topic_statistics demo.launch.py rate:=100.0
+ros2 launch rclrs_topic_statistics_examples demo.launch.py rate:=100.0
 """
 
 from launch import LaunchDescription
@@ -27,10 +27,10 @@ def generate_launch_description():
             'publish_period', default_value='1.0',
             description='The window of the statistics, and so the time between two of them (s)'),
         Node(
-            package='rclrs_topic_statistics', executable='talker', output='screen',
+            package='rclrs_topic_statistics_examples', executable='talker', output='screen',
             parameters=[{'rate': number('rate')}]),
         Node(
-            package='rclrs_topic_statistics', executable='listener', output='screen',
+            package='rclrs_topic_statistics_examples', executable='listener', output='screen',
             parameters=[{
                 'callback_duration': number('callback_duration'),
                 'topic_statistics.publish_period': number('publish_period'),

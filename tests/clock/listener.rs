@@ -231,7 +231,7 @@ fn stepped_listener() {
     let executor = Context::new(settings.arguments, InitOptions::default()).unwrap().create_basic_executor();
     let node = executor.create_node("clocked").unwrap();
     let options = NodeStatisticsOptions::new()
-        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::ALL))
+        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
         .topic_statistics_service(true)
         .max_event_rate(0.0)
         .totals_file(variable("LISTENER_TOTALS"));

@@ -224,8 +224,9 @@ fn receiver() {
         return;
     }
     let (executor, node) = node("receiver");
-    let everything =
-        TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(500));
+    let everything = TopicStatisticsOptions::new()
+        .metrics(Metric::OF_SUBSCRIPTIONS)
+        .publish_period(Duration::from_millis(500));
     let mut options = NodeStatisticsOptions::new()
         .topic_statistics(everything)
         .max_event_rate(2.0)

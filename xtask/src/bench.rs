@@ -18,17 +18,7 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
     let counted = cargo(
         environment,
         project,
-        &[
-            "test",
-            "--release",
-            "--package",
-            "benchmarks",
-            "--test",
-            "cost",
-            "--",
-            "--nocapture",
-            "--test-threads=1",
-        ],
+        &["test", "--release", "--package", "benchmarks", "--tests", "--", "--nocapture", "--test-threads=1"],
     )?;
     let count = |name: &str| {
         let value = counted.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -215,7 +205,7 @@ pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<E
             "--package",
             "benchmarks",
             "--test",
-            "cost",
+            "message",
             "--",
             "--ignored",
             "soak",

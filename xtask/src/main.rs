@@ -162,7 +162,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions = ["--release", "--package", "benchmarks", "--test", "cost", "instructions"]
+            let instructions = ["--release", "--package", "benchmarks", "--test", "message", "instructions"]
                 .map(OsString::from);
             cargo(&environment, "test", &instructions)
         }

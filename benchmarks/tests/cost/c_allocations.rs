@@ -45,8 +45,8 @@ fn measured_kinds() -> [(&'static str, TopicStatisticsOptions); 3] {
     let options = || TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
     [
         ("default", options()),
-        ("all_metrics", options().metrics(Metric::ALL)),
-        ("off", options().metrics(Metric::ALL).state(TopicStatisticsState::Disable)),
+        ("all_metrics", options().metrics(Metric::OF_SUBSCRIPTIONS)),
+        ("off", options().metrics(Metric::OF_SUBSCRIPTIONS).state(TopicStatisticsState::Disable)),
     ]
 }
 
