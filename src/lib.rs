@@ -55,6 +55,8 @@
 //!
 //! - `totals_file`: [`NodeStatisticsOptions::totals_file`], which writes the messages received and lost to a YAML file when a node
 //!   ends. Off by default, because it needs serde and a YAML library.
+//! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does. For
+//!   documentation and `cargo check` only: the result does not link.
 //!
 //! # The way of a message
 //!
@@ -69,12 +71,11 @@
 //! subscription. A module imports only from modules that are later in this list: node, schedule, report, measure, options, collector,
 //! graph, the values.
 
-#![cfg_attr(docsrs, feature(doc_cfg))]
-
 pub mod collector;
 mod error;
 mod escape;
 mod graph;
+mod interfaces;
 mod measure;
 mod node;
 mod options;
@@ -110,4 +111,12 @@ pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowSta
 /// The examples of the documentation are compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/code.md")]
+#[doc = include_str!("../docs/errors.md")]
+#[doc = include_str!("../docs/losses.md")]
+#[doc = include_str!("../docs/options.md")]
+#[doc = include_str!("../docs/own_statistics.md")]
+#[doc = include_str!("../docs/rclcpp.md")]
+#[doc = include_str!("../docs/signals.md")]
+#[cfg_attr(feature = "totals_file", doc = include_str!("../docs/totals_file.md"))]
 struct DocumentedExamples;

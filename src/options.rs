@@ -238,7 +238,7 @@ impl NodeStatisticsOptions {
         Self { log_table, ..self }
     }
 
-    /// Sets the maximal rate of [`MessagesLostEvent`](ros_env::topic_statistics_interfaces::msg::MessagesLostEvent)s on
+    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on
     /// `/events/messages_lost`, in Hz, from 0.00001 to 1000; 0 disables them. Default: 1 Hz.
     ///
     /// An event has the messages lost since the event before, by subscriptions that measure [`Metric::PublicationSeqGap`]. There is

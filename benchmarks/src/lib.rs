@@ -15,6 +15,8 @@ mod error;
 mod escape;
 #[path = "../../src/graph.rs"]
 mod graph;
+#[path = "../../src/interfaces.rs"]
+mod interfaces;
 #[path = "../../src/measure/mod.rs"]
 mod measure;
 #[path = "../../src/options.rs"]

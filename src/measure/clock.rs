@@ -27,12 +27,13 @@ pub(crate) fn system_time() -> i64 {
 /// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
 #[cfg(unix)]
 #[inline]
+#[allow(clippy::useless_conversion)] // they have 32 bits on 32-bit platforms
 fn read(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
     unsafe { libc::clock_gettime(clock, &mut now) };
-    let nanoseconds = now.tv_sec.checked_mul(1_000_000_000);
-    nanoseconds.and_then(|nanoseconds| nanoseconds.checked_add(now.tv_nsec)).unwrap_or(0)
+    let seconds = i64::from(now.tv_sec).checked_mul(1_000_000_000);
+    seconds.and_then(|seconds| seconds.checked_add(i64::from(now.tv_nsec))).unwrap_or(0)
 }
 
 /// Returns the monotonic clock in nanoseconds since its first reading.

@@ -8,10 +8,10 @@
 
 use std::marker::PhantomData;
 
+use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{
     BaseType, DynamicMessageMetadata, MessageFieldInfo, MessageStructure, MessageTypeName, ValueKind,
 };
-use ros_env::builtin_interfaces::msg::rmw::Time;
 use rosidl_runtime_rs::{RmwMessage, Sequence, String, WString};
 
 /// The place of the header stamp in messages of the C layout `M`.

@@ -15,8 +15,8 @@ use std::{
     time::Duration,
 };
 
+use crate::interfaces::statistics_msgs::msg::MetricsMessage;
 use rclrs::{ClockType, Node, Publisher, PublisherOptions, QoSProfile};
-use ros_env::statistics_msgs::msg::MetricsMessage;
 use rosidl_runtime_rs::Message;
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ros_env::topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat};
+use crate::interfaces::topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat};
 
 use super::{Failures, SharedPublisher};
 use crate::measure::source::{Source, WindowedCollector};

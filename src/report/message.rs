@@ -2,7 +2,7 @@
 
 //! A metric of a finished window as a `MetricsMessage`.
 
-use ros_env::{
+use crate::interfaces::{
     builtin_interfaces::msg::Time,
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint, StatisticDataType},
 };

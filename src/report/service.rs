@@ -2,11 +2,11 @@
 
 //! The service `~/get_topic_statistics`, which returns the messages received and lost by a node's subscriptions.
 
-use rclrs::{Node, RclrsError, WorkerService};
-use ros_env::topic_statistics_interfaces::{
+use crate::interfaces::topic_statistics_interfaces::{
     msg::TopicStatistics,
     srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
 };
+use rclrs::{Node, RclrsError, WorkerService};
 
 use super::message::time;
 use crate::totals::TopicTotals;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ros_env::statistics_msgs::msg::MetricsMessage;
+use crate::interfaces::statistics_msgs::msg::MetricsMessage;
 
 use crate::{
     measure::{host, source::Source},

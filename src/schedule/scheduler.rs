@@ -9,8 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
+};
 use rclrs::{log_error, log_info, log_warn, Node, NodeState, Promise, Publisher};
-use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent};
 
 use super::{
     outbox::Outgoing,

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent};
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
+};
 
 use super::outbox::{Outbox, Outgoing};
 use crate::{
