@@ -96,7 +96,7 @@ impl Terminal {
     }
 
     fn resize(&self, rows: u16, cols: u16) {
-        self.screen.lock().unwrap().set_size(rows, cols);
+        self.screen.lock().unwrap().screen_mut().set_size(rows, cols);
         self.pty.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
     }
 
