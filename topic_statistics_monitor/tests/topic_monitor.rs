@@ -808,7 +808,7 @@ fn wrong_usage_is_told_with_what_is_right() {
     for (arguments, expected) in [
         (&["--require", "rte>=90"][..], "there is no metric \"rte\"; it has to be one of rate, period, age"),
         (&["--require", "age.mx<5"], "it has to be one of mean, min, max, std, count"),
-        (&["--require", "rate>=fast"], "number, as 90 or 0.5, not \"fast\""),
+        (&["--require", "rate>=fast"], "number, such as 90 or 0.5, not \"fast\""),
         (&["imu//front"], "no part without a character"),
         (&["9imu"], "no part of a topic's name starts with a digit"),
         (&["imu-front"], "letters, digits, _ and / only, not '-'"),
