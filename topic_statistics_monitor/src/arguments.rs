@@ -29,17 +29,21 @@ pub struct Arguments {
     pub topics: Vec<Pattern>,
 
     /// Include /parameter_events, /rosout, /statistics and hidden topics
+    ///
+    /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
     #[arg(long, help_heading = WATCHED)]
     pub all: bool,
-    /// Watch at most that many topics (500), or sources of statistics (1000)
+    /// Watch at most that many topics [default: 500], or sources of statistics [default: 1000]
     ///
     /// When there are more, some are left out, and their number is reported.
     #[arg(long, value_name = "NUMBER", help_heading = WATCHED, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub max_topics: Option<u32>,
-    /// Let that many messages of a topic wait for the monitor [default: 1000; 100 for types with byte arrays]
+    /// How many messages of a topic may wait for the monitor [default: 1000]
+    ///
+    /// The default is 100 for types with arrays of bytes, such as images.
     #[arg(long, value_name = "MESSAGES", help_heading = WATCHED, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics")]
     pub depth: Option<u32>,
-    /// Show the statistics that nodes publish on /statistics, or on another topic
+    /// Show the statistics that nodes publish instead, on /statistics or another topic
     ///
     /// TOPIC arguments and conditions then match the `measurement_source_name`: '/r1/listener:/imu', '/r1/*:/imu',
     /// 'cpp_listener'.
@@ -59,7 +63,7 @@ pub struct Arguments {
     #[arg(long, help_heading = TIME)]
     pub once: bool,
 
-    /// Print lines on a terminal, too
+    /// Print lines instead of the live view
     #[arg(long, help_heading = OUTPUT)]
     pub plain: bool,
     /// Print a JSON object for each topic and window, one per line
@@ -85,7 +89,7 @@ const AFTER_HELP: &str = "\
 Conditions:
   Metrics    rate (Hz); age, period, silent (ms); gap (messages); received, lost, out_of_order
              (messages in the window); publishers; any metrics_source, such as source_to_receive_ms
-  Figures    mean (default), min, max, std, count; only of age, period, silent, gap and any metrics_source
+  Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources
   Operators  < <= > >= = == !=
   A metric without a value in the window fulfils no condition.
 
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         Arguments::command().debug_assert();
     }
 }

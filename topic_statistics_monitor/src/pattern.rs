@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_with_the_reason() {
+    fn invalid_names_are_refused_with_the_reason() {
         for (text, reason) in [
             ("", "not empty"),
             ("/", "not empty"),

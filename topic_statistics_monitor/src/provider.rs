@@ -66,7 +66,7 @@ impl RowProvider {
             Self::Statistics(statistics) => (statistics.left_out(), statistics.dropped()),
         };
         let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
-        let dropped = (dropped > 0).then(|| format!("{dropped} messages not taken"));
+        let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
         let notices: Vec<String> = left_out.into_iter().chain(dropped).collect();
         (!notices.is_empty()).then(|| notices.join(", "))
     }

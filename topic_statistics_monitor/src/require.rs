@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fulfilled_long_ago_is_not() {
+    fn a_window_that_ended_long_ago_fulfils_nothing() {
         let old = row("/imu", 100.0, 0);
         let failures = failures(&"rate>90".parse::<Conditions>().unwrap().0, &[&old], at(110));
         assert_eq!(failures, ["/imu: rate>90 fails: rate is - (no recent window)"]);

@@ -384,7 +384,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_error_goes_before_all_and_waiting_behind_staleness() {
+    fn an_error_outranks_staleness_and_staleness_outranks_waiting() {
         let mut row = row("/imu", 100.0, 3);
         row.problem = Some(Problem::Waiting("gone".to_owned()));
         assert_eq!(row.status(at(101)), Status::Waiting);

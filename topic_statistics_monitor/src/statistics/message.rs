@@ -69,7 +69,7 @@ pub mod tests {
     use crate::row::tests::at;
     use ros_env::statistics_msgs::msg::StatisticDataPoint;
 
-    /// A metric of a window of one second that ends at `stop` (s), as it comes then.
+    /// A metric of a window of one second that ends at `stop` (s), received then.
     pub fn message(source: &str, metric: &str, stop: i64, average: f64) -> SourceMetric {
         let point = |data_type, data| StatisticDataPoint { data_type, data };
         let message = MetricsMessage {

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_of_a_period_that_can_be() {
+    fn only_a_period_above_zero_has_a_rate() {
         assert_eq!(rate(20.0), 50.0);
         for period in [0.0, -0.0, -20.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE * 1e-10] {
             assert!(rate(period).is_nan(), "{period}");

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_that_hear_the_same_topic_are_two_rows() {
+    fn two_nodes_that_subscribe_to_the_same_topic_are_two_rows() {
         let mut sources = sources(&[], 10);
         for source in ["/r3/listener:/r1/imu", "/r4/listener:/r1/imu", "cpp_listener"] {
             sources.accept(message(source, "message_age", 100, 1.5));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_was_asked_for_waits_and_is_then_itself() {
+    fn a_source_that_was_asked_for_waits_until_it_publishes() {
         let mut sources = sources(&["r1/listener:/imu", "cpp_listener", "/custom", "/r1/*:/scan"], 10);
         assert_eq!(names(&sources), ["/r1/listener:/imu", "cpp_listener", "custom"]);
         for source in ["/r1/listener:/imu", "/r2/listener:/imu", "cpp_listener", "/custom", "/r1/a:/scan"] {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_which_nothing_comes_any_more_goes_after_ten_windows_and_a_minute() {
+    fn a_silent_source_is_dropped_after_ten_windows_and_a_minute() {
         let mut sources = sources(&["asked_for", "*"], 10);
         for source in ["asked_for", "node"] {
             sources.accept(message(source, "message_period", 100, 20.0));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_spoils_no_length() {
+    fn a_step_of_the_system_clock_spoils_no_length() {
         let mut sources = sources(&[], 3);
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
             let mut message = message("node", "message_period", stop, 20.0);

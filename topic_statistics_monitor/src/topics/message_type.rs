@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn big_messages_wait_in_shorter_queues() {
+    fn large_messages_have_a_shorter_queue() {
         let depth = |name: &str| {
             let metadata = DynamicMessageMetadata::new(name.try_into().unwrap()).unwrap();
             default_depth(metadata.structure())

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_is_made_anew_only_if_it_misses_somebody() {
+    fn a_subscription_is_replaced_only_if_it_misses_a_publisher() {
         let weak = Qos { reliable: false, transient_local: false };
         let strong = Qos { reliable: true, transient_local: true };
         assert!(weak.receives_all_of(strong) && weak.receives_all_of(weak) && strong.receives_all_of(strong));

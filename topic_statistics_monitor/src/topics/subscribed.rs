@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subscriptions_of_a_topic_add_up_and_what_is_not_known_of_one_is_not_known() {
+    fn a_subscription_without_messages_changes_no_count() {
         let counts = Counts { received: 3, lost: Some(2), out_of_order: None };
         assert_eq!(counts.plus(&Totals::default()), counts);
         assert_eq!(Counts::NONE.plus(&Totals::default()).lost, Some(0));

@@ -45,7 +45,7 @@ impl<W: Write> Report<W> {
     fn write_plain(&mut self, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
         let name = format::name(&row.name);
         let width = name.chars().count().clamp(20, 48);
-        if self.lines % Self::LINES == 0 || width > self.width {
+        if self.lines.is_multiple_of(Self::LINES) || width > self.width {
             self.width = self.width.max(width);
             let width = self.width;
             writeln!(self.to, "{:width$}           ----------- period ms ----------- --- age ms ---", "")?;
