@@ -36,18 +36,27 @@ pub struct Arguments {
     /// Watch at most that many topics [default: 500], or sources of statistics [default: 1000]
     ///
     /// When there are more, some are left out, and their number is reported.
-    #[arg(long, value_name = "NUMBER", help_heading = WATCHED, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(
+        long, value_name = "NUMBER", help_heading = WATCHED,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
     pub max_topics: Option<u32>,
     /// How many messages of a topic may wait for the monitor [default: 1000]
     ///
     /// The default is 100 for types with arrays of bytes, such as images.
-    #[arg(long, value_name = "MESSAGES", help_heading = WATCHED, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics")]
+    #[arg(
+        long, value_name = "MESSAGES", help_heading = WATCHED,
+        value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics"
+    )]
     pub depth: Option<u32>,
     /// Show the statistics that nodes publish instead, on /statistics or another topic
     ///
     /// TOPIC arguments and conditions then match the `measurement_source_name`: '/r1/listener:/imu', '/r1/*:/imu',
     /// 'cpp_listener'.
-    #[arg(long, value_name = "TOPIC", help_heading = WATCHED, num_args = 0..=1, require_equals = true, default_missing_value = "/statistics")]
+    #[arg(
+        long, value_name = "TOPIC", help_heading = WATCHED, num_args = 0..=1, require_equals = true,
+        default_missing_value = "/statistics"
+    )]
     pub from_statistics: Option<Pattern>,
     /// Publish the windows on /statistics, for nodes without statistics of their own
     #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
@@ -71,7 +80,7 @@ pub struct Arguments {
     pub json: bool,
     /// Wait until all topics fulfil these conditions in the same window, then end
     ///
-    /// A condition is [TOPIC:]METRIC[.FIGURE] OPERATOR VALUE. Blanks separate conditions: 'rate>=90 age.max<50
+    /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
     /// /imu:lost=0'. One without a topic is about all watched topics. --duration limits the wait.
     #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT)]
     pub require: Vec<Conditions>,
@@ -143,7 +152,8 @@ impl Arguments {
     }
 }
 
-/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the end.
+/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
+/// end.
 pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
     for argument in line {

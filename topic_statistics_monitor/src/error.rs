@@ -15,7 +15,8 @@ pub fn print_error(text: &str) {
     let _closed = writeln!(io::stderr(), "topic_monitor: {text}");
 }
 
-/// Returns whether an error means that the reader of the output is gone, as behind `| head` or when a terminal is closed.
+/// Returns whether an error means that the reader of the output is gone, as behind `| head` or when a terminal is
+/// closed.
 pub fn has_no_reader(error: &(dyn Error + 'static), is_terminal: bool) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe || is_terminal && is_closed(error))

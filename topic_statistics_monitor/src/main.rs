@@ -2,17 +2,17 @@
 
 //! `topic_monitor` shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics.
 //!
-//! The way of the data, and so the modules:
+//! The modules follow the way of the data:
 //!
 //! ```text
-//!  the graph, messages ──▶ topics     ─┐                        ┌─▶ views::Screen   live view
-//!                                      ├─▶ provider ──▶ row ──┼─▶ views::Report   lines, JSON
-//!  /statistics         ──▶ statistics ─┘                        └─▶ require         exit status
+//!  graph, messages ──▶ topics ──────┐                        ┌──▶ views::Screen   live view
+//!                                   ├──▶ provider ──▶ rows ──┼──▶ views::Report   lines, JSON
+//!  /statistics ──────▶ statistics ──┘                        └──▶ require         exit status
 //! ```
 //!
-//! `session` polls the provider and passes its rows on. A row is plain values: `topics` and `statistics` fill it, `views`
-//! and `require` read it. Imports go from the left and the right to `row`, and from there to `format`.
-//! `arguments` and `pattern` hold what the command line asks for; `signals`, `executor` and `error` belong to the process.
+//! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
+//! `views` and `require` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
+//! other. `arguments` and `pattern` are the command line; `signals`, `executor` and `error` are about the process.
 
 mod arguments;
 mod error;

@@ -81,8 +81,8 @@ impl Pattern {
 
 const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Errors if a text cannot be a name or pattern of that kind. The rules are those of rmw_validate_full_topic_name, which
-/// hold for nodes, too.
+/// Errors if a text cannot be a name or pattern of that kind. The rules are those of rmw_validate_full_topic_name,
+/// which hold for nodes, too.
 fn check(text: &str, kind: &str) -> Result<(), String> {
     let name = text.strip_prefix('/').unwrap_or(text);
     if name.is_empty() {

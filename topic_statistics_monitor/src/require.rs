@@ -13,8 +13,8 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Returns a line for each condition that a topic does not fulfil. Empty once all topics fulfil all conditions in the same
-/// window.
+/// Returns a line for each condition that a topic does not fulfil. Empty once all topics fulfil all conditions in the
+/// same window.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let mut failures = vec![];
     let mut windows: Vec<&Window> = vec![];
@@ -47,8 +47,8 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
     failures
 }
 
-/// Returns whether all windows have a time in common. When a window ended is known to a tick of the monitor, so a quarter of
-/// the shortest window has to be in common.
+/// Returns whether all windows have a time in common. When a window ended is known to a tick of the monitor, so a
+/// quarter of the shortest window has to be in common.
 fn overlap(windows: &[&Window], now: Instant) -> bool {
     let ended_ago = |window: &&Window| now.saturating_duration_since(window.ended);
     let began_ago = |window: &&Window| ended_ago(window).saturating_add(window.length);

@@ -2,8 +2,8 @@
 
 //! What the views show of a topic or of a source of statistics: plain values.
 //!
-//! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale and
-//! none fresh. Times of the system clock are kept for the JSON output only.
+//! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale
+//! and none fresh. Times of the system clock are kept for the JSON output only.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ pub struct Row {
     pub name: String,
     /// The type as `package/msg/Name`. `None` before it is known.
     pub message_type: Option<String>,
-    /// The publishers in the graph. `None` for a source of statistics, which does not report them.
+    /// The number of publishers in the graph. `None` for a source of statistics, which does not report it.
     pub publisher_count: Option<usize>,
     /// The node of each publisher in the graph, with its namespace.
     pub nodes: Vec<String>,
@@ -70,7 +70,8 @@ pub struct Window {
     pub start: i64,
     /// The stop on the system clock, as nanoseconds since the epoch.
     pub stop: i64,
-    /// By how many nanoseconds the system clock was stepped in the window. `None` if it was not, or if that is not known.
+    /// By how many nanoseconds the system clock was stepped in the window. `None` if it was not, or if that is not
+    /// known.
     pub clock_step: Option<i64>,
     /// When the window ended, on the monotonic clock.
     pub ended: Instant,

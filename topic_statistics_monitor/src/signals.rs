@@ -19,8 +19,8 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can hold
-/// it up for good.
+/// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
+/// hold it up for good.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Returns a flag that SIGINT, SIGTERM and SIGHUP set.

@@ -2,8 +2,8 @@
 
 //! Reads what nodes publish on /statistics, and keeps a row for each source.
 //!
-//! Anybody can publish there, and anything. Names and figures are checked when they are received, everything that is kept
-//! has a bound, and what exceeds a bound is counted and reported.
+//! Anybody can publish there, and anything. Names and figures are checked when they are received, everything that is
+//! kept has a bound, and what exceeds a bound is counted and reported.
 
 mod message;
 mod source;

@@ -36,7 +36,7 @@ const COMMON: [&str; 3] = ["/parameter_events", "/rosout", "/statistics"];
 
 /// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
 fn metrics() -> impl Iterator<Item = Metric> {
-    Metric::ALL.into_iter().filter(|metric| *metric != Metric::CallbackDuration)
+    Metric::ALL.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
 }
 
 /// Which topics are watched, and how.
@@ -48,8 +48,8 @@ pub struct Options {
     pub period: Duration,
     pub depth: Option<u32>,
     pub publish: bool,
-    /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given by
-    /// name are watched in any case.
+    /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given
+    /// by name are watched in any case.
     pub max_topics: usize,
 }
 

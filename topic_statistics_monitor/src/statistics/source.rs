@@ -79,8 +79,8 @@ impl Source {
 
     /// Returns the length of a window.
     ///
-    /// Its stamps are of the system clock of another host. If that clock was stepped in the window, they do not agree with
-    /// the time since the window before was received, which is the length then.
+    /// Its stamps are of the system clock of another host. If that clock was stepped in the window, they do not agree
+    /// with the time since the window before was received, which is the length then.
     fn length(&self, start: i64, stop: i64, received_at: Instant) -> Duration {
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());

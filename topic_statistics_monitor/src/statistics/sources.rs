@@ -25,7 +25,8 @@ pub struct Sources {
 impl Sources {
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // Whether its name begins with a slash is not known before it publishes. rclcpp's bare node names have none.
+            // Whether its name begins with a slash is not known before it publishes. rclcpp's bare node names have
+            // none.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -72,8 +73,8 @@ impl Sources {
         }
     }
 
-    /// Completes windows whose metrics have all been received, and returns the names of their sources. Drops sources that
-    /// are gone.
+    /// Completes windows whose metrics have all been received, and returns the names of their sources. Drops sources
+    /// that are gone.
     pub fn settle(&mut self, now: Instant) -> Vec<String> {
         let mut complete = vec![];
         for (name, source) in &mut self.sources {

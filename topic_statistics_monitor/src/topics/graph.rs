@@ -58,8 +58,8 @@ impl Graph {
     }
 }
 
-/// Silences an error that rclrs 0.8 logs for each publisher that is read: DDS does not report a publisher's history, and
-/// nobody can change that. The level holds for the whole process.
+/// Silences an error that rclrs 0.8 logs for each publisher that is read: DDS does not report a publisher's history,
+/// and nobody can change that. The level holds for the whole process.
 pub fn silence_history_errors() -> Result<(), RclrsError> {
     Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)
 }

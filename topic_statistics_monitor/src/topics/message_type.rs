@@ -6,8 +6,8 @@ use rclrs::*;
 
 use crate::format::name;
 
-/// Returns how many messages of a type may wait for the monitor: enough for short delays of the monitor, few enough that
-/// large messages do not fill the memory.
+/// Returns how many messages of a type may wait for the monitor: enough for short delays of the monitor, few enough
+/// that large messages do not fill the memory.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =

@@ -61,8 +61,8 @@ impl Counts {
 impl Subscribed {
     /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
     const MATCHING: Duration = Duration::from_millis(500);
-    /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known to
-    /// this interval if the system clock is stepped.
+    /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known
+    /// to this interval if the system clock is stepped.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -122,7 +122,8 @@ impl Subscribed {
     /// Returns the publishers that messages were received from, the latest first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 has no GIDs. Where all publishers in it are of one node, that is the node of as many GIDs.
+        // The graph of rclrs 0.8 has no GIDs. Where all publishers in it are of one node, that is the node of as many
+        // GIDs.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let publisher = |totals: PublisherTotals| {
             let gid: String = totals.gid.iter().map(|byte| format!("{byte:02x}")).collect();

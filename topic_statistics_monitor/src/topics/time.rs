@@ -13,8 +13,8 @@ pub fn age(system_time: i64) -> Duration {
 
 /// Returns when an event of that age happened, which is known to lie between two times.
 ///
-/// The age is by the system clock. A step of that clock shifts the result by the time between the two at most, which is one
-/// tick of the monitor.
+/// The age is by the system clock. A step of that clock shifts the result by the time between the two at most, which is
+/// one tick of the monitor.
 pub fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
 }

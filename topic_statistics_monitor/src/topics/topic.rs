@@ -25,9 +25,10 @@ pub struct Topic {
     pub row: Row,
     /// Since when the topic has no publisher.
     pub gone_since: Option<Instant>,
-    /// A thread of the topic's own. In a wait set that topics share, each message costs time for each of its subscriptions:
-    /// with 22 topics in one wait set, twice the CPU time. A failure on one topic does not stop the others, either. The
-    /// worker is kept for later subscriptions, because rclrs 0.8 does not end its thread before the executor.
+    /// A thread of the topic's own. In a wait set that topics share, each message costs time for each of its
+    /// subscriptions: with 22 topics in one wait set, twice the CPU time. A failure on one topic does not stop the
+    /// others, either. The worker is kept for later subscriptions, because rclrs 0.8 does not end its thread before the
+    /// executor.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
     /// The type and QoS of the last subscription that could not be created.

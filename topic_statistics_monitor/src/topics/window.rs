@@ -33,8 +33,8 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
     }
 }
 
-/// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at the
-/// end of the last window that was read. `since` messages were received since then.
+/// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at
+/// the end of the last window that was read. `since` messages were received since then.
 ///
 /// If `since` is more than `received`, windows in between were not read, because nobody read the monitor's output. The
 /// result is then of this window alone: `own`, which is known from its metrics, or `None`.

@@ -6,8 +6,8 @@ use std::{collections::VecDeque, time::Instant};
 
 use crate::row::{HistoryEntry, HISTORY};
 
-/// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was watched,
-/// `_` for a rate of 0, otherwise bars in proportion to the highest rate.
+/// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was
+/// watched, `_` for a rate of 0, otherwise bars in proportion to the highest rate.
 pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = history.iter().map(|entry| entry.rate).fold(0.0, f64::max);

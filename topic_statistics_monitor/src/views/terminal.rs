@@ -46,8 +46,8 @@ impl Drop for LiveTerminal {
 
 /// Pressed keys, and changes of the terminal's size.
 ///
-/// A thread of their own reads them, and nothing waits for it: crossterm 0.29 does not return from a read, nor from a poll
-/// with a timeout, once the terminal is closed or while an escape sequence is incomplete.
+/// A thread of their own reads them, and nothing waits for it: crossterm 0.29 does not return from a read, nor from a
+/// poll with a timeout, once the terminal is closed or while an escape sequence is incomplete.
 pub struct Input(Receiver<io::Result<Event>>);
 
 impl Input {
@@ -73,8 +73,8 @@ impl Input {
     }
 }
 
-/// Standard error, redirected until this is dropped, so that what rcl and the middleware write to it does not disturb the
-/// screen. `None` if standard error is no terminal.
+/// Standard error, redirected until this is dropped, so that what rcl and the middleware write to it does not disturb
+/// the screen. `None` if standard error is no terminal.
 struct MutedStderr(Option<Arc<OwnedFd>>);
 
 impl MutedStderr {
