@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Names that come from other nodes, as they may be written to a log or a terminal.
+//! Names that come from other nodes, as they can be written to a log or a terminal.
 
 use std::fmt::{self, Write};
 
-/// A foreign name, displayed without control characters, and cut where it is longer than names are.
+/// Displays a name that comes from another node without control characters, and at most 255 characters of it.
 ///
-/// What a terminal obeys (escape sequences, line breaks) and what changes the order of text (Unicode's bidirectional controls)
-/// is written as Rust escapes it: `\u{1b}`.
+/// Characters that a terminal interprets (escape sequences, line breaks), and characters that change the order of text (Unicode's
+/// bidirectional controls), are written as Rust escapes them: `\u{1b}`.
+///
+/// ```
+/// use rclrs_topic_statistics::Escaped;
+///
+/// assert_eq!(Escaped("imu\u{1b}[2J").to_string(), r"imu\u{1b}[2J");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
@@ -22,7 +28,7 @@ impl fmt::Display for Escaped<'_> {
             if index == Self::LONGEST {
                 return f.write_char('…');
             }
-            if is_obeyed(c) {
+            if is_control(c) {
                 write!(f, "{}", c.escape_unicode())?;
             } else {
                 f.write_char(c)?;
@@ -32,8 +38,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Returns whether a terminal or a reader's eye would obey a character instead of showing it.
-fn is_obeyed(c: char) -> bool {
+/// Returns whether a terminal interprets a character instead of showing it.
+fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
@@ -43,10 +49,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped() {
+    fn what_a_terminal_interprets_is_escaped() {
         let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{9b}\u{202e}\u{7f}";
         let shown = Escaped(hostile).to_string();
-        assert!(!shown.chars().any(is_obeyed), "{shown}");
+        assert!(!shown.chars().any(is_control), "{shown}");
         assert!(shown.starts_with("x\\u{1b}]0;PWNED\\u{7}"), "{shown}");
     }
 

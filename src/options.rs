@@ -24,6 +24,7 @@ pub enum TopicStatisticsState {
 
 /// The value of `measurement_source_name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SourceName {
     /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. It is unique in a fleet. No ROS name has a
     /// colon, so a reader splits at the first one.
@@ -37,6 +38,7 @@ pub enum SourceName {
 
 /// The time at which [`Metric::MessageAge`] starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AgeSource {
     /// The header stamp: the time of the measurement. The age is in ROS time.
     #[default]

@@ -81,7 +81,7 @@ fn a_parameter_file_is_read() {
 #[test]
 fn a_whole_number_of_seconds_needs_no_point() {
     let (_executor, node) = node(2, &["-p", "topic_statistics.publish_period:=5"]);
-    NodeStatistics::new(&node).unwrap();
+    drop(NodeStatistics::new(&node).unwrap());
 }
 
 #[test]
@@ -188,5 +188,5 @@ fn the_second_statistics_of_a_node_go_by_their_options() {
     assert!(!of_second.is_enabled());
     drop(first);
     // The names are free again.
-    NodeStatistics::new(&node).unwrap();
+    drop(NodeStatistics::new(&node).unwrap());
 }

@@ -5,15 +5,15 @@ use crate::window::Summary;
 
 /// Collects the ages of messages, in milliseconds.
 ///
-/// *High* ages say that something is late: the driver, the network, or the executor. *Negative* ones say that the
-/// clocks of the publisher and of this host are apart.
+/// *High* ages: the driver, the network or the executor delays messages. *Negative* ages: the clocks of the publisher and of this
+/// host differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgeCollector(SummaryCollector);
 
 impl AgeCollector {
-    /// Accepts a message stamped at `stamp` whose callback starts at `now`, both in nanoseconds on one clock.
+    /// Accepts a message with that stamp, whose callback starts at `now`; both in nanoseconds on the same clock.
     ///
-    /// A stamp or a time of zero means that there is none (ROS's convention for "not set"): no sample.
+    /// A stamp or a time of zero means "not set" in ROS, and gives no sample.
     #[inline]
     pub fn accept(&mut self, stamp: i64, now: i64) {
         if stamp != 0 && now != 0 {
@@ -21,7 +21,7 @@ impl AgeCollector {
         }
     }
 
-    /// Ends a window: returns its ages in milliseconds and starts anew.
+    /// Ends a window: returns the summary of its ages in milliseconds, and starts the next.
     pub fn take(&mut self) -> Summary {
         self.0.take()
     }

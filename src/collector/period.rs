@@ -5,13 +5,13 @@ use crate::window::Summary;
 
 /// Collects the times between messages, in milliseconds.
 ///
-/// A *high* average says that messages come too rarely or get lost; a *high* standard deviation that they come
-/// irregularly, in bursts after a jam.
+/// A *high* average: messages arrive too rarely or are lost. A *high* standard deviation: they arrive irregularly, such as in
+/// bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodCollector {
     periods: SummaryCollector,
-    /// When the last message arrived, in nanoseconds; of this window, unless it is carried over. [`NONE`](Self::NONE) is
-    /// later than any message, so that one comparison tells both of no message and of a clock stepped backwards.
+    /// The time of the last message, in nanoseconds. [`NONE`](Self::NONE) is later than any message, so that one comparison
+    /// covers both no message and a clock that was stepped back.
     last: i64,
     first: FirstPeriod,
 }
@@ -22,14 +22,14 @@ impl Default for PeriodCollector {
     }
 }
 
-/// What the first message of a window does for the period.
+/// Whether the first message of a window has a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstPeriod {
-    /// It yields no sample: n messages make n-1 periods, as ROS 2's concept page "Topic statistics" has it.
+    /// It has none: n messages have n-1 periods, as ROS 2's concept page "Topic statistics" defines it.
     #[default]
     NoSample,
-    /// Its period is since the last message of a window before, as rclcpp has it in fact: a topic with a message a
-    /// window or less has periods too.
+    /// Its period is the time since the last message of the windows before, as in rclcpp's implementation. A topic with one message
+    /// per window or less has periods, too.
     CarriedOver,
 }
 
@@ -41,10 +41,10 @@ impl PeriodCollector {
         Self { periods: SummaryCollector::default(), last: Self::NONE, first }
     }
 
-    /// Accepts a message whose callback starts at `now`, in nanoseconds on the system clock.
+    /// Accepts a message whose callback starts at `now`, in nanoseconds.
     ///
-    /// The first message ever yields no sample, the first of a window as [`FirstPeriod`] says. Nor does one that
-    /// seems to come before the last: the clock was stepped backwards.
+    /// The very first message gives no sample, the first one of a window by [`FirstPeriod`]. A message before the last one gives no
+    /// sample: the clock was stepped back.
     #[inline]
     pub fn accept(&mut self, now: i64) {
         let last = std::mem::replace(&mut self.last, now);
@@ -53,7 +53,7 @@ impl PeriodCollector {
         }
     }
 
-    /// Ends a window: returns its periods in milliseconds and starts anew.
+    /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {
             self.last = Self::NONE;

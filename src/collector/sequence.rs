@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Follows the publication sequence numbers of a topic's publishers: what is missing, and what came late.
+/// Counts lost, late and duplicate messages by the publication sequence numbers of a topic's publishers.
 ///
-/// Publishers are told apart by `Gid`, whatever the middleware identifies them by; one that restarts has another and
-/// starts anew. At most [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded: of more, the one that was silent
-/// longest makes room, and the totals are not known any more.
+/// Publishers are distinguished by `Gid`, the identifier that the middleware gives them; a publisher that restarts has a new one. At
+/// most [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded. One more replaces the publisher that was silent for
+/// longest, and the totals are unknown from then on.
 ///
-/// Numbers are compared as serial numbers (RFC 1982): of two, the one is later that is less than half of the numbers
-/// ahead, so that 0 is the number after `u64::MAX - 1`. (`u64::MAX` is rmw's sign for "not supported".)
+/// Numbers are compared as serial numbers (RFC 1982): a number is later if it is less than half of all numbers ahead. 0 follows
+/// `u64::MAX - 1`; `u64::MAX` means "not supported" in rmw.
 ///
 /// ```
 /// use rclrs_topic_statistics::collector::{Sequence, SequenceTracker};
@@ -25,7 +25,7 @@ pub struct SequenceTracker<Gid> {
     publishers: Vec<Publisher<Gid>>,
     /// The index of the publisher of the last message.
     last: usize,
-    /// Counts the messages, so that it is known which publisher was silent longest.
+    /// Counts the messages, to find the publisher that was silent for longest.
     messages: u64,
     publishers_seen: u64,
     lost: u64,
@@ -37,51 +37,52 @@ pub struct SequenceTracker<Gid> {
     has_lost_track: bool,
 }
 
-/// What a message is by its number.
+/// The meaning of a message's sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// The first of a publisher that was not followed before: what was sent before it is no loss.
+    /// The first one of its publisher. Messages sent before it are not lost.
     First,
-    /// Later than all before.
+    /// Later than all numbers before.
     Next {
-        /// The messages missing immediately before it: lost, or taken by somebody else.
+        /// The number of messages missing immediately before it.
         gap: u64,
     },
-    /// Earlier than one before, and not seen yet. If it fills a gap among the last 64 numbers of its publisher, its
-    /// loss is taken back; if it is later than that, its loss stays counted.
+    /// Earlier than a number before, and not received yet. If it is one of the last 64 numbers of its publisher, it is no longer
+    /// counted as lost; otherwise it stays counted.
     Late,
-    /// Seen before.
+    /// Received before.
     Duplicate,
-    /// Not numbered: the middleware does not support it.
+    /// Not numbered: the middleware does not support sequence numbers.
     Unsupported,
 }
 
-/// What the messages that were accepted come to.
+/// The totals of all accepted messages.
 ///
-/// The first three are None before there was a numbered message, once there was one without a number, and all are None once
-/// there were more publishers than are followed: then they are not known.
+/// The first three are None before the first numbered message, and after a message without a number. All are None once there were
+/// more publishers than are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SequenceTotals {
-    /// Messages missing.
+    /// Messages lost.
     pub lost: Option<u64>,
-    /// Messages that came after a later one of the same publisher.
+    /// Messages received after a later one of the same publisher.
     pub out_of_order: Option<u64>,
-    /// Messages that came again.
+    /// Messages received more than once.
     pub duplicates: Option<u64>,
-    /// Publishers seen; one that restarts counts again.
+    /// Publishers from which messages were received. A publisher that restarts counts again.
     pub publishers_seen: Option<u64>,
 }
 
 /// A publisher that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher<Gid> {
-    /// What the middleware identifies it by.
+    /// The identifier that the middleware gives it.
     pub gid: Gid,
-    /// Messages that came, those that came again included.
+    /// Messages received, including duplicates.
     pub received: u64,
-    /// When the last message came, in nanoseconds.
+    /// The time of the last message, in nanoseconds.
     pub last_heard: i64,
-    /// The number of that message among those of all publishers.
+    /// The position of that message among those of all publishers.
     last_message: u64,
     lost: u64,
     out_of_order: u64,
@@ -89,11 +90,11 @@ pub struct Publisher<Gid> {
     is_numbered: bool,
     /// The latest number.
     number: u64,
-    /// Bit n: the number n before the latest came, or is none that is missing.
+    /// Bit n is set if the number n before the latest was received, or is not missing.
     seen: u64,
-    /// How many numbers there are from the first to the latest.
+    /// The count of numbers from the first to the latest.
     span: u64,
-    /// Whether the next message is to be taken as the first.
+    /// Whether the next message counts as the first.
     is_paused: bool,
 }
 
@@ -116,10 +117,10 @@ impl<Gid> Default for SequenceTracker<Gid> {
 }
 
 impl<Gid: Copy + Eq> SequenceTracker<Gid> {
-    /// The most publishers that are followed.
+    /// The largest number of publishers that are followed.
     pub const PUBLISHERS: usize = 256;
 
-    /// Accepts a message of a publisher, which came at `now` (nanoseconds, on any clock). The number `u64::MAX` is none.
+    /// Accepts a message of a publisher, received at `now` (nanoseconds on any clock). The number `u64::MAX` means not numbered.
     #[inline]
     pub fn accept(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
         self.messages += 1;
@@ -148,7 +149,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         sequence
     }
 
-    /// Takes in that messages came of which nothing is known: from then on neither are the totals.
+    /// Accepts that messages were received whose numbers are not known. The totals are unknown from then on.
     pub fn lose_track(&mut self) {
         self.has_lost_track = true;
     }
@@ -158,17 +159,17 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_evicted
     }
 
-    /// Takes the next message of each publisher as its first: what is sent in the meantime is no loss.
+    /// Counts the next message of each publisher as its first: messages that are sent meanwhile are not lost.
     pub fn pause(&mut self) {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
-    /// Returns whether a message came that was not numbered.
+    /// Returns whether a message was not numbered.
     pub fn has_messages_without_number(&self) -> bool {
         self.has_messages_without
     }
 
-    /// Returns what the messages so far come to.
+    /// Returns the totals of all messages so far.
     pub fn totals(&self) -> SequenceTotals {
         let is_complete = !self.has_evicted && !self.has_lost_track;
         let is_known = self.has_numbers && !self.has_messages_without && is_complete;
@@ -219,12 +220,12 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
 }
 
 impl<Gid> Publisher<Gid> {
-    /// Returns the messages missing; None if its messages are not numbered.
+    /// Returns the messages lost; None if its messages are not numbered.
     pub fn lost(&self) -> Option<u64> {
         self.is_numbered.then_some(self.lost)
     }
 
-    /// Returns the messages that came after a later one; None if its messages are not numbered.
+    /// Returns the messages received after a later one; None if its messages are not numbered.
     pub fn out_of_order(&self) -> Option<u64> {
         self.is_numbered.then_some(self.out_of_order)
     }
@@ -254,7 +255,7 @@ impl<Gid> Publisher<Gid> {
         }
     }
 
-    /// Accepts a number that is that far behind the latest.
+    /// Accepts a number that is `behind` numbers before the latest.
     fn accept_late(&mut self, behind: u64) -> Sequence {
         if behind < self.span && behind < u64::from(u64::BITS) {
             let bit = 1 << behind;
@@ -269,7 +270,7 @@ impl<Gid> Publisher<Gid> {
     }
 }
 
-/// How many numbers ahead `to` is of `from`, round the top, which has no number `u64::MAX`.
+/// Returns how many numbers `to` is ahead of `from`. There is no number `u64::MAX`.
 fn steps(from: u64, to: u64) -> u64 {
     match to >= from {
         true => to - from,

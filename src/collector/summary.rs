@@ -4,9 +4,9 @@ use crate::window::Summary;
 
 /// Collects samples in constant memory.
 ///
-/// The mean and the standard deviation are by Welford's algorithm (B. P. Welford, "Note on a method for calculating
-/// corrected sums of squares and products", Technometrics 4 (1962)), which does not cancel where the spread is
-/// small beside the values.
+/// Mean and standard deviation use Welford's algorithm (B. P. Welford, "Note on a method for calculating
+/// corrected sums of squares and products", Technometrics 4 (1962)), which does not cancel if the spread is
+/// small compared with the values.
 ///
 /// ```
 /// use rclrs_topic_statistics::collector::SummaryCollector;
@@ -21,8 +21,7 @@ use crate::window::Summary;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummaryCollector {
-    // Minimum and maximum stand apart, so that each is compared by one instruction: side by side, they are compared
-    // together by ten.
+    // Minimum and maximum are not adjacent: the compiler would compare adjacent ones together, in ten instructions instead of two.
     minimum: f64,
     mean: f64,
     /// The sum of the squares of the differences from the mean.
@@ -38,7 +37,7 @@ impl Default for SummaryCollector {
 }
 
 impl SummaryCollector {
-    /// Accepts a sample; returns false, and changes nothing, if it is NaN or infinite.
+    /// Accepts a sample. Returns false and ignores it if it is NaN or infinite.
     #[inline]
     pub fn accept(&mut self, sample: f64) -> bool {
         if !sample.is_finite() {
@@ -53,15 +52,15 @@ impl SummaryCollector {
     pub(super) fn accept_finite(&mut self, sample: f64) {
         self.count += 1;
         let difference = sample - self.mean;
-        // A signed count is converted by one instruction, and it has room for 292 years of messages a nanosecond apart.
+        // The conversion of a signed count is one instruction. It overflows after 292 years of messages per nanosecond.
         self.mean += difference / self.count as i64 as f64;
         self.squares += difference * (sample - self.mean);
-        // Written out, they are an instruction each; `f64::min` has to mind NaN.
+        // One instruction each; `f64::min` needs more, because of NaN.
         self.minimum = if sample < self.minimum { sample } else { self.minimum };
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Returns what the samples so far come to.
+    /// Returns the summary of the samples so far.
     pub fn summary(&self) -> Summary {
         let if_any = |value: f64| if self.count > 0 { value } else { f64::NAN };
         Summary {
@@ -76,7 +75,7 @@ impl SummaryCollector {
         }
     }
 
-    /// Ends a window: returns its summary and starts anew.
+    /// Ends a window: returns its summary, and starts the next.
     pub fn take(&mut self) -> Summary {
         std::mem::take(self).summary()
     }

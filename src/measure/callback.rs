@@ -138,6 +138,7 @@ impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
 }
 
 /// A callback that rclrs takes, of messages of type `M`.
+#[allow(missing_debug_implementations)] // no other crate can name it
 pub struct Instrumented<Callback>(Callback);
 
 impl<M: Message> IntoNodeSubscriptionCallback<M, Self> for Instrumented<NodeSubscriptionCallback<M>> {
@@ -296,7 +297,8 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
     ) -> Instrumented<WorkerSubscriptionCallback<Self::Subscribed, Payload>>;
 }
 
-/// Marks callbacks that take the worker's payload first.
+/// Marks callbacks that take the worker's payload first. User code never needs it.
+#[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 
 impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form,)> for Func

@@ -13,6 +13,7 @@ use super::{
 };
 
 /// The part of a subscription's statistics that its callback calls.
+#[allow(missing_debug_implementations)] // no other crate can name it
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
     recorder: Arc<Recorder>,

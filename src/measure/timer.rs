@@ -125,6 +125,7 @@ impl StatsTimer {
 
 /// A duration that is being measured. See [`StatsTimer::start`].
 #[derive(Debug)]
+#[must_use = "the duration ends when the guard is dropped"]
 pub struct TimerGuard<'a> {
     timer: &'a StatsTimer,
     /// None while the statistics are disabled.

@@ -67,6 +67,7 @@ use parameters::Parameters;
 /// Dropping this ends the statistics, within a second: finished windows and the remaining loss events are published, windows under
 /// way are not, and the file of totals is written. Messages that the middleware does not take in that time are lost, with a warning
 /// in the node's log. The subscriptions and publishers created by this live on without statistics.
+#[must_use = "dropping it ends the statistics"]
 pub struct NodeStatistics {
     node: Node,
     options: TopicStatisticsOptions,
