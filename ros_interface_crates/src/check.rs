@@ -20,7 +20,7 @@ pub struct Checked {
     pub problems: Vec<(String, Problem)>,
 }
 
-/// Checks that every interface package has a crate, and that it is the crate of the package's definition.
+/// Checks that every interface package has a crate that fits its definition.
 ///
 /// The definition is that of the first prefix that has the package, the crate that of the first prefix that has one.
 ///

@@ -21,7 +21,7 @@ use crate::{
 pub struct Report {
     /// The packages whose crates were written.
     pub written: Vec<String>,
-    /// The packages that have a crate of their definition already.
+    /// The packages that have a crate that fits their definition.
     pub kept: Vec<String>,
     /// The packages that got no crate, and why.
     pub skipped: Vec<(String, Problem)>,
@@ -46,7 +46,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes a crate to `<out>/share/<package>/rust` for every interface package that has no crate of its definition.
+/// Writes a crate to `<out>/share/<package>/rust` for every interface package that has none that fits its definition.
 ///
 /// `out` counts as the first prefix, unless it is among the prefixes of the search. A crate that fits its definition
 /// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new

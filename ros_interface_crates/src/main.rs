@@ -20,7 +20,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Writes the crates of packages that have none, or one that is older than their definition
+    /// Writes the crates of packages that have none, or none that fits their definition
     Generate {
         /// The prefix to write to; put it first on AMENT_PREFIX_PATH
         #[arg(long, value_name = "PREFIX")]
@@ -28,7 +28,7 @@ enum Verb {
         #[command(flatten)]
         packages: Packages,
     },
-    /// Checks that every package has a crate, and that it is that of its definition
+    /// Checks that every package has a crate that fits its definition
     ///
     /// Exits with status 1 if there is a problem, and with status 2 if the check itself fails.
     Check {

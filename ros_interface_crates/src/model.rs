@@ -171,8 +171,10 @@ impl Package {
         let message = |suffix: &&str| {
             let name = format!("{name}{suffix}");
             let type_name = format!("{}/{namespace}/{name}", self.name);
-            let fields =
-                if suffix.is_empty() { Some(&&own.fields) } else { descriptions.get(type_name.as_str()) };
+            let fields = match *suffix {
+                "" => Some(&own.fields),
+                _ => descriptions.get(type_name.as_str()).copied(),
+            };
             let fields = fields.ok_or_else(|| unexpected(&format!("it lacks {type_name}")))?;
             let idl::Structure { constants, comment, mut field_comments } =
                 structures.remove(&name).unwrap_or_default();

@@ -49,8 +49,8 @@ pub enum Problem {
 
     /// The crate would replace one that another generator wrote.
     #[error(
-        "{} was not written by ros_interface_crates and is not overwritten, although it is not the crate of the \
-         definition in {}; rebuild the package, or choose another prefix to write to",
+        "{} was not written by ros_interface_crates and is not overwritten, although it differs from \
+         the definition in {}; rebuild the package, or choose another prefix to write to",
         path.display(), definition.display()
     )]
     NotOurs {

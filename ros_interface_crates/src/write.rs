@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes crates to a prefix.
 
+#[cfg(unix)]
+use std::fs::File;
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, ErrorKind},
     path::Path,
 };
@@ -15,16 +17,23 @@ use crate::{
 };
 
 /// Waits until no other generator writes to the prefix. The lock ends with the returned file.
-pub fn lock(out: &Path) -> Result<Option<File>, Error> {
+#[cfg(unix)]
+pub fn lock(out: &Path) -> Result<File, Error> {
+    use rustix::fs::{flock, FlockOperation};
+
     fs::create_dir_all(out).map_err(Error::write(out))?;
-    if !cfg!(unix) {
-        return Ok(None); // a directory cannot be opened
-    }
     let directory = File::open(out).map_err(Error::write(out))?;
-    match directory.lock() {
+    match flock(&directory, FlockOperation::LockExclusive).map_err(io::Error::from) {
+        // Some network file systems have no locks.
         Err(error) if error.kind() != ErrorKind::Unsupported => Err(Error::write(out)(error)),
-        _ => Ok(Some(directory)),
+        _ => Ok(directory),
     }
+}
+
+/// Creates the prefix. There is no lock: a directory cannot be opened as a file.
+#[cfg(not(unix))]
+pub fn lock(out: &Path) -> Result<(), Error> {
+    fs::create_dir_all(out).map_err(Error::write(out))
 }
 
 /// Writes the crate of a package, in place of one that is there.

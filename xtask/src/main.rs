@@ -112,7 +112,7 @@ enum Verb {
     },
     /// Prints the environment as exports for a shell: eval "$(cargo xtask env)"
     Env,
-    /// Writes the Rust crates of the interface packages on AMENT_PREFIX_PATH that have none of their definition
+    /// Writes the Rust crates of the interface packages on AMENT_PREFIX_PATH that have none that fits their definition
     ///
     /// The same as `ros_interface_crates generate`.
     Interfaces {
