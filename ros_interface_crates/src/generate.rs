@@ -105,6 +105,7 @@ pub fn generate(
     }
     for name in &report.kept {
         if Record::read(&crate_directory(out, name)).is_some() {
+            write::remove_remains(out, name)?;
             write::register(out, name)?;
         }
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::{
     fs,
     io::{self, ErrorKind},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::{
@@ -41,10 +41,7 @@ pub fn lock(out: &Path) -> Result<(), Error> {
 /// It is written under another name first, so that it appears whole or not at all.
 pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
     let place = crate_directory(out, &package.name);
-    let [temporary, old] = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));
-    for remains in [&temporary, &old] {
-        remove(remains).map_err(Error::write(remains))?;
-    }
+    let [temporary, old] = remove_remains(out, &package.name)?;
     for (path, content) in render::files(package) {
         let path = temporary.join(path);
         let directory = path.parent().unwrap_or(&temporary);
@@ -69,6 +66,16 @@ pub fn register(out: &Path, package: &str) -> Result<(), Error> {
         fs::write(&marker, "").map_err(Error::write(&marker))?;
     }
     Ok(())
+}
+
+/// Removes what a generator left that was killed; returns the names under which a crate is made and replaced.
+pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> {
+    let place = crate_directory(out, package);
+    let remains = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));
+    for directory in &remains {
+        remove(directory).map_err(Error::write(directory))?;
+    }
+    Ok(remains)
 }
 
 fn remove(directory: &Path) -> io::Result<()> {

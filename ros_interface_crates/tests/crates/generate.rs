@@ -214,6 +214,23 @@ fn every_crate_is_registered_in_the_resource_index() {
 }
 
 #[test]
+fn what_a_killed_generator_left_is_removed() {
+    let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
+    out.generate(&[&ros]);
+    let remains = ["shapes/rust.part", "shapes/rust.old.part"];
+    let files = || fs::read_dir(out.share().join("shapes")).unwrap().count();
+
+    remains.iter().for_each(|directory| out.write(&format!("{directory}/Cargo.toml"), ""));
+    assert_eq!(out.generate(&[&ros]).kept, ["shapes"]);
+    assert_eq!(files(), 1);
+
+    fs::remove_dir_all(out.share().join("shapes/rust")).unwrap();
+    remains.iter().for_each(|directory| out.write(&format!("{directory}/Cargo.toml"), ""));
+    assert_eq!(out.generate(&[&ros]).written, ["shapes"]);
+    assert_eq!(files(), 1);
+}
+
+#[test]
 fn comments_of_the_definition_are_doc_comments_without_links_and_html() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     out.generate(&[&ros]);
