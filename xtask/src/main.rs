@@ -7,7 +7,6 @@
 mod bench;
 mod demo;
 mod environment;
-mod interfaces;
 mod monitor;
 mod progress;
 mod setup;
@@ -113,9 +112,11 @@ enum Verb {
     },
     /// Prints the environment as exports for a shell: eval "$(cargo xtask env)"
     Env,
-    /// Writes the Rust interface crates of the packages in AMENT_PREFIX_PATH that have none to a prefix of their own
+    /// Writes the Rust crates of the interface packages on AMENT_PREFIX_PATH that have none that fits their definition
+    ///
+    /// The same as `ros_interface_crates generate`.
     Interfaces {
-        /// The prefix to write to; put it on AMENT_PREFIX_PATH
+        /// The prefix to write to; put it first on AMENT_PREFIX_PATH
         #[arg(long, value_name = "PREFIX")]
         out: PathBuf,
     },
@@ -197,21 +198,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Interfaces { out } => {
-            let Some(path) = std::env::var_os("AMENT_PREFIX_PATH") else {
-                bail!("AMENT_PREFIX_PATH is not set, so there is no interface package to read; source a ROS 2 first");
-            };
-            let prefixes: Vec<_> = std::env::split_paths(&path).collect();
-            let report = interfaces::generate(&prefixes, &out, &mut |_, _, _| ())?;
-            println!(
-                "{} packages written to {}: {}",
-                report.written.len(),
-                out.display(),
-                report.written.join(" ")
-            );
-            println!("{} packages have their crates already", report.kept.len());
-            for (package, reason) in &report.skipped {
-                println!("skipped {package}: {reason}");
-            }
+            let search = ros_interface_crates::Search::from_env()?;
+            println!("{}", ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?);
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -20,9 +20,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ros_interface_crates::Search;
 use sha2::{Digest, Sha256};
 
-use crate::{environment::Environment, interfaces, progress::Step, RosOptions};
+use crate::{environment::Environment, progress::Step, RosOptions};
 
 /// Makes what is missing of the environment that the options ask for.
 pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
@@ -129,16 +130,21 @@ impl Workshop {
 
     /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.
     fn write_interface_crates(&mut self, prefixes: &[PathBuf], overlay: &Path, inputs: &[u8]) -> Result<()> {
-        let sources: Vec<&[u8]> = interfaces::SOURCES.iter().map(|source| source.as_bytes()).collect();
-        let inputs = [&sources[..], &[inputs]].concat();
+        let generator = ros_interface_crates::generator();
+        let inputs = [generator.as_bytes(), inputs];
         self.step("interfaces", &inputs, "Generating the Rust interface crates", 0, |step| {
             for entry in read_dir(&overlay.join("share"))? {
                 remove(&entry.join("rust"))?;
             }
-            let report =
-                interfaces::generate(prefixes, overlay, &mut |done, _, package| step.advance(done, package))?;
-            for (package, reason) in &report.skipped {
-                eprintln!("skipped the interface package {package}: {reason}");
+            remove(&overlay.join("share/ament_index/resource_index/rust_packages"))?;
+            let search = Search::new(prefixes.iter().cloned());
+            let mut progress = |done, _, package: &str| step.advance(done, package);
+            let report = ros_interface_crates::generate(&search, overlay, &mut progress)?;
+            for (package, note) in &report.notes {
+                eprintln!("note on the interface package {package}: {note}");
+            }
+            for (package, problem) in &report.skipped {
+                eprintln!("skipped the interface package {package}: {problem}");
             }
             Ok(format!("{} written, {} were there", report.written.len(), report.kept.len()))
         })

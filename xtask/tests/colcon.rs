@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// This package, and the application in `colcon_app`.
 const LIBRARY: &str = "rclrs_topic_statistics";
 const APPLICATION: &str = "imu_listener";
+/// The generator of interface crates, which colcon builds from this project too.
+const GENERATOR: &str = "ros_interface_crates";
 
 #[test]
 fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
@@ -51,6 +53,7 @@ fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
     );
 
     workspace.check_launch_file();
+    workspace.check_interface_crates();
     workspace.check_statistics();
 
     // As the README says: topic_monitor is behind a feature.
@@ -200,6 +203,14 @@ impl Workspace {
         for argument in ["'rate'", "'callback_duration'", "'publish_period'"] {
             assert!(text.contains(argument), "{text}");
         }
+    }
+
+    /// Runs ros_interface_crates as it is installed. The crate of topic_statistics_interfaces is the underlay's, its
+    /// definition the workspace's.
+    fn check_interface_crates(&self) {
+        let program = self.prefix(GENERATOR).join("lib").join(GENERATOR).join(GENERATOR);
+        let (fits, text) = output(self.command(program).arg("check"));
+        assert!(fits && text.ends_with(" packages checked, 0 problems\n"), "{text}");
     }
 
     /// Runs the talker and the monitor as they are installed.

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::environment::Environment;
 
-/// The distributions that rclrs 0.8 is built for.
-const DISTROS: [&str; 5] = ["humble", "jazzy", "kilted", "lyrical", "rolling"];
+/// The distributions that rclrs 0.8 is built for and that have type descriptions.
+const DISTROS: [&str; 4] = ["jazzy", "kilted", "lyrical", "rolling"];
 
 /// A ROS 2 in the caller's environment.
 pub struct Sourced {
@@ -35,9 +35,16 @@ impl Sourced {
     }
 
     fn check(&self) -> Result<()> {
+        if self.distro == "humble" {
+            bail!(
+                "The ROS 2 that is sourced is Humble, which installs no type descriptions of its interfaces; the Rust \
+                 interface crates are generated from them; source Jazzy or later, or use the embedded ROS 2 with \
+                 --embedded"
+            );
+        }
         if !DISTROS.contains(&self.distro.as_str()) {
             bail!(
-                "The ROS 2 that is sourced is {:?} (ROS_DISTRO), which rclrs does not know; it knows {}; \
+                "The ROS 2 that is sourced is {:?} (ROS_DISTRO), which this project does not support; it supports {}; \
                  source one of these, or use the embedded ROS 2 with --embedded",
                 self.distro,
                 DISTROS.join(", ")
@@ -57,17 +64,17 @@ impl Sourced {
         self.prefixes.iter().any(|prefix| prefix.join(file).exists())
     }
 
-    /// What the interface crates are generated from: packages, and the sizes and times of their definitions.
+    /// Returns what decides which interface crates are generated: packages, and the sizes and times of their definitions
+    /// and crates.
     fn interfaces(&self) -> Result<Vec<u8>> {
         let mut state = String::new();
         for prefix in &self.prefixes {
             for index in read_dir(&prefix.join("share/ament_index/resource_index/rosidl_interfaces"))? {
                 let package = prefix.join("share").join(index.file_name().unwrap_or_default());
-                state += &format!("{} {}\n", package.display(), package.join("rust/Cargo.toml").exists());
-                for interface in fs::read_to_string(&index)?.lines() {
-                    if let Ok(file) = fs::metadata(package.join(interface)) {
-                        state +=
-                            &format!("{interface} {} {} {}\n", file.len(), file.mtime(), file.mtime_nsec());
+                state += &format!("{}\n", package.display());
+                for name in fs::read_to_string(&index)?.lines().chain(["rust/Cargo.toml"]) {
+                    if let Ok(file) = fs::metadata(package.join(name)) {
+                        state += &format!("{name} {} {} {}\n", file.len(), file.mtime(), file.mtime_nsec());
                     }
                 }
             }
@@ -123,4 +130,19 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
         environment.prepend("LD_LIBRARY_PATH", overlay.join("lib"));
     }
     Ok(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn humble_is_refused_with_the_reason() {
+        let sourced = Sourced { distro: "humble".to_owned(), prefixes: vec!["/opt/ros/humble".into()] };
+        let error = sourced.check().unwrap_err().to_string();
+        assert!(
+            error.starts_with("The ROS 2 that is sourced is Humble, which installs no type descriptions"),
+            "{error}"
+        );
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values for every interface, to send and to recognise.
 
 use rosidl_runtime_rs::{BoundedSequence, BoundedString, BoundedWString, Sequence, SequenceAlloc, WString};

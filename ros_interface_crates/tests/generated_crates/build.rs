@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reads the generated interface crates on AMENT_PREFIX_PATH and writes tables of what is in them.
 //!
 //! The tests go by these tables, so that they cover whatever the prefix has, and by what was really generated,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A conversation between this process and `echo.py`, over the real middleware.
 
 use std::{
@@ -51,7 +52,7 @@ impl Conversation {
 
         let options = InitOptions::new().with_domain_id(Some(domain as usize));
         let executor = Context::new([], options).unwrap().create_basic_executor();
-        let node = executor.create_node(&*format!("interface_tests_{number}")).unwrap();
+        let node = executor.create_node(&*format!("generated_crates_{number}")).unwrap();
         Self { node, executor, echo: Echo::start(domain, interfaces), reports: Vec::new() }
     }
 

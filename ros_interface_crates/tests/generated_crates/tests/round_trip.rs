@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Interfaces travel from Rust to Python and back over the real middleware.
 //!
 //! Python says what it received, so that an error that Rust makes in both directions shows as well.
@@ -10,7 +11,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use interface_tests::{
+use generated_crates::{
     for_each_message, for_each_service,
     sample::{Interface, Sample, Source, Variant},
 };

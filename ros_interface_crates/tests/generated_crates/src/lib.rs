@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the tests of the generated interface crates share: tables of every structure in them, made by the build
 //! script from their source.
 //!

@@ -1,22 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Interface packages as they are installed in a prefix.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use anyhow::{bail, ensure, Context, Result};
-use ros2msg::{msg::types::Constant as ParsedConstant, msg::validation::PrimitiveValue};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::{idl, search::RESOURCE_INDEX, Error};
 
 /// An interface package.
 #[derive(Debug)]
 pub struct Package {
     pub name: String,
     pub version: String,
+    /// The prefix where it is installed.
+    pub prefix: PathBuf,
     /// By namespace: `msg`, `srv`, `action`.
     pub namespaces: BTreeMap<String, Namespace>,
+    /// The hashes of the types of this package, and of those that they contain, by name (`package/msg/Name`).
+    pub type_hashes: BTreeMap<String, String>,
+    /// The SHA-256 hash of the version and of all files of the definition.
+    pub definition: String,
+    /// Constants and comments that cannot be read.
+    pub notes: Vec<String>,
 }
 
 /// The interfaces of one kind, with everything that they imply.
@@ -35,12 +45,15 @@ pub struct Message {
     pub name: String,
     pub fields: Vec<Field>,
     pub constants: Vec<Constant>,
+    /// The lines of its comment in the definition.
+    pub comment: Vec<String>,
 }
 
 #[derive(Debug)]
 pub struct Field {
     pub name: String,
     pub ty: Type,
+    pub comment: Vec<String>,
 }
 
 /// A constant, with its Rust type and its value as a Rust literal.
@@ -49,6 +62,7 @@ pub struct Constant {
     pub name: String,
     pub ty: &'static str,
     pub value: String,
+    pub comment: Vec<String>,
 }
 
 /// The type of a field.
@@ -77,29 +91,39 @@ pub enum Element {
 }
 
 impl Package {
-    /// Reads a package from its prefix, with notes on what could not be read.
-    pub fn read(prefix: &Path, name: &str) -> Result<(Package, Vec<String>)> {
+    /// Reads a package from its prefix.
+    pub fn read(prefix: &Path, name: &str) -> Result<Package, Error> {
         let share = prefix.join("share").join(name);
-        let index = prefix.join("share/ament_index/resource_index/rosidl_interfaces").join(name);
-        let listed =
-            fs::read_to_string(&index).with_context(|| format!("Cannot read {}", index.display()))?;
+        let index = prefix.join(RESOURCE_INDEX).join("rosidl_interfaces").join(name);
+        let listed = fs::read_to_string(&index).map_err(Error::read(&index))?;
         // The index lists files, several for an interface; the interface is their path without the extension.
         let interfaces: BTreeSet<&str> = listed
             .lines()
             .filter_map(|line| line.trim().rsplit_once('.'))
-            .filter(|(_, extension)| ["json", "idl", "msg", "srv", "action"].contains(extension))
+            .filter(|(_, extension)| EXTENSIONS.contains(extension))
             .map(|(interface, _)| interface)
             .collect();
 
-        let mut package =
-            Package { name: name.to_owned(), version: version(&share)?, namespaces: BTreeMap::new() };
-        let mut notes = vec![];
+        let version = version(&share)?;
+        let definition = definition_hash(&version, &share, &interfaces)?;
+        let mut package = Package {
+            name: name.to_owned(),
+            version,
+            prefix: prefix.to_owned(),
+            namespaces: BTreeMap::new(),
+            type_hashes: BTreeMap::new(),
+            definition,
+            notes: vec![],
+        };
         for interface in interfaces {
-            package
-                .read_interface(&share, interface, &mut notes)
-                .with_context(|| format!("The interface {name}/{interface} cannot be read"))?;
+            package.read_interface(&share, interface)?;
         }
-        Ok((package, notes))
+        Ok(package)
+    }
+
+    /// Returns the hashes of the types that this package itself defines.
+    pub fn own_type_hashes(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.type_hashes.iter().filter(|(name, _)| name.split('/').next() == Some(&self.name))
     }
 
     /// The other packages whose types this one's crate names.
@@ -122,36 +146,48 @@ impl Package {
         packages
     }
 
-    fn read_interface(&mut self, share: &Path, interface: &str, notes: &mut Vec<String>) -> Result<()> {
-        let (namespace, name) = interface.rsplit_once('/').context("It has no namespace")?;
-        let path = share.join(interface);
-        let file = path.with_extension("json");
-        let json = fs::read_to_string(&file).with_context(|| {
-            format!(
-                "{} is missing: only packages built for ROS 2 Iron or later have type descriptions",
-                file.display()
-            )
-        })?;
-        let file: TypeDescriptionFile = serde_json::from_str(&json)?;
+    fn read_interface(&mut self, share: &Path, interface: &str) -> Result<(), Error> {
+        let json = share.join(format!("{interface}.json"));
+        let unexpected = |reason: &str| Error::definition(&json, reason);
+        let Some((namespace, name)) = interface.rsplit_once('/') else {
+            return Err(unexpected("the interface is in no directory msg, srv or action"));
+        };
+        if !json.is_file() {
+            return Err(Error::NoTypeDescription(json));
+        }
+        let text = fs::read_to_string(&json).map_err(Error::read(&json))?;
+        let file: TypeDescriptionFile =
+            serde_json::from_str(&text).map_err(|error| Error::definition(&json, error))?;
         let TypeDescriptions { type_description: own, referenced_type_descriptions: referenced } =
             file.type_description_msg;
         let descriptions: BTreeMap<_, _> = referenced
             .iter()
             .map(|description| (description.type_name.as_str(), &description.fields))
             .collect();
-        let mut constants = read_constants(share, interface, &self.name, name, notes)?;
-        let message = |suffix: &str, constants: &mut BTreeMap<&str, Vec<Constant>>| {
+        for TypeHash { type_name, hash_string } in file.type_hashes {
+            self.type_hashes.insert(type_name, hash_string);
+        }
+        let mut structures = self.read_idl(share, interface);
+        let message = |suffix: &&str| {
             let name = format!("{name}{suffix}");
             let type_name = format!("{}/{namespace}/{name}", self.name);
-            let fields =
-                if suffix.is_empty() { Some(&&own.fields) } else { descriptions.get(type_name.as_str()) };
-            let fields = fields.with_context(|| format!("Its type description lacks {type_name}"))?;
-            let fields = fields.iter().map(FieldDescription::to_field).collect::<Result<_>>()?;
-            Ok::<_, anyhow::Error>(Message {
-                name,
-                fields,
-                constants: constants.remove(suffix).unwrap_or_default(),
-            })
+            let fields = match *suffix {
+                "" => Some(&own.fields),
+                _ => descriptions.get(type_name.as_str()).copied(),
+            };
+            let fields = fields.ok_or_else(|| unexpected(&format!("it lacks {type_name}")))?;
+            let idl::Structure { constants, comment, mut field_comments } =
+                structures.remove(&name).unwrap_or_default();
+            let field = |description: &FieldDescription| {
+                let name = description.name.clone();
+                let ty = description.ty.to_type();
+                let ty =
+                    ty.map_err(|reason| unexpected(&format!("the field {name} of {type_name}: {reason}")))?;
+                let comment = field_comments.remove(&name).unwrap_or_default();
+                Ok(Field { name, ty, comment })
+            };
+            let fields = fields.iter().map(field).collect::<Result<_, Error>>()?;
+            Ok(Message { name, fields, constants, comment })
         };
 
         let parts: &[&str] = match namespace {
@@ -167,9 +203,9 @@ impl Package {
                 "_GetResult_Request",
                 "_GetResult_Response",
             ],
-            other => bail!("The namespace {other:?} is none of msg, srv, action"),
+            _ => return Err(unexpected("the interface is in no directory msg, srv or action")),
         };
-        let messages = parts.iter().map(|part| message(part, &mut constants)).collect::<Result<Vec<_>>>()?;
+        let messages = parts.iter().map(message).collect::<Result<Vec<_>, Error>>()?;
         let entry = self.namespaces.entry(namespace.to_owned()).or_default();
         entry.messages.extend(messages);
         match namespace {
@@ -182,6 +218,54 @@ impl Package {
         }
         Ok(())
     }
+
+    /// Reads constants and comments of an interface, by structure.
+    fn read_idl(&mut self, share: &Path, interface: &str) -> BTreeMap<String, idl::Structure> {
+        let path = share.join(format!("{interface}.idl"));
+        let file = match fs::read(&path) {
+            Ok(bytes) => idl::read(&String::from_utf8_lossy(&bytes)),
+            Err(error) => Err(error.to_string()),
+        };
+        match file {
+            Ok(file) => {
+                self.notes.extend(file.notes);
+                file.structures
+            }
+            Err(reason) => {
+                self.notes.push(format!(
+                    "the constants and comments of {interface} are left out: {} cannot be read: {reason}",
+                    path.display()
+                ));
+                BTreeMap::new()
+            }
+        }
+    }
+}
+
+/// The extensions of the files that define an interface.
+const EXTENSIONS: [&str; 5] = ["json", "idl", "msg", "srv", "action"];
+
+/// Returns the hash of everything that a crate is generated from.
+///
+/// The type hashes in the `.json` files do not cover constants and comments, so that the files themselves are hashed.
+fn definition_hash(version: &str, share: &Path, interfaces: &BTreeSet<&str>) -> Result<String, Error> {
+    let mut hash = Sha256::new();
+    let mut add = |part: &[u8]| {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    };
+    add(version.as_bytes());
+    for interface in interfaces {
+        for extension in EXTENSIONS {
+            let name = format!("{interface}.{extension}");
+            let path = share.join(&name);
+            if path.is_file() {
+                add(name.as_bytes());
+                add(&fs::read(&path).map_err(Error::read(&path))?);
+            }
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Type {
@@ -194,95 +278,31 @@ impl Type {
     }
 }
 
-/// The version in a package's manifest.
-fn version(share: &Path) -> Result<String> {
+/// Returns the version in a package's manifest.
+fn version(share: &Path) -> Result<String, Error> {
     let path = share.join("package.xml");
-    let xml = fs::read_to_string(&path).with_context(|| format!("Cannot read {}", path.display()))?;
+    let xml = fs::read_to_string(&path).map_err(Error::read(&path))?;
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
-    let document = roxmltree::Document::parse_with_options(&xml, options)?;
+    let document = roxmltree::Document::parse_with_options(&xml, options)
+        .map_err(|error| Error::definition(&path, error))?;
     let version = document.root_element().children().find(|node| node.has_tag_name("version"));
-    let version = version.and_then(|node| node.text()).context("package.xml has no version")?;
-    Ok(version.trim().to_owned())
-}
-
-/// The constants of an interface, by the suffix of the message that has them (`_Request` and the like).
-fn read_constants<'a>(
-    share: &Path,
-    interface: &str,
-    package: &str,
-    name: &str,
-    notes: &mut Vec<String>,
-) -> Result<BTreeMap<&'a str, Vec<Constant>>> {
-    let path = share.join(interface);
-    let read = |extension: &str| fs::read_to_string(path.with_extension(extension));
-    let constants = if let Ok(text) = read("msg") {
-        let message = ros2msg::parse_message_string(package, name, &text)?;
-        vec![("", message.constants)]
-    } else if let Ok(text) = read("srv") {
-        let service = ros2msg::parse_service_string(package, name, &text)?;
-        vec![("_Request", service.request.constants), ("_Response", service.response.constants)]
-    } else if let Ok(text) = read("action") {
-        let action = ros2msg::parse_action_string(package, name, &text)?;
-        vec![
-            ("_Goal", action.goal.constants),
-            ("_Result", action.result.constants),
-            ("_Feedback", action.feedback.constants),
-        ]
-    } else {
-        if read("idl").is_ok_and(|text| text.split_whitespace().any(|word| word == "const")) {
-            notes.push(format!("the constants of {interface}, which is defined in IDL only, are left out"));
-        }
-        vec![]
-    };
-    constants
-        .into_iter()
-        .map(|(suffix, constants)| Ok((suffix, constants.iter().map(constant).collect::<Result<_>>()?)))
-        .collect()
-}
-
-fn constant(parsed: &ParsedConstant) -> Result<Constant> {
-    let ty = match parsed.type_name.as_str() {
-        "string" | "wstring" => "&'static str",
-        primitive => primitive_by_name(primitive)?,
-    };
-    let value = match &parsed.value {
-        PrimitiveValue::Bool(value) => value.to_string(),
-        PrimitiveValue::Int8(value) => value.to_string(),
-        PrimitiveValue::UInt8(value) => value.to_string(),
-        PrimitiveValue::Int16(value) => value.to_string(),
-        PrimitiveValue::UInt16(value) => value.to_string(),
-        PrimitiveValue::Int32(value) => value.to_string(),
-        PrimitiveValue::UInt32(value) => value.to_string(),
-        PrimitiveValue::Int64(value) => value.to_string(),
-        PrimitiveValue::UInt64(value) => value.to_string(),
-        PrimitiveValue::Float32(value) => format!("{value:?}"),
-        PrimitiveValue::Float64(value) => format!("{value:?}"),
-        PrimitiveValue::String(value) => format!("{value:?}"),
-    };
-    Ok(Constant { name: parsed.name.clone(), ty, value })
-}
-
-fn primitive_by_name(name: &str) -> Result<&'static str> {
-    Ok(match name {
-        "bool" => "bool",
-        "byte" | "char" | "uint8" => "u8",
-        "int8" => "i8",
-        "int16" => "i16",
-        "uint16" => "u16",
-        "int32" => "i32",
-        "uint32" => "u32",
-        "int64" => "i64",
-        "uint64" => "u64",
-        "float32" => "f32",
-        "float64" => "f64",
-        other => bail!("{other} is no type of a constant"),
-    })
+    let version = version.and_then(|node| node.text());
+    Ok(version.ok_or_else(|| Error::definition(&path, "it has no version"))?.trim().to_owned())
 }
 
 /// `<interface>.json`, as rosidl_generator_type_description writes it.
 #[derive(Deserialize)]
 struct TypeDescriptionFile {
     type_description_msg: TypeDescriptions,
+    #[serde(default)]
+    type_hashes: Vec<TypeHash>,
+}
+
+/// `RIHS01_...` of the interface, or of a type that it contains.
+#[derive(Deserialize)]
+struct TypeHash {
+    type_name: String,
+    hash_string: String,
 }
 
 #[derive(Deserialize)]
@@ -312,18 +332,13 @@ struct FieldType {
     nested_type_name: String,
 }
 
-impl FieldDescription {
-    fn to_field(&self) -> Result<Field> {
-        let ty = self.ty.to_type().with_context(|| format!("The field {} cannot be read", self.name))?;
-        Ok(Field { name: self.name.clone(), ty })
-    }
-}
-
 impl FieldType {
     /// By the numbers of type_description_interfaces/msg/FieldType.msg: single elements from 1, arrays from 49,
     /// bounded sequences from 97, unbounded ones from 145.
-    fn to_type(&self) -> Result<Type> {
-        ensure!((1..193).contains(&self.type_id), "type_id {} is unknown", self.type_id);
+    fn to_type(&self) -> Result<Type, String> {
+        if !(1..193).contains(&self.type_id) {
+            return Err(format!("type_id {} is unknown", self.type_id));
+        }
         let element = self.to_element(self.type_id % 48)?;
         Ok(match self.type_id / 48 {
             0 => Type::One(element),
@@ -333,12 +348,12 @@ impl FieldType {
         })
     }
 
-    fn to_element(&self, type_id: u64) -> Result<Element> {
+    fn to_element(&self, type_id: u64) -> Result<Element, String> {
         Ok(match type_id {
             1 => {
                 let parts: Vec<_> = self.nested_type_name.split('/').collect();
                 let [package, namespace, name] = parts[..] else {
-                    bail!("{:?} is no type name", self.nested_type_name);
+                    return Err(format!("{:?} is no type name", self.nested_type_name));
                 };
                 Element::Message { package: package.into(), namespace: namespace.into(), name: name.into() }
             }
@@ -360,8 +375,8 @@ impl FieldType {
             18 => Element::WString,
             21 => Element::BoundedString(self.string_capacity),
             22 => Element::BoundedWString(self.string_capacity),
-            12 => bail!("long double has no Rust type"),
-            other => bail!("type_id {other} (of an element) is unknown"),
+            12 => return Err("long double has no Rust type".to_owned()),
+            other => return Err(format!("type_id {other} (of an element) is unknown")),
         })
     }
 }
@@ -377,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_field_is_told_by_its_number() {
+    fn the_type_id_selects_the_type_of_a_field() {
         let point = Element::Message {
             package: "geometry_msgs".into(),
             namespace: "msg".into(),
@@ -388,39 +403,5 @@ mod tests {
         assert_eq!(ty(96 + 21, 3, 10, ""), Type::BoundedSequence(Element::BoundedString(10), 3));
         assert_eq!(ty(144 + 22, 0, 5, ""), Type::Sequence(Element::BoundedWString(5)));
         assert_eq!(ty(144 + 1, 0, 0, "geometry_msgs/msg/Point"), Type::Sequence(point));
-    }
-
-    #[test]
-    fn constants_of_every_type_become_rust_literals() {
-        let text = "bool B=true\nbyte BY=255\nchar C=100\nint8 I8=-128\nuint8 U8=255\nint16 I16=-32768\nuint16 U16=65535\n\
-            int32 I32=-2147483648\nuint32 U32=4294967295\nint64 I64=-9223372036854775808\n\
-            uint64 U64=18446744073709551615\nfloat32 F32=-1.5\nfloat64 F64=1e20\nfloat64 WHOLE=3\n\
-            string S=\"say \\\"hé\\\"\"\nwstring W=\"wide\"\n";
-        let message = ros2msg::parse_message_string("p", "C", text).unwrap();
-        let constants: Vec<_> = message
-            .constants
-            .iter()
-            .map(|parsed| constant(parsed).unwrap())
-            .map(|c| (c.ty, c.value))
-            .collect();
-        let expected = [
-            ("bool", "true"),
-            ("u8", "255"),
-            ("u8", "100"),
-            ("i8", "-128"),
-            ("u8", "255"),
-            ("i16", "-32768"),
-            ("u16", "65535"),
-            ("i32", "-2147483648"),
-            ("u32", "4294967295"),
-            ("i64", "-9223372036854775808"),
-            ("u64", "18446744073709551615"),
-            ("f32", "-1.5"),
-            ("f64", "1e20"),
-            ("f64", "3.0"),
-            ("&'static str", r#""say \"hé\"""#),
-            ("&'static str", r#""wide""#),
-        ];
-        assert_eq!(constants, expected.map(|(ty, value)| (ty, value.to_owned())));
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The layout of every rmw structure, as the Rust compiler has it.
 
 use std::mem::{offset_of, size_of};

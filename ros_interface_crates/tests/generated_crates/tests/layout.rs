@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The layout of every generated rmw structure is that of the C structure, as the introspection type support of
 //! its package tells it.
 //!
@@ -11,7 +12,7 @@ use std::{
     path::PathBuf,
 };
 
-use interface_tests::layout::{Element, Field, Layout, Shape, LAYOUTS};
+use generated_crates::layout::{Element, Field, Layout, Shape, LAYOUTS};
 use libloading::{Library, Symbol};
 
 /// `rosidl_typesupport_introspection_c__MessageMembers` of

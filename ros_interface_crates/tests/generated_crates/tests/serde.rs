@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 //! With the feature `serde`, every message of both layers survives the way to JSON and back.
 
-use interface_tests::{
+use generated_crates::{
     for_each_message, for_each_rmw_message,
     sample::{Interface, Source, Variant},
 };

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Compares crates with the definitions of their packages.
+
+use std::path::PathBuf;
+
+use crate::{
+    foreign,
+    model::Package,
+    record::Record,
+    search::{crate_directory, Definitions, Search},
+    Error, Problem,
+};
+
+/// The result of [`check()`].
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// How many packages were checked.
+    pub packages: usize,
+    /// What is wrong, by package.
+    pub problems: Vec<(String, Problem)>,
+}
+
+/// Checks that every interface package has a crate that fits its definition.
+///
+/// The definition is that of the first prefix that has the package, the crate that of the first prefix that has one.
+///
+/// # Errors
+/// If prefixes cannot be read, or have none of the packages.
+pub fn check(search: &Search) -> Result<Checked, Error> {
+    let definitions = search.definitions()?;
+    let mut checked = Checked { packages: definitions.read.len(), problems: vec![] };
+    for (name, package) in &definitions.read {
+        let Ok(package) = package else { continue }; // below
+        let problem = match Crate::find(search, package) {
+            Crate::Missing => Some(Problem::Missing),
+            Crate::Current { .. } => needs(search, &definitions, package),
+            Crate::Differs { path, difference, is_ours } => {
+                let definition = package.prefix.clone();
+                Some(if is_ours {
+                    Problem::Stale { path, definition, difference }
+                } else {
+                    Problem::Differs { path, definition, difference }
+                })
+            }
+        };
+        let problems = problem.into_iter().chain(built_with_other(&definitions, package));
+        checked.problems.extend(problems.map(|problem| (name.clone(), problem)));
+    }
+    for (name, package) in definitions.read {
+        checked.problems.extend(package.err().map(|error| (name, error.into())));
+    }
+    Ok(checked)
+}
+
+/// A dependency that is not installed, and has no crate either.
+fn needs(search: &Search, definitions: &Definitions, package: &Package) -> Option<Problem> {
+    let dependencies = package.dependencies().into_iter();
+    let mut missing = dependencies
+        .filter(|name| !definitions.installed.contains_key(name) && search.crate_prefix(name).is_none());
+    missing.next().map(Problem::Needs)
+}
+
+/// The crate of a package that is used.
+#[derive(Debug)]
+pub(crate) enum Crate {
+    Missing,
+    Current { path: PathBuf, record: Option<Record> },
+    Differs { path: PathBuf, difference: String, is_ours: bool },
+}
+
+impl Crate {
+    pub fn find(search: &Search, package: &Package) -> Crate {
+        let Some(prefix) = search.crate_prefix(&package.name) else { return Crate::Missing };
+        let path = crate_directory(prefix, &package.name);
+        let record = Record::read(&path);
+        let difference = match &record {
+            Some(record) => record.difference(package),
+            None => foreign::difference(&path, package),
+        };
+        match difference {
+            Some(difference) => Crate::Differs { path, difference, is_ours: record.is_some() },
+            None => Crate::Current { path, record },
+        }
+    }
+}
+
+/// Returns a type of another package with which `package` was built and that is defined differently now.
+///
+/// The type's new layout would be a part of the crate, and the old one is a part of the package's C libraries.
+pub(crate) fn built_with_other(definitions: &Definitions, package: &Package) -> Option<Problem> {
+    package.type_hashes.iter().find_map(|(type_name, hash)| {
+        let dependency = type_name.split('/').next().filter(|name| *name != package.name)?;
+        let definition = definitions.read.get(dependency)?.as_ref().ok()?;
+        let is_other = definition.type_hashes.get(type_name).is_some_and(|now| now != hash);
+        is_other.then(|| Problem::BuiltWithOther {
+            type_name: type_name.clone(),
+            definition: definition.prefix.clone(),
+        })
+    })
+}

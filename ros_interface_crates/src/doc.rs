@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Comments of a definition as doc comments.
+//!
+//! Comments are plain text, and rustdoc reads Markdown: it would take `<x>` for HTML, `[m]` for a link and an indented
+//! line for Rust code to test. Prose is escaped. Paragraphs with a layout (indented lines, columns, rulers) become
+//! code blocks of the language `text`.
+
+/// Returns a comment as `///` lines, each behind `indent`.
+pub fn comment(lines: &[String], indent: &str) -> String {
+    markdown(lines)
+        .into_iter()
+        .map(|line| format!("{indent}/// {line}").trim_end().to_owned() + "\n")
+        .collect()
+}
+
+fn markdown(lines: &[String]) -> Vec<String> {
+    let lines: Vec<String> = lines.iter().map(|line| clean(line)).collect();
+    let indentation = |line: &String| line.len() - line.trim_start().len();
+    let common = lines.iter().filter(|line| !line.is_empty()).map(indentation).min().unwrap_or(0);
+    let lines: Vec<&str> = lines.iter().map(|line| line.get(common..).unwrap_or_default()).collect();
+
+    let mut markdown: Vec<String> = vec![];
+    for paragraph in lines.split(|line| line.is_empty()).filter(|paragraph| !paragraph.is_empty()) {
+        if !markdown.is_empty() {
+            markdown.push(String::new());
+        }
+        if paragraph.iter().any(|line| has_layout(line)) {
+            let fence = fence(paragraph);
+            markdown.push(format!("{fence}text"));
+            markdown.extend(paragraph.iter().map(|line| (*line).to_owned()));
+            markdown.push(fence);
+        } else {
+            markdown.extend(paragraph.iter().map(|line| escape(line)));
+        }
+    }
+    markdown
+}
+
+/// Removes what a line of Rust must not have: control characters, and those that change the direction of text.
+fn clean(line: &str) -> String {
+    let mut clean = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\t' => clean.push_str("    "),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            c if c.is_control() || (c.is_whitespace() && c != ' ') => clean.push(' '),
+            c => clean.push(c),
+        }
+    }
+    clean.truncate(clean.trim_end().len());
+    clean
+}
+
+/// Whether the spaces or the characters of a line draw something.
+fn has_layout(line: &str) -> bool {
+    let is_ruler = line.chars().all(|c| "-=~*_+# ".contains(c));
+    line.starts_with(' ') || line.contains("   ") || line.starts_with('|') || is_ruler
+}
+
+/// A row of backticks that does not occur in the lines.
+fn fence(lines: &[&str]) -> String {
+    let mut fence = "```".to_owned();
+    while lines.iter().any(|line| line.contains(&fence)) {
+        fence.push('`');
+    }
+    fence
+}
+
+/// Escapes what means something in Markdown. Web addresses become links.
+fn escape(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len() + 8);
+    let mut before = ' ';
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        if rest.starts_with("http://") || rest.starts_with("https://") {
+            let end = rest.find(|c: char| c.is_whitespace() || "<>\"`\\".contains(c)).unwrap_or(rest.len());
+            let address = rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'']);
+            escaped += &format!("<{address}>");
+            before = '>';
+            rest = &rest[address.len()..];
+            continue;
+        }
+        let after = rest[c.len_utf8()..].chars().next().unwrap_or(' ');
+        let is_special = match c {
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' => true,
+            '#' => before == ' ',
+            '&' => after == '#' || after.is_alphabetic(),
+            // Not within a name, where it means nothing.
+            '_' => !is_of_name(before) || !is_of_name(after),
+            _ => false,
+        };
+        if is_special {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+        before = c;
+        rest = &rest[c.len_utf8()..];
+    }
+    escaped
+}
+
+fn is_of_name(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn markdown(text: &str) -> String {
+        super::markdown(&text.lines().map(str::to_owned).collect::<Vec<_>>()).join("\n")
+    }
+
+    #[test]
+    fn prose_has_no_html_links_or_emphasis() {
+        assert_eq!(
+            markdown("Use <b> and [m], a*b*c, `x`, frame_id, _private_ & &amp; #1 ~ C:\\x"),
+            r"Use \<b\> and \[m\], a\*b\*c, \`x\`, frame_id, \_private\_ & \&amp; \#1 \~ C:\\x"
+        );
+        assert_eq!(markdown("(see https://ros.org/a_b?c=1)."), "(see <https://ros.org/a_b?c=1>).");
+    }
+
+    #[test]
+    fn indented_lines_columns_and_rulers_are_text_blocks() {
+        assert_eq!(
+            markdown("  Row major:\n    [a b]\n\n  then prose"),
+            "```text\nRow major:\n  [a b]\n```\n\nthen prose"
+        );
+        assert_eq!(markdown("Title\n====="), "```text\nTitle\n=====\n```");
+        assert_eq!(markdown("a     b\n```\n"), "````text\na     b\n```\n````");
+        assert!(
+            markdown("    let x: indented code = ;").starts_with("let x"),
+            "the common indentation is removed"
+        );
+    }
+
+    #[test]
+    fn characters_that_rust_forbids_in_comments_are_removed() {
+        assert_eq!(markdown("a\u{202e}b\rc\u{7}d e"), "ab c d e");
+        assert_eq!(markdown("a\tb"), "```text\na    b\n```");
+        assert_eq!(
+            comment(&["a".to_owned(), String::new(), "b".to_owned()], "  "),
+            "  /// a\n  ///\n  /// b\n"
+        );
+        assert_eq!(comment(&[], ""), "");
+    }
+}

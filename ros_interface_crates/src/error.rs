@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Errors of the generator.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// Why no crate could be generated or checked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no prefix to search.
+    #[error("AMENT_PREFIX_PATH is not set, so there is no interface package to read; source a ROS 2 first")]
+    NoPrefixes,
+
+    /// The prefixes have no interface package.
+    #[error("No prefix on AMENT_PREFIX_PATH has an interface package")]
+    NoPackages,
+
+    /// A package was asked for by name, and no prefix has it.
+    #[error("No prefix on AMENT_PREFIX_PATH has an interface package {0}")]
+    UnknownPackage(String),
+
+    /// No package has type descriptions: the distribution is older than ROS 2 Iron.
+    #[error(
+        "{} and all other type descriptions are missing: ROS 2 installs them since Iron, and the crates are \
+         generated from them; Humble and older distributions are not supported, use Jazzy or later", .0.display()
+    )]
+    NoTypeDescriptions(PathBuf),
+
+    /// The type description of one interface is missing.
+    #[error("{} is missing: only packages that were built for ROS 2 Iron or later have type descriptions", .0.display())]
+    NoTypeDescription(PathBuf),
+
+    /// A file of the definition has unexpected content.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Definition {
+        /// The file.
+        path: PathBuf,
+        /// What is unexpected about it.
+        reason: String,
+    },
+
+    /// A file or a directory cannot be read.
+    #[error("Cannot read {}: {source}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// A file or a directory cannot be written.
+    #[error("Cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        |source| Error::Read { path, source }
+    }
+
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        |source| Error::Write { path, source }
+    }
+
+    pub(crate) fn definition(path: &Path, reason: impl ToString) -> Error {
+        Error::Definition { path: path.to_owned(), reason: reason.to_string() }
+    }
+}

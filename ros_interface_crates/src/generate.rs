@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decides which crates are written.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    path::Path,
+};
+
+use crate::{
+    check::{built_with_other, Crate},
+    generator,
+    model::Package,
+    record::Record,
+    search::{crate_directory, Definitions, Search},
+    write, Error, Problem,
+};
+
+/// What became of the packages.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The packages whose crates were written.
+    pub written: Vec<String>,
+    /// The packages that have a crate that fits their definition.
+    pub kept: Vec<String>,
+    /// The packages that got no crate, and why.
+    pub skipped: Vec<(String, Problem)>,
+    /// What is missing in crates: constants whose value cannot be read, for example.
+    pub notes: Vec<(String, String)>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} packages written", self.written.len())?;
+        if !self.written.is_empty() {
+            write!(f, ": {}", self.written.join(" "))?;
+        }
+        write!(f, "\n{} packages have their crates already", self.kept.len())?;
+        for (package, note) in &self.notes {
+            write!(f, "\nnote {package}: {note}")?;
+        }
+        for (package, problem) in &self.skipped {
+            write!(f, "\nskipped {package}: {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a crate to `<out>/share/<package>/rust` for every interface package that has none that fits its definition.
+///
+/// `out` counts as the first prefix, unless it is among the prefixes of the search. A crate that fits its definition
+/// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new
+/// crate goes to `out`, which has to come before it. Crates of other generators are never overwritten. A crate appears
+/// whole or not at all. `progress` gets how many of how many crates are written, and the package that is next.
+///
+/// # Errors
+/// If prefixes cannot be read or written, have none of the packages, or no type descriptions
+/// ([`Error::NoTypeDescriptions`]: ROS 2 Humble). What concerns a single package is in [`Report::skipped`].
+pub fn generate(
+    search: &Search,
+    out: &Path,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Report, Error> {
+    let search = search.with(out);
+    let definitions = search.definitions()?;
+    refuse_without_descriptions(&search, &definitions)?;
+    let _lock = write::lock(out)?;
+
+    let mut report = Report::default();
+    let mut ready = BTreeMap::new();
+    for (name, package) in &definitions.read {
+        let package = match package {
+            Ok(package) => package,
+            Err(error) if search.crate_prefix(name).is_some() => {
+                report.kept.push(name.clone());
+                report.notes.push((name.clone(), format!("its crate cannot be checked: {error}")));
+                continue;
+            }
+            Err(_) => continue, // below
+        };
+        let problem = match plan(&search, out, package) {
+            Plan::Keep => {
+                report.kept.push(name.clone());
+                let other = built_with_other(&definitions, package);
+                report.notes.extend(other.map(|problem| (name.clone(), problem.to_string())));
+                continue;
+            }
+            Plan::Write => built_with_other(&definitions, package),
+            Plan::Skip(problem) => Some(problem),
+        };
+        match problem {
+            Some(problem) => report.skipped.push((name.clone(), problem)),
+            None => {
+                ready.insert(name.as_str(), package);
+            }
+        }
+    }
+    drop_those_without_dependencies(&mut ready, &mut report);
+
+    for (done, (name, package)) in ready.iter().enumerate() {
+        progress(done, ready.len(), name);
+        write::write_crate(out, package)?;
+        report.written.push((*name).to_owned());
+        report.notes.extend(package.notes.iter().map(|note| ((*name).to_owned(), note.clone())));
+    }
+    for name in &report.kept {
+        if Record::read(&crate_directory(out, name)).is_some() {
+            write::remove_remains(out, name)?;
+            write::register(out, name)?;
+        }
+    }
+    for (name, package) in definitions.read {
+        if let Err(error) = package {
+            if !report.kept.contains(&name) {
+                report.skipped.push((name, error.into()));
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Without type descriptions, as in Humble, there is nothing to generate from.
+fn refuse_without_descriptions(search: &Search, definitions: &Definitions) -> Result<(), Error> {
+    if definitions.read.values().any(Result::is_ok) {
+        return Ok(());
+    }
+    let missing = definitions.read.iter().find_map(|(name, package)| match package {
+        Err(Error::NoTypeDescription(path)) if search.crate_prefix(name).is_none() => Some(path.clone()),
+        _ => None,
+    });
+    missing.map_or(Ok(()), |path| Err(Error::NoTypeDescriptions(path)))
+}
+
+/// What is to be done about the crate of a package.
+enum Plan {
+    Keep,
+    Write,
+    Skip(Problem),
+}
+
+fn plan(search: &Search, out: &Path, package: &Package) -> Plan {
+    let place = crate_directory(out, &package.name);
+    let is_current_generators = |record: &Record| record.generator == generator();
+    match Crate::find(search, package) {
+        Crate::Current { path, record: Some(record) } if path == place && !is_current_generators(&record) => {
+            return Plan::Write
+        }
+        Crate::Current { .. } => return Plan::Keep,
+        Crate::Missing => {}
+        Crate::Differs { path, difference, .. } => {
+            let position = |path: &Path| search.position(path.ancestors().nth(3)?);
+            if position(&path) < position(&place) {
+                return Plan::Skip(Problem::Shadowed { by: path, out: out.to_owned(), difference });
+            }
+        }
+    }
+    let is_empty = fs::read_dir(&place).map_or(true, |mut entries| entries.next().is_none());
+    if is_empty || Record::read(&place).is_some() {
+        Plan::Write
+    } else {
+        Plan::Skip(Problem::NotOurs { path: place, definition: package.prefix.clone() })
+    }
+}
+
+/// A crate whose dependencies have none would break the build of all the others.
+fn drop_those_without_dependencies(ready: &mut BTreeMap<&str, &Package>, report: &mut Report) {
+    let kept: BTreeSet<&str> = report.kept.iter().map(String::as_str).collect();
+    loop {
+        let missing = ready.iter().find_map(|(name, package)| {
+            let mut dependencies = package.dependencies().into_iter();
+            let is_there = |name: &str| ready.contains_key(name) || kept.contains(name);
+            let missing = dependencies.find(|dependency| !is_there(dependency))?;
+            Some(((*name).to_owned(), missing))
+        });
+        let Some((name, missing)) = missing else { return };
+        ready.remove(name.as_str());
+        report.skipped.push((name, Problem::Needs(missing)));
+    }
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What type descriptions leave out, from the `.idl` file of an interface: constants and comments.
+//!
+//! Every interface has an installed `.idl` file. rosidl_adapter writes it from the `.msg`, `.srv` or `.action` file;
+//! a few interfaces are defined in IDL only. rosidl's own generators, rosidl_generator_rs among them, read no other
+//! file. The reader understands what rosidl_parser does: constants whose values are literals, in a module
+//! `<structure>_Constants`, and the annotations `@verbatim (language="comment", text=...)` and `@unit (value=...)`.
+
+use std::collections::BTreeMap;
+
+use crate::model::Constant;
+
+/// What the file says of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
+#[derive(Debug, Default, PartialEq)]
+pub struct Structure {
+    pub constants: Vec<Constant>,
+    pub comment: Vec<String>,
+    /// By field.
+    pub field_comments: BTreeMap<String, Vec<String>>,
+}
+
+/// The structures of a file by name, and notes on constants that have no Rust value.
+#[derive(Debug, Default)]
+pub struct File {
+    pub structures: BTreeMap<String, Structure>,
+    pub notes: Vec<String>,
+}
+
+/// Reads an `.idl` file.
+pub fn read(text: &str) -> Result<File, String> {
+    let mut tokens = tokens(text)?;
+    if text.lines().next().is_some_and(|line| line.contains("generated from rosidl_adapter")) {
+        for token in &mut tokens {
+            if let Token::Text(text) = token {
+                *text = mend_encoding(text);
+            }
+        }
+    }
+    let mut reader = Reader { tokens: tokens.into_iter().peekable(), file: File::default() };
+    reader.definitions(None)?;
+    Ok(reader.file)
+}
+
+/// rosidl_adapter takes the UTF-8 bytes of a string for characters of Latin-1 (`string_to_idl_string_literal`).
+fn mend_encoding(text: &str) -> String {
+    let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    /// An identifier, a keyword or a number.
+    Word(String),
+    /// A string, without quotes and escapes.
+    Text(String),
+    Mark(char),
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut tokens = vec![];
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        if rest.starts_with("//") || c == '#' {
+            rest = rest.find('\n').map_or("", |end| &rest[end..]);
+        } else if rest.starts_with("/*") {
+            rest = rest.find("*/").map_or("", |end| &rest[end + 2..]);
+        } else if c.is_whitespace() {
+            rest = after;
+        } else if c == '"' || rest.starts_with("L\"") {
+            let (string, after) = string(if c == 'L' { &after[1..] } else { after })?;
+            tokens.push(Token::Text(string));
+            rest = after;
+        } else if c == '_'
+            || c.is_alphanumeric()
+            || (c == '.' && after.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            let word = &rest[..word_length(rest)];
+            tokens.push(Token::Word(word.to_owned()));
+            rest = &rest[word.len()..];
+        } else {
+            tokens.push(Token::Mark(c));
+            rest = after;
+        }
+    }
+    Ok(tokens)
+}
+
+/// The length of the identifier or number with which `text` begins: `1.5e-7` is one.
+fn word_length(text: &str) -> usize {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+    let mut before = ' ';
+    let ends = |c: char, before: char| {
+        let is_sign_of_exponent =
+            is_number && !is_hexadecimal && matches!(c, '+' | '-') && matches!(before, 'e' | 'E');
+        !(c == '_' || c.is_alphanumeric() || (is_number && c == '.') || is_sign_of_exponent)
+    };
+    let end = text.char_indices().find(|(_, c)| {
+        let ends = ends(*c, before);
+        before = *c;
+        ends
+    });
+    end.map_or(text.len(), |(index, _)| index)
+}
+
+/// Reads a string behind its opening quote; returns it and what follows its closing one.
+fn string(text: &str) -> Result<(String, &str), String> {
+    let mut string = String::new();
+    let mut chars = text.char_indices().peekable();
+    while let Some((index, c)) = chars.next() {
+        match c {
+            '"' => return Ok((string, &text[index + 1..])),
+            '\\' => {
+                let Some((_, escaped)) = chars.next() else { break };
+                let (radix, digits, first) = match escaped {
+                    'x' => (16, 2, ""),
+                    'u' => (16, 4, ""),
+                    '0'..='7' => (8, 2, &text[index + 1..index + 2]),
+                    _ => (0, 0, ""),
+                };
+                let mut number = first.to_owned();
+                while let Some((_, digit)) =
+                    chars.next_if(|(_, c)| number.len() < digits + first.len() && c.is_digit(radix.max(2)))
+                {
+                    number.push(digit);
+                }
+                string.push(match escaped {
+                    'n' => '\n',
+                    't' => '\t',
+                    'v' => '\u{b}',
+                    'b' => '\u{8}',
+                    'r' => '\r',
+                    'f' => '\u{c}',
+                    'a' => '\u{7}',
+                    _ if radix > 0 => u32::from_str_radix(&number, radix)
+                        .ok()
+                        .and_then(char::from_u32)
+                        .ok_or_else(|| format!("\\{escaped}{number} is no character"))?,
+                    other => other,
+                });
+            }
+            c => string.push(c),
+        }
+    }
+    Err("a string has no end".to_owned())
+}
+
+/// The annotations in front of a definition.
+#[derive(Default)]
+struct Annotations {
+    comment: Vec<String>,
+    unit: Option<String>,
+}
+
+impl Annotations {
+    fn into_comment(self) -> Vec<String> {
+        let mut comment = self.comment;
+        if let Some(unit) = self.unit {
+            if !comment.is_empty() {
+                comment.push(String::new());
+            }
+            comment.push(format!("Unit: {unit}"));
+        }
+        comment
+    }
+}
+
+struct Reader {
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+    file: File,
+}
+
+impl Reader {
+    fn next(&mut self) -> Result<Token, String> {
+        self.tokens.next().ok_or_else(|| "the file ends within a definition".to_owned())
+    }
+
+    fn word(&mut self) -> Result<String, String> {
+        match self.next()? {
+            Token::Word(word) => Ok(word),
+            other => Err(format!("{other:?} stands where a name is expected")),
+        }
+    }
+
+    fn expect(&mut self, mark: char) -> Result<(), String> {
+        match self.next()? {
+            Token::Mark(found) if found == mark => Ok(()),
+            other => Err(format!("{other:?} stands where {mark:?} is expected")),
+        }
+    }
+
+    fn next_if(&mut self, mark: char) -> bool {
+        self.tokens.next_if_eq(&Token::Mark(mark)).is_some()
+    }
+
+    /// Returns the tokens up to the next `mark`, which is taken too.
+    fn until(&mut self, mark: char) -> Result<Vec<Token>, String> {
+        let mut taken = vec![];
+        loop {
+            match self.next()? {
+                Token::Mark(found) if found == mark => return Ok(taken),
+                token => taken.push(token),
+            }
+        }
+    }
+
+    /// Reads definitions up to the end of the file, or of the module whose name is given.
+    fn definitions(&mut self, module: Option<&str>) -> Result<(), String> {
+        loop {
+            let annotations = self.annotations()?;
+            if module.is_some() && self.next_if('}') {
+                return Ok(());
+            }
+            if self.next_if(';') {
+                continue;
+            }
+            if module.is_none() && self.tokens.peek().is_none() {
+                return Ok(());
+            }
+            match self.word()?.as_str() {
+                "module" => {
+                    let name = self.word()?;
+                    self.expect('{')?;
+                    self.definitions(Some(&name))?;
+                }
+                "const" => self.constant(module.unwrap_or_default(), annotations)?,
+                "struct" => self.structure(annotations)?,
+                "enum" | "bitmask" | "union" => {
+                    self.until('}')?;
+                }
+                _ => {
+                    self.until(';')?;
+                }
+            }
+        }
+    }
+
+    fn annotations(&mut self) -> Result<Annotations, String> {
+        let mut annotations = Annotations::default();
+        while self.next_if('@') {
+            let name = self.word()?;
+            if !self.next_if('(') {
+                continue;
+            }
+            let mut parameters: BTreeMap<String, String> = BTreeMap::new();
+            let mut parameter = String::new();
+            let mut depth = 1;
+            while depth > 0 {
+                match self.next()? {
+                    Token::Mark('(') => depth += 1,
+                    Token::Mark(')') => depth -= 1,
+                    // Adjacent strings are one.
+                    Token::Text(text) => *parameters.entry(parameter.clone()).or_default() += &text,
+                    Token::Word(word) if self.tokens.peek() == Some(&Token::Mark('=')) => parameter = word,
+                    _ => {}
+                }
+            }
+            if name == "verbatim" && parameters.get("language").is_some_and(|language| language == "comment")
+            {
+                let text = parameters.remove("text").unwrap_or_default();
+                annotations.comment.extend(text.lines().map(str::to_owned));
+            } else if name == "unit" {
+                annotations.unit = parameters.into_values().next();
+            }
+        }
+        Ok(annotations)
+    }
+
+    fn constant(&mut self, module: &str, annotations: Annotations) -> Result<(), String> {
+        let mut ty = self.until('=')?;
+        let Some(Token::Word(name)) = ty.pop() else { return Err("a constant has no name".to_owned()) };
+        let value = self.until(';')?;
+        let Some(structure) = module.strip_suffix("_Constants") else { return Ok(()) };
+        let ty: Vec<String> = ty
+            .into_iter()
+            .map_while(|token| match token {
+                Token::Word(word) => Some(word),
+                _ => None, // the bound of a string
+            })
+            .collect();
+        match literal(&ty.join(" "), &value) {
+            Some((ty, value)) => {
+                let constant = Constant { name, ty, value, comment: annotations.into_comment() };
+                self.file.structures.entry(structure.to_owned()).or_default().constants.push(constant);
+            }
+            None => self.file.notes.push(format!(
+                "the constant {name} of {structure} is left out: its value is not a literal of its type"
+            )),
+        }
+        Ok(())
+    }
+
+    fn structure(&mut self, annotations: Annotations) -> Result<(), String> {
+        let name = self.word()?;
+        if self.next_if(';') {
+            return Ok(()); // a forward declaration
+        }
+        self.until('{')?; // the base of a derived structure stands before it
+        let mut fields = BTreeMap::new();
+        loop {
+            let annotations = self.annotations()?;
+            if self.next_if('}') {
+                break;
+            }
+            // Its type, and one or several names with the lengths of arrays behind them.
+            let member = self.until(';')?;
+            let comment = annotations.into_comment();
+            let mut depth = 0;
+            let mut name = None;
+            for token in member.into_iter().chain([Token::Mark(',')]) {
+                match token {
+                    Token::Mark('<' | '[') => depth += 1,
+                    Token::Mark('>' | ']') => depth -= 1,
+                    Token::Mark(',') if depth == 0 => {
+                        if let Some(name) = name.take() {
+                            fields.insert(name, comment.clone());
+                        }
+                    }
+                    Token::Word(word) if depth == 0 => name = Some(word),
+                    _ => {}
+                }
+            }
+        }
+        let structure = self.file.structures.entry(name).or_default();
+        structure.comment = annotations.into_comment();
+        structure.field_comments = fields;
+        Ok(())
+    }
+}
+
+/// Returns the Rust type of a constant and its value as a Rust literal; `None` if the value is no literal of the type.
+fn literal(ty: &str, value: &[Token]) -> Option<(&'static str, String)> {
+    if matches!(ty, "string" | "wstring") {
+        let texts: Option<Vec<&str>> = value
+            .iter()
+            .map(|token| match token {
+                Token::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        return Some(("&'static str", format!("{:?}", texts?.concat())));
+    }
+    let (negative, word) = match value {
+        [Token::Word(word)] | [Token::Mark('+'), Token::Word(word)] => (false, word),
+        [Token::Mark('-'), Token::Word(word)] => (true, word),
+        _ => return None,
+    };
+    let signed = if negative { format!("-{word}") } else { word.clone() };
+    match ty {
+        "boolean" if !negative => match word.as_str() {
+            "TRUE" => return Some(("bool", "true".to_owned())),
+            "FALSE" => return Some(("bool", "false".to_owned())),
+            _ => return None,
+        },
+        // The shortest number that is read as the same value.
+        "float" => {
+            return signed.parse().ok().filter(|v: &f32| v.is_finite()).map(|v| ("f32", format!("{v:?}")))
+        }
+        "double" => {
+            return signed.parse().ok().filter(|v: &f64| v.is_finite()).map(|v| ("f64", format!("{v:?}")))
+        }
+        _ => {}
+    }
+    let magnitude = match word.strip_prefix("0x").or(word.strip_prefix("0X")) {
+        Some(digits) => i128::from_str_radix(digits, 16).ok()?,
+        None if word.len() > 1 && word.starts_with('0') => i128::from_str_radix(word, 8).ok()?,
+        None => word.parse().ok()?,
+    };
+    let number = if negative { -magnitude } else { magnitude };
+    let (ty, range) = match ty {
+        "int8" => ("i8", i8::MIN.into()..=i8::MAX.into()),
+        "octet" | "char" | "uint8" => ("u8", u8::MIN.into()..=u8::MAX.into()),
+        "short" | "int16" => ("i16", i16::MIN.into()..=i16::MAX.into()),
+        "unsigned short" | "uint16" | "wchar" => ("u16", u16::MIN.into()..=u16::MAX.into()),
+        "long" | "int32" => ("i32", i32::MIN.into()..=i32::MAX.into()),
+        "unsigned long" | "uint32" => ("u32", u32::MIN.into()..=u32::MAX.into()),
+        "long long" | "int64" => ("i64", i64::MIN.into()..=i64::MAX.into()),
+        "unsigned long long" | "uint64" => ("u64", u64::MIN.into()..=u64::MAX.into()),
+        _ => return None,
+    };
+    range.contains(&number).then(|| (ty, number.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn constants_of_every_type_become_rust_literals() {
+        let file = read(
+            r#"module p { module msg { module C_Constants {
+                const boolean B = TRUE; const octet BY = 255; const char C = 100; const int8 I8 = -128;
+                const uint8 U8 = 0xff; const int16 I16 = -32768; const unsigned short U16 = 65535;
+                const long I32 = -2147483648; const uint32 U32 = 4294967295;
+                const int64 I64 = -9223372036854775808; const uint64 U64 = 18446744073709551615;
+                const float F32 = -1.5; const double F64 = 1e20; const double SMALL = 1.5e-07; const double WHOLE = 3;
+                const string S = "say \"hé\"" "\n"; const wstring<7> W = L"wide";
+                const uint8 TOO_MUCH = 256; const int32 OTHER = U8; const int8 SUM = 1 + 2;
+            }; struct C { uint8 x; }; }; };"#,
+        )
+        .unwrap();
+        let constants: Vec<_> =
+            file.structures["C"].constants.iter().map(|c| (c.ty, c.value.as_str())).collect();
+        let expected = [
+            ("bool", "true"),
+            ("u8", "255"),
+            ("u8", "100"),
+            ("i8", "-128"),
+            ("u8", "255"),
+            ("i16", "-32768"),
+            ("u16", "65535"),
+            ("i32", "-2147483648"),
+            ("u32", "4294967295"),
+            ("i64", "-9223372036854775808"),
+            ("u64", "18446744073709551615"),
+            ("f32", "-1.5"),
+            ("f64", "1e20"),
+            ("f64", "1.5e-7"),
+            ("f64", "3.0"),
+            ("&'static str", r#""say \"hé\"\n""#),
+            ("&'static str", r#""wide""#),
+        ];
+        assert_eq!(constants, expected);
+        let left_out: Vec<_> = file.notes.iter().map(|note| note.split(' ').nth(2).unwrap()).collect();
+        assert_eq!(left_out, ["TOO_MUCH", "OTHER", "SUM"]);
+    }
+
+    #[test]
+    fn comments_and_units_belong_to_what_follows_them() {
+        let file = read(
+            r#"
+            #include "std_msgs/msg/Header.idl"
+            // struct No { uint8 no; };
+            module p { module msg {
+              typedef double double__9[9];
+              module M_Constants {
+                @verbatim (language="comment", text= "of A" "\n"        "  indented")
+                const uint8 A = 1;
+                const uint8 B = 2;
+              };
+              @verbatim (language="comment", text="of the type")
+              struct M {
+                @verbatim (language="comment", text="with (a) bracket")
+                @default (value=3)
+                @unit (value="m/s")
+                sequence<p::msg::Other, 3> speeds;
+                @key @unit (value="kg") double mass, masses[3];
+                double__9 plain;
+              };
+            }; };"#,
+        )
+        .unwrap();
+        let structure = &file.structures["M"];
+        assert_eq!(structure.comment, ["of the type"]);
+        assert_eq!(structure.constants[0].comment, ["of A", "  indented"]);
+        assert!(structure.constants[1].comment.is_empty());
+        let expected = [
+            ("mass", lines(&["Unit: kg"])),
+            ("masses", lines(&["Unit: kg"])),
+            ("plain", vec![]),
+            ("speeds", lines(&["with (a) bracket", "", "Unit: m/s"])),
+        ];
+        assert_eq!(
+            structure.field_comments,
+            expected.map(|(name, comment)| (name.to_owned(), comment)).into()
+        );
+    }
+
+    #[test]
+    fn the_encoding_of_rosidl_adapter_is_mended_and_no_other_files() {
+        let text = "module p { module msg {\n@verbatim (language=\"comment\", text=\"Grad (Â°)\")\nstruct M { uint8 x; }; }; };";
+        let comment = |text: &str| read(text).unwrap().structures["M"].comment.concat();
+        assert_eq!(comment(text), "Grad (Â°)");
+        assert_eq!(comment(&format!("// generated from rosidl_adapter/x\n{text}")), "Grad (°)");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_an_error() {
+        assert!(read("module p { struct M { uint8 x;").is_err());
+        assert!(read("module p { const string S = \"x").is_err());
+    }
+}

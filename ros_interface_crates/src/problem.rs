@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is wrong with the crate of a package.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::Error;
+
+/// Why a package has no usable crate, and what to do.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// No prefix has a crate of the package.
+    #[error(
+        "it has no Rust crate; run `ros_interface_crates generate --out PREFIX` and put PREFIX first on \
+         AMENT_PREFIX_PATH"
+    )]
+    Missing,
+
+    /// A crate that this generator wrote does not fit the definition.
+    #[error(
+        "{} was generated from another definition than that in {}: {difference}; run `ros_interface_crates generate \
+         --out PREFIX` again, with the PREFIX that is first on AMENT_PREFIX_PATH", path.display(), definition.display()
+    )]
+    Stale {
+        /// The directory of the crate.
+        path: PathBuf,
+        /// The prefix of the definition.
+        definition: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+
+    /// A crate that another generator wrote does not fit the definition.
+    #[error(
+        "{}, which another generator wrote, differs from the definition in {}: {difference}; rebuild the package, or \
+         run `ros_interface_crates generate --out PREFIX` and put PREFIX first on AMENT_PREFIX_PATH",
+        path.display(), definition.display()
+    )]
+    Differs {
+        /// The directory of the crate.
+        path: PathBuf,
+        /// The prefix of the definition.
+        definition: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+
+    /// The crate would replace one that another generator wrote.
+    #[error(
+        "{} was not written by ros_interface_crates and is not overwritten, although it differs from \
+         the definition in {}; rebuild the package, or choose another prefix to write to",
+        path.display(), definition.display()
+    )]
+    NotOurs {
+        /// The directory of the crate.
+        path: PathBuf,
+        /// The prefix of the definition.
+        definition: PathBuf,
+    },
+
+    /// The crate would not be used.
+    #[error(
+        "{} comes before {} on AMENT_PREFIX_PATH and has a crate that differs from its definition: {difference}; \
+         put {} in front", by.display(), out.display(), out.display()
+    )]
+    Shadowed {
+        /// The directory of the crate that would be used instead.
+        by: PathBuf,
+        /// The prefix to write to.
+        out: PathBuf,
+        /// How that crate differs from the definition.
+        difference: String,
+    },
+
+    /// The C libraries of the package contain another layout of a type than the one that its crate would have.
+    #[error(
+        "it was built with another definition of {type_name} than that in {}; rebuild it",
+        definition.display()
+    )]
+    BuiltWithOther {
+        /// The type, of another package.
+        type_name: String,
+        /// The prefix of that package.
+        definition: PathBuf,
+    },
+
+    /// A package on which this one depends has no usable crate.
+    #[error("it needs {0}, which has no usable Rust crate")]
+    Needs(String),
+
+    /// The definition cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Error),
+}

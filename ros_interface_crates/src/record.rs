@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a generated crate was generated from: the file `definition.json` in it.
+//!
+//! A crate with this file is ours. A crate without it was written by something else, such as rosidl_generator_rs.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{generator, model::Package};
+
+/// The name of the file, beside Cargo.toml.
+pub const FILE: &str = "definition.json";
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`generator()`] of the generator that wrote the crate.
+    pub generator: String,
+    pub package: String,
+    pub version: String,
+    /// [`Package::definition`].
+    pub definition: String,
+    /// [`Package::own_type_hashes`].
+    pub type_hashes: BTreeMap<String, String>,
+}
+
+impl Record {
+    /// Returns the record of a crate that is generated now.
+    pub fn of(package: &Package) -> Record {
+        let type_hashes = package.own_type_hashes().map(|(name, hash)| (name.clone(), hash.clone()));
+        Record {
+            generator: generator(),
+            package: package.name.clone(),
+            version: package.version.clone(),
+            definition: package.definition.clone(),
+            type_hashes: type_hashes.collect(),
+        }
+    }
+
+    /// Reads the record of a crate; `None` if the crate is not ours.
+    pub fn read(crate_directory: &Path) -> Option<Record> {
+        let text = fs::read_to_string(crate_directory.join(FILE)).ok()?;
+        let record: Record = serde_json::from_str(&text).ok()?;
+        record.generator.starts_with(concat!(env!("CARGO_PKG_NAME"), " ")).then_some(record)
+    }
+
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default(); // strings only: it cannot fail
+        json.push('\n');
+        json
+    }
+
+    /// Returns how the package differs from the one that the crate was generated from; `None` if it does not.
+    pub fn difference(&self, package: &Package) -> Option<String> {
+        if self.definition == package.definition {
+            return None;
+        }
+        let now: BTreeMap<_, _> = package.own_type_hashes().collect();
+        let mut changed: Vec<&str> = now
+            .iter()
+            .filter(|(name, hash)| self.type_hashes.get(**name) != Some(**hash))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        changed.extend(self.type_hashes.keys().filter(|name| !now.contains_key(name)).map(String::as_str));
+        // Requests, goals and the like change with their service or action.
+        changed.retain(|name| !changed_parent(name, &self.type_hashes, &now));
+        Some(match &changed[..] {
+            [] if self.version != package.version => {
+                format!("it was generated from version {}, which is {} now", self.version, package.version)
+            }
+            [] => "constants or comments changed".to_owned(),
+            types => format!("{} changed", types.join(", ")),
+        })
+    }
+}
+
+/// Whether a type is a part of a service or an action that changed.
+fn changed_parent(name: &str, then: &BTreeMap<String, String>, now: &BTreeMap<&String, &String>) -> bool {
+    let parents = name.match_indices('_').map(|(index, _)| &name[..index]);
+    parents.into_iter().any(|parent| {
+        let now = now.iter().find(|(name, _)| name.as_str() == parent).map(|(_, hash)| hash.as_str());
+        then.get(parent).map(String::as_str) != now
+    })
+}

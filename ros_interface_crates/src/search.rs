@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where interface packages and their crates are installed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use crate::{model::Package, Error};
+
+/// The directory of the ament resource index below a prefix.
+pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";
+
+/// The prefixes that are searched, in the order of AMENT_PREFIX_PATH, and the packages that are asked for.
+///
+/// The first prefix that has a package provides its definition, and the first prefix that has a crate of the package
+/// provides the crate: both as ROS 2 and ros-env do it.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    prefixes: Vec<PathBuf>,
+    packages: Option<Vec<String>>,
+}
+
+impl Search {
+    /// Searches these prefixes for all packages.
+    pub fn new(prefixes: impl IntoIterator<Item = PathBuf>) -> Search {
+        Search { prefixes: prefixes.into_iter().collect(), packages: None }
+    }
+
+    /// Searches the prefixes of AMENT_PREFIX_PATH for all packages.
+    ///
+    /// # Errors
+    /// [`Error::NoPrefixes`] if the variable is unset or empty.
+    pub fn from_env() -> Result<Search, Error> {
+        let path = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+        let mut prefixes: Vec<_> = env::split_paths(&path).collect();
+        prefixes.retain(|prefix| !prefix.as_os_str().is_empty());
+        if prefixes.is_empty() {
+            return Err(Error::NoPrefixes);
+        }
+        Ok(Search::new(prefixes))
+    }
+
+    /// Restricts the search to these packages and to what they depend on.
+    pub fn only(self, packages: impl IntoIterator<Item = impl Into<String>>) -> Search {
+        Search { packages: Some(packages.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// The prefixes with `out` among them: in front, unless it is there already.
+    pub(crate) fn with(&self, out: &Path) -> Search {
+        let same = |prefix: &PathBuf| {
+            prefix == out
+                || matches!((fs::canonicalize(prefix), fs::canonicalize(out)), (Ok(a), Ok(b)) if a == b)
+        };
+        let mut search = self.clone();
+        match search.prefixes.iter_mut().find(|prefix| same(prefix)) {
+            Some(prefix) => *prefix = out.to_owned(),
+            None => search.prefixes.insert(0, out.to_owned()),
+        }
+        search
+    }
+
+    /// Returns the position of a prefix: the lower, the earlier it is searched.
+    pub(crate) fn position(&self, prefix: &Path) -> Option<usize> {
+        self.prefixes.iter().position(|searched| searched == prefix)
+    }
+
+    /// Returns the prefix whose crate of `package` is used: the first one that has `share/<package>/rust/Cargo.toml`.
+    pub(crate) fn crate_prefix(&self, package: &str) -> Option<&Path> {
+        let has_crate = |prefix: &&PathBuf| crate_directory(prefix, package).join("Cargo.toml").is_file();
+        self.prefixes.iter().find(has_crate).map(PathBuf::as_path)
+    }
+
+    /// Reads the definitions of the packages, of each from the first prefix that has it.
+    pub(crate) fn definitions(&self) -> Result<Definitions, Error> {
+        let mut installed = BTreeMap::new();
+        for prefix in &self.prefixes {
+            for name in names_in(&prefix.join(RESOURCE_INDEX).join("rosidl_interfaces"))? {
+                installed.entry(name).or_insert_with(|| prefix.clone());
+            }
+        }
+        if installed.is_empty() {
+            return Err(Error::NoPackages);
+        }
+        let read = |name: &String| Some(Package::read(installed.get(name)?, name));
+        let Some(packages) = &self.packages else {
+            let all = installed.keys().filter_map(|name| Some((name.clone(), read(name)?)));
+            return Ok(Definitions { read: all.collect(), installed });
+        };
+
+        let mut definitions = BTreeMap::new();
+        let mut wanted: Vec<String> = packages.clone();
+        while let Some(name) = wanted.pop() {
+            if definitions.contains_key(&name) {
+                continue;
+            }
+            let Some(package) = read(&name) else {
+                if packages.contains(&name) {
+                    return Err(Error::UnknownPackage(name));
+                }
+                continue; // A dependency that is missing is reported with the package that needs it.
+            };
+            if let Ok(package) = &package {
+                wanted.extend(package.dependencies());
+            }
+            definitions.insert(name, package);
+        }
+        Ok(Definitions { read: definitions, installed })
+    }
+}
+
+/// Interface packages by name.
+pub(crate) struct Definitions {
+    /// The definitions of the packages that are searched, or why they cannot be read.
+    pub read: BTreeMap<String, Result<Package, Error>>,
+    /// The prefixes of all packages.
+    pub installed: BTreeMap<String, PathBuf>,
+}
+
+/// Returns the directory of a package's crate.
+pub fn crate_directory(prefix: &Path, package: &str) -> PathBuf {
+    prefix.join("share").join(package).join("rust")
+}
+
+/// Returns the names in a directory; none if it is no directory.
+fn names_in(directory: &Path) -> Result<BTreeSet<String>, Error> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(BTreeSet::new())
+        }
+        entries => entries.map_err(Error::read(directory))?,
+    };
+    entries
+        .map(|entry| Ok(entry.map_err(Error::read(directory))?.file_name().to_string_lossy().into_owned()))
+        .collect()
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes crates to a prefix.
+
+#[cfg(unix)]
+use std::fs::File;
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    model::Package,
+    render,
+    search::{crate_directory, RESOURCE_INDEX},
+    Error,
+};
+
+/// Waits until no other generator writes to the prefix. The lock ends with the returned file.
+#[cfg(unix)]
+pub fn lock(out: &Path) -> Result<File, Error> {
+    use rustix::fs::{flock, FlockOperation};
+
+    fs::create_dir_all(out).map_err(Error::write(out))?;
+    let directory = File::open(out).map_err(Error::write(out))?;
+    match flock(&directory, FlockOperation::LockExclusive).map_err(io::Error::from) {
+        // Some network file systems have no locks.
+        Err(error) if error.kind() != ErrorKind::Unsupported => Err(Error::write(out)(error)),
+        _ => Ok(directory),
+    }
+}
+
+/// Creates the prefix. There is no lock: a directory cannot be opened as a file.
+#[cfg(not(unix))]
+pub fn lock(out: &Path) -> Result<(), Error> {
+    fs::create_dir_all(out).map_err(Error::write(out))
+}
+
+/// Writes the crate of a package, in place of one that is there.
+///
+/// It is written under another name first, so that it appears whole or not at all.
+pub fn write_crate(out: &Path, package: &Package) -> Result<(), Error> {
+    let place = crate_directory(out, &package.name);
+    let [temporary, old] = remove_remains(out, &package.name)?;
+    for (path, content) in render::files(package) {
+        let path = temporary.join(path);
+        let directory = path.parent().unwrap_or(&temporary);
+        fs::create_dir_all(directory).map_err(Error::write(directory))?;
+        fs::write(&path, content).map_err(Error::write(&path))?;
+    }
+    match fs::rename(&place, &old) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::write(&place)(error)),
+        _ => {}
+    }
+    fs::rename(&temporary, &place).map_err(Error::write(&place))?;
+    remove(&old).map_err(Error::write(&old))?;
+    register(out, &package.name)
+}
+
+/// Writes the marker by which colcon-ros-cargo finds the crate, so that `sensor_msgs = "*"` can be resolved.
+pub fn register(out: &Path, package: &str) -> Result<(), Error> {
+    let index = out.join(RESOURCE_INDEX).join("rust_packages");
+    fs::create_dir_all(&index).map_err(Error::write(&index))?;
+    let marker = index.join(package);
+    if !marker.exists() {
+        fs::write(&marker, "").map_err(Error::write(&marker))?;
+    }
+    Ok(())
+}
+
+/// Removes what a generator left that was killed; returns the names under which a crate is made and replaced.
+pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> {
+    let place = crate_directory(out, package);
+    let remains = ["rust.part", "rust.old.part"].map(|name| place.with_file_name(name));
+    for directory in &remains {
+        remove(directory).map_err(Error::write(directory))?;
+    }
+    Ok(remains)
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Prefixes with interface packages, as rosidl installs them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use ros_interface_crates::{generate, Report, Search};
+use tempfile::TempDir;
+
+/// A prefix of the test's own. Its path has a space and characters beyond ASCII.
+pub struct Prefix(TempDir);
+
+/// A field: its name, the `type_id` of its type description, the type that it contains and the C type in IDL.
+pub type Field<'a> = (&'a str, u32, &'a str, &'a str);
+pub const X: Field = ("x", 11, "", "double");
+pub const Y: Field = ("y", 11, "", "double");
+
+impl Prefix {
+    pub fn new() -> Prefix {
+        Prefix(tempfile::Builder::new().prefix("präfix of ").tempdir().unwrap())
+    }
+
+    /// A prefix with the package `shapes`, which has one message `Point`.
+    pub fn with_point(fields: &[Field]) -> Prefix {
+        let prefix = Prefix::new();
+        prefix.install("shapes", "Point", fields, "const uint64 MANY = 18446744073709551615;", &[]);
+        prefix
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn share(&self) -> PathBuf {
+        self.path().join("share")
+    }
+
+    pub fn crate_file(&self, package: &str, file: &str) -> PathBuf {
+        self.share().join(package).join("rust").join(file)
+    }
+
+    pub fn read(&self, package: &str, file: &str) -> String {
+        let path = self.crate_file(package, file);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Installs a package with one message. `others` are the hashes of the types that it contains.
+    pub fn install(
+        &self,
+        package: &str,
+        name: &str,
+        fields: &[Field],
+        constants: &str,
+        others: &[(&str, &str)],
+    ) {
+        let type_name = format!("{package}/msg/{name}");
+        let description: Vec<String> = fields
+            .iter()
+            .map(|(name, id, nested, _)| {
+                format!(
+                    r#"{{"name": "{name}", "type": {{"type_id": {id}, "capacity": 0, "string_capacity": 0,
+                    "nested_type_name": "{nested}"}}}}"#
+                )
+            })
+            .collect();
+        let hashes: Vec<String> = [(type_name.as_str(), hash(fields).as_str())]
+            .iter()
+            .chain(others)
+            .map(|(name, hash)| format!(r#"{{"type_name": "{name}", "hash_string": "{hash}"}}"#))
+            .collect();
+        let json = format!(
+            r#"{{"type_description_msg": {{"type_description": {{"type_name": "{type_name}", "fields": [{}]}},
+            "referenced_type_descriptions": []}}, "type_hashes": [{}]}}"#,
+            description.join(","),
+            hashes.join(",")
+        );
+        let members: String = fields.iter().map(|(name, _, _, ty)| format!("{ty} {name};")).collect();
+        let idl = format!(
+            "module {package} {{ module msg {{ module {name}_Constants {{ {constants} }};\n\
+             @verbatim (language=\"comment\", text=\"A [point] in <space>.\")\nstruct {name} {{ {members} }}; }}; }};"
+        );
+        self.write(
+            &format!("ament_index/resource_index/rosidl_interfaces/{package}"),
+            &format!("msg/{name}.json\nmsg/{name}.idl\n"),
+        );
+        self.write(&format!("{package}/package.xml"), "<package><version>1.2.3</version></package>");
+        self.write(&format!("{package}/msg/{name}.json"), &json);
+        self.write(&format!("{package}/msg/{name}.idl"), &idl);
+    }
+
+    /// Installs a crate as rosidl_generator_rs writes it, whose `Point` has the field x.
+    pub fn install_foreign_crate(&self) {
+        self.write("shapes/rust/Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n");
+        self.write(
+            "shapes/rust/src/msg/rmw.rs",
+            "// Corresponds to shapes__msg__Point\n#[repr(C)]\npub struct Point {\n\n    \
+             // This member is not documented.\n    #[allow(missing_docs)]\n    pub x: f64,\n\n}\n\
+             impl Point {\n\n    pub const MANY: u64 = 18446744073709551615;\n\n}\n",
+        );
+    }
+
+    /// Writes a file below `share`.
+    pub fn write(&self, path: &str, content: &str) {
+        let path = self.share().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Generates into this prefix what packages of `prefixes` lack.
+    pub fn generate(&self, prefixes: &[&Prefix]) -> Report {
+        generate(&search(prefixes), self.path(), &mut |_, _, _| ()).unwrap()
+    }
+}
+
+/// A hash that is another one for other fields.
+pub fn hash(fields: &[Field]) -> String {
+    let names: Vec<&str> = fields.iter().map(|(name, ..)| *name).collect();
+    format!("RIHS01_{}", names.join("_"))
+}
+
+pub fn search(prefixes: &[&Prefix]) -> Search {
+    Search::new(prefixes.iter().map(|prefix| prefix.path().to_owned()))
+}
