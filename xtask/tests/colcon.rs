@@ -16,14 +16,16 @@ use serde_json::Value;
 
 /// How long statistics may take to come.
 const LIMIT: Duration = Duration::from_secs(60);
-/// This package, and the application in `colcon_app`.
+/// The packages of this project that colcon builds.
 const LIBRARY: &str = "rclrs_topic_statistics";
-const APPLICATION: &str = "imu_listener";
-/// The generator of interface crates, which colcon builds from this project too.
+const EXAMPLES: &str = "rclrs_topic_statistics_examples";
+const MONITOR: &str = "topic_statistics_monitor";
 const GENERATOR: &str = "ros_interface_crates";
+/// The application in `colcon_app`.
+const APPLICATION: &str = "imu_listener";
 
 #[test]
-fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
+fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends_on_the_library() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let colcon = match Colcon::install(&directory.path().join("venv"), &[]) {
         Ok(colcon) => colcon,
@@ -35,30 +37,42 @@ fn a_package_that_depends_on_this_one_is_built_by_colcon_and_has_statistics() {
     };
     let workspace = Workspace::new(directory.path().join("ws"));
 
+    // The library alone: its interface package, and no program.
+    colcon.run(&workspace, &["build", "--packages-up-to", LIBRARY]);
+    assert_eq!(workspace.installed(), [LIBRARY, "topic_statistics_interfaces"]);
+    assert!(
+        !workspace.0.join("install").join(LIBRARY).join("lib").join(LIBRARY).exists(),
+        "it has no programs"
+    );
+
     colcon.run(&workspace, &["build"]);
+    let all = [APPLICATION, LIBRARY, EXAMPLES, GENERATOR, "topic_statistics_interfaces", MONITOR];
+    assert_eq!(workspace.installed(), all);
     // Found below `msg/`, where colcon does not look by itself.
     let share = "install/topic_statistics_interfaces/share/topic_statistics_interfaces";
     assert!(workspace.0.join(share).join("msg/MessagesLostEvent.msg").is_file());
 
-    // The unit tests, and one that finds its processes and files from where colcon has built them; the others would
-    // only run a second time. (What begins with a space goes to cargo; else colcon takes it for its own.)
-    let verbosely = ["test", "--packages-select", LIBRARY, "--event-handlers", "console_cohesion+"];
-    let tests = ["--cargo-args", " --lib", " --test", "statistics"];
-    // It succeeds whatever the tests do; when they fail, this says how.
-    println!("{}", colcon.run(&workspace, &[&verbosely[..], &tests].concat()));
+    // The unit tests, and one that finds its processes and files where colcon has built them; the others would only run a
+    // second time. (An argument that starts with a space is for cargo; colcon would take it for its own otherwise.)
+    for (package, tests) in [
+        (LIBRARY, &[" --lib"][..]),
+        (EXAMPLES, &[" --test", "statistics"]),
+        (MONITOR, &[" --bins"]),
+        (GENERATOR, &[" --lib"]),
+    ] {
+        let verbosely = ["test", "--packages-select", package, "--event-handlers", "console_cohesion+"];
+        // It succeeds even if tests fail; then this output shows how.
+        println!("{}", colcon.run(&workspace, &[&verbosely[..], &["--cargo-args"], tests].concat()));
+    }
     let results = colcon.run(&workspace, &["test-result", "--verbose"]);
     assert!(
-        results.contains("Summary: 2 tests, 0 errors, 0 failures, 0 skipped"),
-        "tests, format: {results}"
+        results.contains("Summary: 8 tests, 0 errors, 0 failures, 0 skipped"),
+        "tests and format of four packages: {results}"
     );
 
     workspace.check_launch_file();
     workspace.check_interface_crates();
     workspace.check_statistics();
-
-    // As the README says: topic_monitor is behind a feature.
-    colcon
-        .run(&workspace, &["build", "--packages-select", LIBRARY, "--cargo-args", " --features", "monitor"]);
     workspace.check_monitor();
 }
 
@@ -164,6 +178,15 @@ impl Workspace {
         Workspace(directory)
     }
 
+    /// Returns the packages that are installed, in order.
+    fn installed(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join("install")).unwrap().map(Result::unwrap);
+        let directories = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+        let mut names: Vec<_> = directories.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
     /// A command as in a shell that has sourced the workspace, on a ROS domain of this test's own.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
@@ -188,7 +211,7 @@ impl Workspace {
 
     /// Checks that the launch file is installed and can be loaded, where there is a `ros2 launch` to load it.
     fn check_launch_file(&self) {
-        let file = self.prefix(LIBRARY).join("share").join(LIBRARY).join("launch/demo.launch.py");
+        let file = self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch/demo.launch.py");
         let (compiled, text) = output(self.command("python3").args(["-m", "py_compile"]).arg(file));
         assert!(compiled, "{text}");
 
@@ -197,7 +220,7 @@ impl Workspace {
                 writeln!(io::stderr(), "skipped: loading the launch file, because there is no ros2launch");
             return;
         }
-        let launch = ["launch", "--show-args", LIBRARY, "demo.launch.py"];
+        let launch = ["launch", "--show-args", EXAMPLES, "demo.launch.py"];
         let (loaded, text) = output(self.command("ros2").args(launch));
         assert!(loaded, "{text}");
         for argument in ["'rate'", "'callback_duration'", "'publish_period'"] {
@@ -215,16 +238,17 @@ impl Workspace {
 
     /// Runs the talker and the monitor as they are installed.
     fn check_monitor(&self) {
-        let programs = self.prefix(LIBRARY).join("lib").join(LIBRARY);
-        let _talker = Process(self.command(programs.join("talker")).spawn().unwrap());
+        let [talker, monitor] = [(EXAMPLES, "talker"), (MONITOR, "topic_monitor")]
+            .map(|(package, program)| self.prefix(package).join("lib").join(package).join(program));
+        let _talker = Process(self.command(talker).spawn().unwrap());
         let condition = ["imu", "--require", "rate>5 lost=0", "--duration", "60"];
-        let (healthy, text) = output(self.command(programs.join("topic_monitor")).args(condition));
+        let (healthy, text) = output(self.command(monitor).args(condition));
         assert!(healthy, "{text}");
     }
 
     /// Runs the demo pair and the application as they are installed until rclpy has read statistics of both.
     fn check_statistics(&self) {
-        let [library, application] = [LIBRARY, APPLICATION].map(|package| {
+        let [examples, application] = [EXAMPLES, APPLICATION].map(|package| {
             let prefix = self.prefix(package);
             assert_eq!(prefix, self.0.join("install").join(package));
             prefix.join("lib").join(package)
@@ -249,10 +273,10 @@ impl Workspace {
         let start = |command: &mut Command| Process(command.spawn().unwrap());
         let _application = start(&mut self.command(application.join("listener")));
         let _listener = start(
-            self.command(library.join("listener")).args(["--ros-args", "--params-file"]).arg(&parameters),
+            self.command(examples.join("listener")).args(["--ros-args", "--params-file"]).arg(&parameters),
         );
         let talker = ["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"];
-        let _talker = start(self.command(library.join("talker")).args(talker));
+        let _talker = start(self.command(examples.join("talker")).args(talker));
 
         let mut missing = vec![
             ("/imu_listener:/imu", "message_age"),
