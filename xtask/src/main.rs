@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The project's automation, the one entrance for people: `cargo xtask <verb>`.
 //!
 //! It builds on any machine: it depends on nothing of ROS 2. What it does with ROS 2 it does in child
@@ -15,6 +17,8 @@ mod shared_memory;
 
 use std::{
     ffi::OsString,
+    fmt::Write as _,
+    io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -132,18 +136,21 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let environment = || setup::ensure(&cli.ros, &project());
+    let project = project()?;
+    let environment = || setup::ensure(&cli.ros, &project);
     match cli.verb {
         Verb::Setup => {
             let environment = environment()?;
-            println!("Ready: {}.", environment.description());
-            println!("Next: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.");
+            print(&format!(
+                "Ready: {}.\nNext: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.\n",
+                environment.description()
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Demo { seconds } => {
             let environment = environment()?;
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
-            demo::run(&environment, &project(), seconds)
+            demo::run(&environment, &project, seconds)
         }
         Verb::Test { arguments } => {
             let mut environment = environment()?;
@@ -152,28 +159,26 @@ fn run(cli: Cli) -> Result<ExitCode> {
             // With discovery limited to this host rmw_fastrtps has shared memory all the same.
             shared_memory::remove_what_nobody_uses();
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
-            println!("Testing on {}", middleware(&environment)?);
+            print(&format!("Testing on {}\n", middleware(&environment)?))?;
             if !arguments.is_empty() {
-                return cargo(&environment, "test", &arguments);
+                return cargo(&environment, &project, "test", &arguments);
             }
-            let tested = cargo(
-                &environment,
-                "test",
-                &["--workspace", "--features", monitor::FEATURE].map(OsString::from),
-            )?;
+            let all = ["--locked", "--workspace", "--features", monitor::FEATURE].map(OsString::from);
+            let tested = cargo(&environment, &project, "test", &all)?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions = ["--release", "--test", "cost", "instructions"].map(OsString::from);
-            cargo(&environment, "test", &instructions)
+            let instructions =
+                ["--locked", "--release", "--test", "cost", "instructions"].map(OsString::from);
+            cargo(&environment, &project, "test", &instructions)
         }
         Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
-            let (project, seconds) = (project(), seconds.map(f64::from));
+            let seconds = seconds.map(f64::from);
             if !arguments.is_empty() {
-                return cargo(&environment, "bench", &arguments);
+                return cargo(&environment, &project, "bench", &arguments);
             }
             if contention {
                 return bench::contention(&environment, &project, seconds.unwrap_or(30.0));
@@ -191,12 +196,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             if program == "topic_monitor" {
-                return monitor::run(&environment()?, &project(), arguments);
+                return monitor::run(&environment()?, &project, arguments);
             }
             finish(environment()?.command(program).args(arguments), program.as_ref())
         }
         Verb::Env => {
-            print!("{}", environment()?.exports());
+            print(&environment()?.exports())?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Interfaces { out } => {
@@ -205,16 +210,17 @@ fn run(cli: Cli) -> Result<ExitCode> {
             };
             let prefixes: Vec<_> = std::env::split_paths(&path).collect();
             let report = interfaces::generate(&prefixes, &out, &mut |_, _, _| ())?;
-            println!(
-                "{} packages written to {}: {}",
+            let mut text = format!(
+                "{} packages written to {}: {}\n{} packages have their crates already\n",
                 report.written.len(),
                 out.display(),
-                report.written.join(" ")
+                report.written.join(" "),
+                report.kept.len()
             );
-            println!("{} packages have their crates already", report.kept.len());
             for (package, reason) in &report.skipped {
-                println!("skipped {package}: {reason}");
+                let _ = writeln!(text, "skipped {package}: {reason}");
             }
+            print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -237,9 +243,14 @@ fn middleware(environment: &Environment) -> Result<String> {
 }
 
 /// Runs a cargo subcommand on the project in the environment.
-fn cargo(environment: &Environment, subcommand: &str, arguments: &[OsString]) -> Result<ExitCode> {
+fn cargo(
+    environment: &Environment,
+    project: &Path,
+    subcommand: &str,
+    arguments: &[OsString],
+) -> Result<ExitCode> {
     let mut command = environment.command("cargo");
-    command.current_dir(project()).arg(subcommand).args(arguments);
+    command.current_dir(project).arg(subcommand).args(arguments);
     finish(&mut command, Path::new("cargo"))
 }
 
@@ -254,8 +265,25 @@ fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCod
     })
 }
 
-/// The project's root: this crate is built where it stands.
-fn project() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_owned()
+/// Returns the project's root, which is the parent of this crate's directory.
+///
+/// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared target
+/// directory was filled from; it serves where the program is started without cargo.
+fn project() -> Result<PathBuf> {
+    let ours = |directory: &PathBuf| directory.ends_with("xtask");
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
+    let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let project = xtask.parent().filter(|project| project.is_dir());
+    project
+        .map(Path::to_owned)
+        .context("The project is not where this program was built; start it by `cargo xtask`")
+}
+
+/// Prints to standard output, whose reader may have gone: `cargo xtask env | head -1`.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("Cannot write to standard output"),
+    }
 }
