@@ -10,8 +10,11 @@ mod bench;
 mod demo;
 mod environment;
 mod interfaces;
+mod lint;
 mod monitor;
+mod msrv;
 mod progress;
+mod public_api;
 mod setup;
 mod shared_memory;
 
@@ -81,8 +84,32 @@ enum Verb {
     },
     /// Runs the tests (arguments after `--` go to `cargo test`)
     Test {
+        /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
+        #[arg(long, conflicts_with = "arguments")]
+        locked: bool,
         #[arg(last = true)]
         arguments: Vec<OsString>,
+    },
+    /// Checks format, lints, dependencies, scripts and spelling, with tools that it installs itself
+    Lint {
+        /// Only these
+        #[arg(value_enum)]
+        checks: Vec<lint::Check>,
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Checks that every package to be published builds with the Rust version that it declares
+    Msrv {
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Compares the library's public API with public-api.txt
+    PublicApi {
+        /// Write public-api.txt anew, for a change that is meant
+        #[arg(long)]
+        bless: bool,
+        #[command(flatten)]
+        skipping: Skipping,
     },
     /// Measures what statistics cost (arguments after `--` go to `cargo bench`, and no table is printed)
     Bench {
@@ -125,6 +152,13 @@ enum Verb {
     },
 }
 
+#[derive(Args)]
+struct Skipping {
+    /// Fail where a tool cannot be had, instead of saying so and going on
+    #[arg(long, env = "XTASK_NO_SKIP")]
+    no_skip: bool,
+}
+
 fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(code) => code,
@@ -152,7 +186,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
             demo::run(&environment, &project, seconds)
         }
-        Verb::Test { arguments } => {
+        Verb::Test { locked, arguments } => {
             let mut environment = environment()?;
             // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
@@ -163,16 +197,24 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, &project, "test", &arguments);
             }
-            let all = ["--locked", "--workspace", "--features", monitor::FEATURE].map(OsString::from);
+            let locked = locked.then(|| OsString::from("--locked"));
+            let with = |arguments: &[&str]| {
+                locked.iter().cloned().chain(arguments.iter().map(OsString::from)).collect::<Vec<_>>()
+            };
+            let all = with(&["--workspace", "--features", monitor::FEATURE]);
             let tested = cargo(&environment, &project, "test", &all)?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions =
-                ["--locked", "--release", "--test", "cost", "instructions"].map(OsString::from);
+            let instructions = with(&["--release", "--test", "cost", "instructions"]);
             cargo(&environment, &project, "test", &instructions)
+        }
+        Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
+        Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
+        Verb::PublicApi { bless, skipping } => {
+            public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
         Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;

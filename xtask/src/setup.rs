@@ -11,6 +11,7 @@ mod child;
 mod embedded;
 mod machine;
 mod sourced;
+pub mod tools;
 
 use std::{
     ffi::OsString,
@@ -147,6 +148,12 @@ impl Workshop {
     /// Where the output of a step's commands is kept.
     fn log(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.log"))
+    }
+
+    /// Has a step done again, though its stamp may hold.
+    fn forget(&mut self, name: &str) -> Result<()> {
+        self.lock()?;
+        remove(&self.stamp(name))
     }
 
     /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.

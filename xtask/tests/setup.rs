@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Setup of an embedded ROS 2, really made: killed, completed, repeated; and what it says when it cannot.
 
 use std::{
@@ -38,9 +40,9 @@ fn output(command: &mut Command) -> (Output, String) {
     (output, text)
 }
 
-/// A directory of the test's own beside cargo's, where there is room for a ROS 2.
+/// A directory of the test's own beside cargo's, where there is room for a ROS 2, with a name as users have them.
 fn ros_dir() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    tempfile::Builder::new().prefix("robôt ws ").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 /// Every file with its size and time of change.

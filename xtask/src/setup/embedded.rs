@@ -42,7 +42,7 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
         workshop.lock()?;
         // Whoever held the lock may have mended it.
         if !prefix.has_its_interpreter() {
-            remove(&workshop.stamp("wheels"))?;
+            workshop.forget("wheels")?;
         }
     }
 
