@@ -27,7 +27,7 @@ use std::{
 };
 
 use anyhow::{bail, Context, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{builder::FalseyValueParser, Args, Parser, Subcommand, ValueEnum};
 
 use environment::Environment;
 
@@ -152,10 +152,11 @@ enum Verb {
     },
 }
 
+/// What a verb does about tools that cannot be installed.
 #[derive(Args)]
 struct Skipping {
     /// Fail where a tool cannot be had, instead of saying so and going on
-    #[arg(long, env = "XTASK_NO_SKIP")]
+    #[arg(long, env = "XTASK_NO_SKIP", value_parser = FalseyValueParser::new())]
     no_skip: bool,
 }
 

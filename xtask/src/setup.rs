@@ -270,8 +270,8 @@ fn interface_sources(project: &Path, package: &str) -> Result<Vec<Vec<u8>>> {
 
 /// Builds an interface package that is defined here, and installs it to `overlay`.
 ///
-/// It is built in a temporary directory: rosidl reads its own files by CMake's `file(STRINGS)`, which cuts a path at the first
-/// character that is not ASCII, and so the build directory's path has to be ASCII, wherever the project is.
+/// It is built in `directory`, or, if that path is not ASCII, in a temporary directory: rosidl reads files of the build directory
+/// by CMake's `file(STRINGS)`, which cuts their paths at the first character that is not ASCII.
 ///
 /// `cmake` gives a CMake command in the environment of the ROS 2 that it is built with; `definitions` are further
 /// arguments to its first run; `source` is where the package is defined.
@@ -279,30 +279,39 @@ fn build_interfaces(
     cmake: impl Fn() -> Result<Command>,
     definitions: &[OsString],
     source: &Path,
+    directory: &Path,
     overlay: &Path,
     step: &Step,
     log: &Path,
 ) -> Result<String> {
-    let temporary = match std::env::temp_dir() {
-        directory if directory.to_str().is_some_and(str::is_ascii) => directory,
-        _ => PathBuf::from("/tmp"),
+    let is_ascii = |path: &Path| path.to_str().is_some_and(str::is_ascii);
+    let temporary; // until it is built
+    let build = if is_ascii(directory) {
+        directory.join("build")
+    } else {
+        let place = Some(std::env::temp_dir()).filter(|place| is_ascii(place)).unwrap_or("/tmp".into());
+        temporary = tempfile::Builder::new()
+            .prefix("xtask-")
+            .tempdir_in(&place)
+            .with_context(|| format!("Cannot create a directory in {}", place.display()))?;
+        temporary.path().join("build")
     };
-    let build = tempfile::Builder::new().prefix("xtask-").tempdir_in(&temporary);
-    let build = build.with_context(|| format!("Cannot create a directory in {}", temporary.display()))?;
+    remove(&build)?;
     step.advance(0, "configuring");
     let mut configure = cmake()?;
     configure
         .arg("-S")
         .arg(source)
         .arg("-B")
-        .arg(build.path())
+        .arg(&build)
         .args(["-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release"])
         .arg(cmake_definition("CMAKE_INSTALL_PREFIX", overlay))
         .args(definitions);
     child::run(&mut configure, log, |line| step.advance(0, line))?;
     let mut install = cmake()?;
-    install.arg("--build").arg(build.path()).args(["--parallel", "--target", "install"]);
+    install.arg("--build").arg(&build).args(["--parallel", "--target", "install"]);
     child::run(&mut install, log, |line| step.advance(0, line))?;
+    remove(&build)?;
     Ok("for C, C++ and Python".to_owned())
 }
 

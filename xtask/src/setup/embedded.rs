@@ -239,7 +239,7 @@ impl Prefix {
         };
         let python = [cmake_definition("Python3_EXECUTABLE", &self.python())];
         let source = self.project.join("msg").join(package);
-        build_interfaces(cmake, &python, &source, &self.overlay(), step, log)
+        build_interfaces(cmake, &python, &source, &self.directory, &self.overlay(), step, log)
     }
 
     /// Makes the overlay anew, with the library that librcl was linked without.

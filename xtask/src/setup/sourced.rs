@@ -106,7 +106,7 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
             }
             let cmake = || Ok(Command::new("cmake"));
             let source = project.join("msg").join(package);
-            build_interfaces(cmake, &[], &source, &overlay, step, &log)
+            build_interfaces(cmake, &[], &source, &directory, &overlay, step, &log)
                 .map(|built| format!("it is missing, so ours was built {built}"))
         })?;
     }

@@ -16,7 +16,7 @@ use super::{child, remove, write_whole, Workshop};
 
 /// What pip installs, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
-/// A tool that runs for a second need not be optimised, and no debugger will look at it: a minute to build instead of four.
+/// A tool that runs for a second need not be optimised, and no debugger will look at it. It builds in about a minute.
 const QUICKLY: [(&str, &str); 5] = [
     ("CARGO_INCREMENTAL", "0"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256"),
@@ -70,7 +70,7 @@ pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathB
         workshop.forget(name)?;
     }
     let log = workshop.log(name);
-    let what = format!("Building {name} {version} from crates.io (a minute or two)");
+    let what = format!("Building {name} {version} from crates.io (about a minute)");
     workshop.step(name, &[version.as_bytes()], &what, 0, |step| {
         let build = directory.join("build");
         let mut install = Command::new("cargo");
