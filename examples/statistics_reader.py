@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints what is published on /statistics: one line for each metric of each window.
 
 With --json, one JSON object a line, times in nanoseconds since the epoch, values of the data points in the order in

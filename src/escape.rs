@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Names that come from other nodes, as they may be written to a log or a terminal.
 
 use std::fmt::{self, Write};
@@ -6,7 +8,8 @@ use std::fmt::{self, Write};
 ///
 /// What a terminal obeys (escape sequences, line breaks) and what changes the order of text (Unicode's bidirectional controls)
 /// is written as Rust escapes it: `\u{1b}`.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
 
 impl Escaped<'_> {
     /// The longest name of a topic or node that rmw accepts, in bytes (RMW_TOPIC_MAX_NAME_LENGTH is a little less).

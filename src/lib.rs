@@ -1,7 +1,9 @@
-//! Topic Statistics for ROS 2 nodes written in Rust: how old and how regular the messages are that a node receives,
-//! published once per window on `/statistics`, as rclcpp does it for C++ nodes.
+// SPDX-License-Identifier: Apache-2.0
+
+//! Topic Statistics for ROS 2 nodes written in Rust: the age and the period of the messages that a node receives, published once per
+//! window on `/statistics`, as rclcpp does for C++ nodes.
 //!
-//! A node opts in per subscription: [`NodeStatistics::create_subscription`] takes the place of
+//! A node opts in per subscription: call [`NodeStatistics::create_subscription`] instead of
 //! [`create_subscription`](rclrs::NodeState::create_subscription).
 //!
 //! ```
@@ -27,101 +29,94 @@
 //! # }
 //! ```
 //!
-//! `ros2 topic echo /statistics` then shows, once a second for each subscription, two `statistics_msgs/msg/MetricsMessage`:
+//! `ros2 topic echo /statistics` then shows, once per second for each subscription, two `statistics_msgs/msg/MetricsMessage`:
 //!
-//! | `metrics_source` | `unit` | a sample is | NaN when |
+//! | `metrics_source` | `unit` | a sample is | NaN if |
 //! |---|---|---|---|
-//! | `message_age` | ms | ROS time at the start of the callback, less the message's `header.stamp` | the type has no `std_msgs/Header header`, or the stamp is zero |
-//! | `message_period` | ms | the time between the starts of two callbacks of one window, on the monotonic clock | fewer than two messages came in the window |
+//! | `message_age` | ms | ROS time at the start of the callback less the message's `header.stamp` | the type has no `std_msgs/Header header`, or the stamp is zero |
+//! | `message_period` | ms | the time between the starts of two callbacks in one window, on the monotonic clock | the window had fewer than two messages |
 //!
-//! Each has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
-//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. A [`Metric`] more tells
-//! where a delay arose, what was lost, or how long a topic has been silent: [`TopicStatisticsOptions`] asks for it.
+//! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
+//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. More [`Metric`]s measure where a delay
+//! arose, losses, and silence; enable them by [`TopicStatisticsOptions`].
 //!
-//! Periods, durations and the windows' lengths are on the monotonic clock, so that no step of the system clock spoils them. With
-//! `use_sim_time` ages are on simulated time. After a jump of simulated time, or a step of the system clock, messages that are
-//! stamped before it have no age.
+//! Periods, durations and the lengths of windows are measured on the monotonic clock. Steps of the system clock do not change them.
+//! With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step of the system clock, messages that
+//! were stamped before it have no age.
 //!
-//! [`NodeStatistics`] measures publishers too ([`create_publisher`](NodeStatistics::create_publisher)), and any code
-//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] has what else a node tells: a
-//! table in its log, and what its subscriptions lost, as an event, by a service, and in a file.
+//! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
+//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] enable further reports: a table
+//! in the node's log, events of lost messages, a service and a file with the totals.
 //!
-//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest),
-//! [`watch`](StatsSubscriptionState::watch) and [`totals`](StatsSubscriptionState::totals).
+//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest), [`watch`](StatsSubscriptionState::watch) and
+//! [`totals`](StatsSubscriptionState::totals).
+//!
+//! # Features
+//!
+//! - `totals_file`: [`NodeStatisticsOptions::totals_file`], which writes the messages received and lost to a YAML file when a node
+//!   ends. Off by default, because it needs serde and a YAML library.
+//! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does. For
+//!   documentation and `cargo check` only: the result does not link.
 //!
 //! # The way of a message
 //!
 //! ```text
-//! DDS -> rclrs take -> instrumented callback -> collectors -> (schedule) window -> MetricsMessage -> /statistics
+//! DDS -> rclrs take -> instrumented callback -> collectors -> window -> /statistics, events, service, log, file
+//!                      `-- measure ---------'   collector     schedule   report
 //! ```
 //!
-//! `callback` wraps what a node's author wrote, for every form that rclrs takes; `probe` reads what there is to read of a
-//! message, finds by `stamp` where its type keeps the header stamp, and goes by `middleware` for what the rest means; `recorder` is
-//! what it records into, by `contended` without ever waiting, on the times of `clock`; [`collector`] is arithmetic only. `schedule`
-//! ends the windows, on a thread of its own, and puts them in the `outbox`; a [`window`] is what both sides of it speak of, and
-//! `message` turns it into a `MetricsMessage`. `node` is where a node's author begins, `subscription` what they get. `measured` is what a subscription has
-//! in common with a `publisher`, a `timer` and a `counter`; `losses`, `service`, `totals_file` and `table` tell of it elsewhere
-//! than on `/statistics`.
+//! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message, publication and timed
+//! scope. [`collector`] is arithmetic only. `schedule` ends the windows, on a thread of its own. `report` has one file for each way
+//! out. `window`, `totals` and `transport` are the values that these stages share; `graph` finds publishers that cannot serve a
+//! subscription. A module imports only from modules that are later in this list: node, schedule, report, measure, options, collector,
+//! graph, the values.
 
-#![warn(missing_docs)]
-
-#[doc(hidden)]
-pub mod bench;
-mod callback;
-mod clock;
 pub mod collector;
-mod compatibility;
-mod contended;
-mod counter;
-mod dynamic;
 mod error;
 mod escape;
-mod host;
-mod losses;
-mod measured;
-mod message;
-mod middleware;
+mod graph;
+mod interfaces;
+mod measure;
 mod node;
 mod options;
-mod outbox;
-mod parameters;
-mod probe;
-mod publisher;
-mod recorder;
+mod report;
 mod schedule;
-mod service;
-mod simulated_time;
-mod stamp;
-mod subscription;
-mod table;
-mod timer;
 mod totals;
-mod totals_file;
-pub mod window;
+mod transport;
+mod window;
 
-pub use callback::{
-    InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
-};
 pub use collector::FirstPeriod;
-#[cfg(feature = "monitor")]
-#[doc(hidden)]
-pub use compatibility::on_next_graph_change;
-pub use compatibility::{Incompatibility, IncompatiblePublisher};
-pub use counter::StatsCounter;
 pub use error::StatisticsError;
+pub use escape::Escaped;
+pub use graph::{Incompatibility, IncompatiblePublisher};
+pub use measure::{
+    callback::{
+        InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
+    },
+    counter::StatsCounter,
+    publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState},
+    subscription::{StatsSubscription, StatsSubscriptionState},
+    timer::{StatsTimer, TimerGuard},
+};
 pub use node::NodeStatistics;
 pub use options::{
     AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
     TopicStatisticsOptions, TopicStatisticsState,
 };
-pub use publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState};
-pub use subscription::{StatsSubscription, StatsSubscriptionState};
-pub use timer::{StatsTimer, TimerGuard};
+/// The `watch` channels of tokio, in the version that [`StatsSubscriptionState::watch`] uses.
+pub use tokio::sync::watch;
 pub use totals::{PublisherTotals, TopicTotals, Totals};
 pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
 
-/// The examples are compiled, so that they work when pasted.
+/// The examples of the documentation are compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/code.md")]
+#[doc = include_str!("../docs/errors.md")]
 #[doc = include_str!("../docs/losses.md")]
-struct ReadmeExamples;
+#[doc = include_str!("../docs/options.md")]
+#[doc = include_str!("../docs/own_statistics.md")]
+#[doc = include_str!("../docs/rclcpp.md")]
+#[doc = include_str!("../docs/signals.md")]
+#[cfg_attr(feature = "totals_file", doc = include_str!("../docs/totals_file.md"))]
+struct DocumentedExamples;

@@ -1,17 +1,23 @@
-use std::{path::PathBuf, time::Duration};
+// SPDX-License-Identifier: Apache-2.0
+
+//! The options of a node's statistics, and of a subscription's, publisher's.
+
+#[cfg(feature = "totals_file")]
+use std::path::PathBuf;
+use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{QoSProfile, SubscriptionOptions};
 
-use crate::{collector::FirstPeriod, window::Metric, StatisticsError};
+use crate::{collector::FirstPeriod, error::StatisticsError, window::Metric};
 
-/// Whether a subscription has statistics, in rclcpp's words.
+/// Whether a subscription has statistics; the values are those of rclcpp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TopicStatisticsState {
-    /// It has, whatever the node says.
+    /// Statistics are enabled.
     Enable,
-    /// It has none, whatever the node says.
+    /// Statistics are disabled.
     Disable,
-    /// As the node says: the ROS parameter `topic_statistics.enabled`.
+    /// The node decides, by the ROS parameter `topic_statistics.enabled`.
     #[default]
     NodeDefault,
 }
@@ -19,43 +25,43 @@ pub enum TopicStatisticsState {
 /// The value of `measurement_source_name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SourceName {
-    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`: a fleet's nodes and their topics can be
-    /// told apart. No ROS name has a colon, so a reader splits at the first one.
+    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. It is unique in a fleet. No ROS name has a
+    /// colon, so a reader splits at the first one.
     #[default]
     NodeAndTopic,
-    /// The bare node name, `imu_listener`, as rclcpp has it.
+    /// The node name without its namespace, `imu_listener`, as in rclcpp.
     Node,
-    /// A text of one's own; not empty.
+    /// A custom text; not empty.
     Custom(String),
 }
 
-/// Where [`Metric::MessageAge`] begins.
+/// The time at which [`Metric::MessageAge`] starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgeSource {
-    /// At the header's stamp, when the measurement was valid; read against ROS time.
+    /// The header stamp: the time of the measurement. The age is in ROS time.
     #[default]
     HeaderStamp,
-    /// At the middleware's source timestamp, when the message was published, as rclcpp has it from Jazzy on: for types
-    /// without a header too. Read against the system clock, which source timestamps are of on simulated time too.
+    /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Types without a header have it, too.
+    /// The age is in system time, which source timestamps are of even on simulated time.
     SourceTimestamp,
 }
 
-/// How the messages of a subscription are measured, and where that is told.
+/// The options of Topic Statistics.
 ///
-/// For a node they are the defaults ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)), for a
-/// subscription what differs from them
-/// ([`topic_statistics`](IntoStatsSubscriptionOptions::topic_statistics)). What is not set is as the node has it, and
-/// what the node does not set is as each method says.
+/// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its subscriptions
+/// and publishers. The options of a subscription ([`topic_statistics`](IntoStatsSubscriptionOptions::topic_statistics)) override
+/// them. An option that neither sets has the default of its method.
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, TopicStatisticsOptions};
-/// use std::time::Duration;
+/// use std::{borrow::Borrow, time::Duration};
 ///
 /// let every_five_seconds = TopicStatisticsOptions::new()
 ///     .publish_period(Duration::from_secs(5))
 ///     .source_name(SourceName::Custom("front_imu".to_owned()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub struct TopicStatisticsOptions {
     pub(crate) state: TopicStatisticsState,
     pub(crate) publish_period: Option<Duration>,
@@ -65,7 +71,7 @@ pub struct TopicStatisticsOptions {
     pub(crate) first_period: Option<FirstPeriod>,
     pub(crate) age_source: Option<AgeSource>,
     pub(crate) metrics: Option<Vec<Metric>>,
-    pub(crate) is_unpublished: bool,
+    pub(crate) publish: Option<bool>,
 }
 
 impl TopicStatisticsOptions {
@@ -73,26 +79,26 @@ impl TopicStatisticsOptions {
     pub(crate) const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
     /// rclcpp's default topic of statistics.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
-    /// The messages that wait in the publisher for slow readers: two for each of 1000 subscriptions.
+    /// The depth of the publisher's history, for slow readers: two messages for each of 1000 subscriptions.
     const PUBLISH_DEPTH: u32 = 2000;
 
-    /// Returns options of which nothing is set.
+    /// Returns options without a set value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether there are statistics. Default of a node: [`TopicStatisticsState::Enable`].
+    /// Sets whether statistics are enabled. Default: [`TopicStatisticsState::NodeDefault`]; of a node,
+    /// [`TopicStatisticsState::Enable`].
     pub fn state(self, state: TopicStatisticsState) -> Self {
         Self { state, ..self }
     }
 
-    /// Sets how long a window is, from 1 ms to a day. Default: 1 s.
+    /// Sets the length of a window, from 1 ms to a day. Default: 1 s.
     pub fn publish_period(self, period: Duration) -> Self {
         Self { publish_period: Some(period), ..self }
     }
 
-    /// Sets the topic on which the windows are published, as any topic name resolved, and remapped. Default:
-    /// `/statistics`.
+    /// Sets the topic on which windows are published. It is resolved and remapped as any topic name. Default: `/statistics`.
     pub fn publish_topic(self, topic: impl Into<String>) -> Self {
         Self { publish_topic: Some(topic.into()), ..self }
     }
@@ -102,34 +108,33 @@ impl TopicStatisticsOptions {
         Self { qos: Some(qos), ..self }
     }
 
-    /// Sets what the messages call the subscription. Default: [`SourceName::NodeAndTopic`].
+    /// Sets the `measurement_source_name` of the messages. Default: [`SourceName::NodeAndTopic`].
     pub fn source_name(self, name: SourceName) -> Self {
         Self { source_name: Some(name), ..self }
     }
 
-    /// Sets what the first message of a window does for the period. Default: [`FirstPeriod::NoSample`].
+    /// Sets whether the first message of a window has a period. Default: [`FirstPeriod::NoSample`].
     pub fn first_period(self, first: FirstPeriod) -> Self {
         Self { first_period: Some(first), ..self }
     }
 
-    /// Sets where the age begins. Default: [`AgeSource::HeaderStamp`].
+    /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`].
     pub fn age_source(self, source: AgeSource) -> Self {
         Self { age_source: Some(source), ..self }
     }
 
-    /// Sets what is measured. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
-    pub fn metrics(self, metrics: impl IntoIterator<Item = Metric>) -> Self {
-        Self { metrics: Some(metrics.into_iter().collect()), ..self }
+    /// Sets the metrics of a subscription. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
+    pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
+        Self { metrics: Some(metrics.into_iter().map(|metric| *metric.borrow()).collect()), ..self }
     }
 
-    /// Has the windows not published: they are there for the node itself, by
-    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Of a
-    /// node, there is no publisher then, whatever the subscriptions' options say.
-    pub fn unpublished(self) -> Self {
-        Self { is_unpublished: true, ..self }
+    /// Sets whether windows are published. If not, the node itself can read them by
+    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Default: true.
+    pub fn publish(self, publish: bool) -> Self {
+        Self { publish: Some(publish), ..self }
     }
 
-    /// Returns these options, and what they do not set as `defaults` have it.
+    /// Returns these options; values that are not set are those of `defaults`.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
         Self {
@@ -141,7 +146,7 @@ impl TopicStatisticsOptions {
             first_period: self.first_period.or(defaults.first_period),
             age_source: self.age_source.or(defaults.age_source),
             metrics: self.metrics.or(defaults.metrics),
-            is_unpublished: self.is_unpublished || defaults.is_unpublished,
+            publish: self.publish.or(defaults.publish),
         }
     }
 
@@ -155,12 +160,17 @@ impl TopicStatisticsOptions {
         self.publish_topic.as_deref().unwrap_or(Self::PUBLISH_TOPIC)
     }
 
-    /// Errors if a value can never be right.
+    /// Returns whether windows are published.
+    pub(crate) fn publishes(&self) -> bool {
+        self.publish.unwrap_or(true)
+    }
+
+    /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
         if let Some(period) = self.publish_period {
             check_period(period)?;
         }
-        let others = self.metrics.iter().flatten().find(|metric| !Metric::ALL.contains(metric));
+        let others = self.metrics.iter().flatten().find(|metric| !Metric::OF_SUBSCRIPTIONS.contains(metric));
         if let Some(&metric) = others {
             return Err(StatisticsError::NoMetricOfSubscriptions { metric });
         }
@@ -171,11 +181,11 @@ impl TopicStatisticsOptions {
     }
 }
 
-/// What a node tells beside the windows of its subscriptions, and their defaults.
+/// The options of a node's statistics: the defaults of its sources, and the other reports.
 ///
 /// ```
 /// use rclrs_topic_statistics::{NodeStatisticsOptions, TopicStatisticsOptions};
-/// use std::time::Duration;
+/// use std::{borrow::Borrow, time::Duration};
 ///
 /// let options = NodeStatisticsOptions::new()
 ///     .topic_statistics(TopicStatisticsOptions::new().publish_period(Duration::from_secs(5)))
@@ -183,11 +193,13 @@ impl TopicStatisticsOptions {
 ///     .topic_statistics_service(true);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct NodeStatisticsOptions {
     pub(crate) topic_statistics: TopicStatisticsOptions,
     pub(crate) log_table: bool,
     pub(crate) max_event_rate: f64,
     pub(crate) service: bool,
+    #[cfg(feature = "totals_file")]
     pub(crate) totals_file: Option<PathBuf>,
 }
 
@@ -198,6 +210,7 @@ impl Default for NodeStatisticsOptions {
             log_table: false,
             max_event_rate: 1.0,
             service: false,
+            #[cfg(feature = "totals_file")]
             totals_file: None,
         }
     }
@@ -210,46 +223,50 @@ impl From<TopicStatisticsOptions> for NodeStatisticsOptions {
 }
 
 impl NodeStatisticsOptions {
-    /// Returns the options of which nothing is set.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the defaults of everything that is measured, and of the ROS parameters.
+    /// Sets the defaults of all sources and of the ROS parameters.
     pub fn topic_statistics(self, topic_statistics: TopicStatisticsOptions) -> Self {
         Self { topic_statistics, ..self }
     }
 
-    /// Sets whether the node's log has a table of every window, so that `/rosout` has it too. Default: it has none.
+    /// Sets whether every window is logged as a table in the node's log, and so on `/rosout`. Default: false.
     pub fn log_table(self, log_table: bool) -> Self {
         Self { log_table, ..self }
     }
 
-    /// Sets how often at most a [`MessagesLostEvent`](ros_env::topic_statistics_interfaces::msg::MessagesLostEvent) is
-    /// published on `/events/messages_lost`: in Hz, up to 1000; 0 is never. Default: 1 Hz.
+    /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on
+    /// `/events/messages_lost`, in Hz, from 0.00001 to 1000; 0 disables them. Default: 1 Hz.
     ///
-    /// It tells what subscriptions lost that measure [`Metric::PublicationSeqGap`], since the event before; nothing is
-    /// published while nothing is lost. What late messages make good after it was announced is not taken back.
+    /// An event has the messages lost since the event before, by subscriptions that measure [`Metric::PublicationSeqGap`]. There is
+    /// no event while nothing is lost. A message that arrives after its loss was published does not correct it.
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }
     }
 
-    /// Sets whether the node has the service `~/get_topic_statistics`, which tells what its subscriptions received and
-    /// lost. Default: it has none. It answers on a thread of its own, which rclrs 0.8 keeps until the executor ends.
+    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by its
+    /// subscriptions. Default: false. The service has a thread of its own, which rclrs 0.8 keeps until the executor ends.
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }
     }
 
-    /// Sets the file in which, when the statistics of the node are dropped, it is written what the subscriptions received and
-    /// lost (`docs/losses.md` has the format). Default: none. What was in the file is replaced. A process
-    /// that is ended by a signal drops nothing: let the executor stop, and `main` return.
+    /// Sets the file to which the messages received and lost by the subscriptions are written when the [`NodeStatistics`] is
+    /// dropped, in YAML (`docs/losses.md` describes the format). The file is replaced. Default: none.
+    ///
+    /// A process that a signal kills drops nothing: stop the executor on the signal, and return from `main`.
+    ///
+    /// [`NodeStatistics`]: crate::NodeStatistics
+    #[cfg(feature = "totals_file")]
     pub fn totals_file(self, path: impl Into<PathBuf>) -> Self {
         Self { totals_file: Some(path.into()), ..self }
     }
 
-    /// Errors if a value can never be right.
+    /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
-        // Not a number is in no range.
+        // NaN is in no range.
         if !(self.max_event_rate == 0.0
             || (LOWEST_EVENT_RATE..=HIGHEST_EVENT_RATE).contains(&self.max_event_rate))
         {
@@ -259,9 +276,9 @@ impl NodeStatisticsOptions {
     }
 }
 
-/// Events a second, at least, if there are any: one a day or so.
+/// The lowest rate of events in Hz: about one a day.
 const LOWEST_EVENT_RATE: f64 = 1e-5;
-/// Events a second, at most.
+/// The highest rate of events in Hz.
 const HIGHEST_EVENT_RATE: f64 = 1000.0;
 
 /// The shortest window.
@@ -269,7 +286,7 @@ pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 /// The longest window: a day.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Errors if a window cannot be that long.
+/// Errors if a publish period is out of range.
 pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError> {
     if (SHORTEST_PERIOD..=LONGEST_PERIOD).contains(&period) {
         Ok(period)
@@ -278,29 +295,30 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// Options of a subscription with statistics: rclrs's, and those of the statistics.
+/// The options of a subscription with statistics: those of rclrs, and those of the statistics.
 #[derive(Clone, Debug)]
+#[must_use]
 #[non_exhaustive]
 pub struct StatsSubscriptionOptions<'a> {
     /// Topic and QoS of the subscription.
     pub subscription: SubscriptionOptions<'a>,
-    /// What differs from the node's statistics.
+    /// Options that override those of the node.
     pub statistics: TopicStatisticsOptions,
 }
 
-/// What describes a subscription with statistics: whatever rclrs takes for a subscription, alone or with
-/// [`topic_statistics`](Self::topic_statistics).
-pub trait IntoStatsSubscriptionOptions<'a>: Sized {
-    /// Returns the whole options.
+/// Conversion to the options of a subscription with statistics: from everything that rclrs takes for a subscription, alone or with
+/// [`topic_statistics`](Self::topic_statistics). No other crate can implement this.
+pub trait IntoStatsSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
+    /// Returns the options.
     fn into_stats_subscription_options(self) -> StatsSubscriptionOptions<'a>;
 
-    /// Sets what differs from the statistics of the node.
+    /// Sets options that override those of the node.
     ///
     /// ```
     /// # use rclrs::*;
     /// # use rclrs_topic_statistics::*;
     /// # use ros_env::sensor_msgs::msg::Imu;
-    /// # use std::time::Duration;
+    /// # use std::{borrow::Borrow, time::Duration};
     /// # let executor = Context::default_from_env()?.create_basic_executor();
     /// # let statistics = NodeStatistics::new(&executor.create_node("imu_listener")?)?;
     /// let slow = TopicStatisticsOptions::new().publish_period(Duration::from_secs(10));
@@ -313,6 +331,14 @@ pub trait IntoStatsSubscriptionOptions<'a>: Sized {
     fn topic_statistics(self, statistics: TopicStatisticsOptions) -> StatsSubscriptionOptions<'a> {
         StatsSubscriptionOptions { statistics, ..self.into_stats_subscription_options() }
     }
+}
+
+mod sealed {
+    use super::{StatsSubscriptionOptions, SubscriptionOptions};
+
+    pub trait Options<'a> {}
+    impl<'a, T: Into<SubscriptionOptions<'a>>> Options<'a> for T {}
+    impl<'a> Options<'a> for StatsSubscriptionOptions<'a> {}
 }
 
 impl<'a, T: Into<SubscriptionOptions<'a>>> IntoStatsSubscriptionOptions<'a> for T {

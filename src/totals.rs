@@ -1,45 +1,44 @@
-use std::time::Duration;
+// SPDX-License-Identifier: Apache-2.0
 
-use crate::{clock::SystemClock, collector::Publisher, measured::Measured, probe::Gid};
+//! Messages received and lost since a subscription's creation: plain values.
+
+use std::time::Duration;
 
 /// The messages that a subscription received and lost since its creation.
 ///
-/// `None` is what is not known: lost, out of order, duplicates and publishers, if
-/// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does not
-/// number messages; all of them, once the topic had more publishers than are followed (256) or messages came that could be
-/// counted only.
+/// `None` means unknown: lost, out of order, duplicates and publishers, if
+/// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does
+/// not number messages; all of them, once the topic had more publishers than are followed (256), or messages were counted without
+/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)).
 ///
-/// The bytes of the messages are not among them: rclrs takes messages deserialized, and to count their bytes they would
-/// have to be serialized once more.
+/// Bytes are not counted: rclrs takes messages deserialized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
     /// Messages whose callback was called while the statistics were on.
     pub received: u64,
-    /// Messages lost: gaps in the publishers' sequence numbers, by loss or because another subscriber took them. A loss that a
-    /// late message makes good is taken back.
+    /// Messages lost: gaps in the publishers' sequence numbers. A message that arrives late is no longer counted as lost.
     pub lost: Option<u64>,
-    /// Messages that came after a later one of the same publisher.
+    /// Messages received after a later one of the same publisher.
     pub out_of_order: Option<u64>,
-    /// Messages that came again; they are among the received.
+    /// Messages received more than once; they are included in `received`.
     pub duplicates: Option<u64>,
-    /// Publishers seen; one that restarts is a new one.
+    /// Publishers from which messages were received. A publisher that restarts counts again.
     pub publishers: Option<u64>,
-    /// When the first message's callback started: nanoseconds since the epoch on the system clock. If that is set, it is
-    /// corrected by the same time.
+    /// The start of the first message's callback, in nanoseconds since the epoch on the system clock. A step of the system clock
+    /// corrects it.
     pub first_message: Option<i64>,
-    /// When the last message's callback started, likewise.
+    /// The start of the last message's callback, likewise.
     pub last_message: Option<i64>,
-    /// The time from the first message to the last on the monotonic clock; of each time in which the statistics were on,
-    /// added up.
+    /// The time from the first message to the last on the monotonic clock, without the time in which the statistics were
+    /// disabled.
     pub active: Duration,
-    /// The intervals from message to message in that time.
+    /// The number of intervals between messages in that time.
     pub(crate) intervals: u64,
 }
 
 impl Totals {
-    /// Returns the average rate in Hz while the statistics were on, from the first message to the last; NaN before there are
-    /// two.
+    /// Returns the average rate in Hz while the statistics were enabled; NaN with fewer than two messages.
     pub fn rate(&self) -> f64 {
         if self.active.is_zero() {
             return f64::NAN;
@@ -47,7 +46,7 @@ impl Totals {
         self.intervals as f64 / self.active.as_secs_f64()
     }
 
-    /// Returns the sum; what is not known of one of them is not known of it. Where nothing was received, nothing was lost.
+    /// Returns the sum. A count that one of them does not know is unknown. A subscription that received nothing lost nothing.
     fn plus(&self, other: &Self) -> Self {
         if self.received == 0 {
             return *other;
@@ -70,30 +69,19 @@ impl Totals {
     }
 }
 
-/// The [totals](Totals) of a subscription of a node, or of those that have ended.
+/// The [totals](Totals) of a subscription, or of ended subscriptions with the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopicTotals {
-    /// The topic, resolved.
+    /// The resolved topic name.
     pub topic_name: String,
-    /// What the messages on `/statistics` call the subscription.
+    /// The `measurement_source_name` of the subscription on `/statistics`.
     pub source_name: String,
-    /// What came and what did not. Of subscriptions that have ended, with the same names, it is the sum.
+    /// Messages received and lost; of ended subscriptions with the same names, the sum.
     pub totals: Totals,
 }
 
-impl TopicTotals {
-    /// Returns what came to a subscription; None of what is none.
-    pub(crate) fn of(measured: &Measured) -> Option<Self> {
-        Some(Self {
-            topic_name: measured.request.as_ref()?.topic.clone(),
-            source_name: measured.source.clone(),
-            totals: measured.recording.totals()?,
-        })
-    }
-}
-
-/// Adds totals to those with the same names, or appends them.
+/// Adds totals to the sum with the same names, or appends them.
 pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     let has_its_names =
         |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
@@ -107,28 +95,16 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PublisherTotals {
-    /// What the middleware identifies it by. The graph of rclrs 0.8 does not report whose it is.
+    /// The identifier of the publisher. rclrs 0.8 does not report to which node it belongs.
     pub gid: [u8; 16],
     /// Messages received.
     pub received: u64,
     /// Messages lost. None if the middleware does not number messages.
     pub lost: Option<u64>,
-    /// Messages that came after a later one, likewise.
+    /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,
-    /// When the last message's callback started: nanoseconds since the epoch on the system clock.
+    /// The start of the last message's callback, in nanoseconds since the epoch on the system clock.
     pub last_message: i64,
-}
-
-impl PublisherTotals {
-    pub(crate) fn new(publisher: &Publisher<Gid>, system: SystemClock) -> Self {
-        Self {
-            gid: publisher.gid,
-            received: publisher.received,
-            lost: publisher.lost(),
-            out_of_order: publisher.out_of_order(),
-            last_message: system.at(publisher.last_heard),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,65 +1,84 @@
-//! What a finished window says: plain values between the collectors, which make them, and the messages, which are
-//! made of them.
+// SPDX-License-Identifier: Apache-2.0
 
-use std::{str::FromStr, time::Duration};
+//! Metrics, windows and summaries: plain values that the collectors produce and the reports publish.
 
-use crate::Totals;
+use std::{fmt, str::FromStr, time::Duration};
 
-/// A metric of Topic Statistics: what the samples of a window are of.
+use crate::totals::Totals;
+
+/// A metric of Topic Statistics: the quantity that is measured.
 ///
-/// [`name`](Self::name) and [`unit`](Self::unit) are what `/statistics` says. The first two are rclcpp's, and the
-/// default of every subscription.
+/// [`name`](Self::name) and [`unit`](Self::unit) are `metrics_source` and `unit` on `/statistics`; `Display` writes the name, and
+/// `parse` reads it. The first two metrics are those of rclcpp, and the default of every subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Metric {
-    /// The age of messages when their callback starts: ROS time, less the header stamp (or the source timestamp, see
-    /// [`AgeSource`](crate::AgeSource)). *High*: something on the way is late; the metrics below tell what.
+    /// The age of a message when its callback starts: ROS time less the header stamp (or the source timestamp, see
+    /// [`AgeSource`](crate::AgeSource)). *High*: the message was delayed; the metrics below show where.
     MessageAge,
-    /// The time between the callback starts of a message and the next, on the monotonic clock. *High*: messages come too rarely
-    /// or get lost. A high standard deviation: they come in bursts.
+    /// The time between the callback starts of two messages, on the monotonic clock. *High*: messages arrive too rarely or are
+    /// lost. A high standard deviation: they arrive in bursts.
     MessagePeriod,
-    /// Source timestamp less header stamp: the delay of the driver and of the publisher. NaN on simulated time, which
-    /// source timestamps do not follow.
+    /// Source timestamp less header stamp: the delay in the driver and the publisher. NaN on simulated time, which source
+    /// timestamps do not follow.
     HeaderToSource,
-    /// Received timestamp less source timestamp: the delay of the middleware and the network. *Negative*: the clocks
-    /// of two hosts are apart. NaN where the middleware does not report when a message was received (Cyclone DDS).
+    /// Received timestamp less source timestamp: the delay in the middleware and the network. *Negative*: the clocks of two hosts
+    /// differ. NaN where the middleware does not report when a message was received (Cyclone DDS).
     SourceToReceive,
-    /// Start of the callback's body less received timestamp: the time that the message waited for the executor or the worker.
-    /// NaN as for `SourceToReceive`.
+    /// Callback start less received timestamp: the time for which the message waited for the executor or the worker. NaN where
+    /// `SourceToReceive` is.
     ReceiveToCallback,
-    /// Start of the callback's body less source timestamp: the two delays before, and right with every middleware.
+    /// Callback start less source timestamp: the sum of the two delays before. Available with every middleware.
     SourceToCallback,
-    /// Start of the callback's body (ROS time) less header stamp: the age from end to end.
+    /// Callback start (ROS time) less header stamp: the age from end to end.
     HeaderToCallback,
-    /// The time that the callback's body takes, start to end; of an async callback, from the first poll to completion.
+    /// The duration of the callback; of an async callback, from the first poll to completion.
     CallbackDuration,
-    /// The messages missing immediately before each message, of the same publisher: lost, or taken by somebody else.
-    /// The [totals](crate::StatsSubscriptionState::totals) tell of losses that were made good by a late message.
-    /// NaN if the middleware does not number messages.
+    /// The number of messages missing immediately before each message, of the same publisher. A message that arrives late is
+    /// subtracted in the [totals](crate::StatsSubscriptionState::totals) only. NaN if the middleware does not number messages.
     PublicationSeqGap,
-    /// The time from the last message to the window's end, on the monotonic clock, one sample a window; NaN if no message came
-    /// since the statistics are on. *Grows from window to window*: the topic went silent.
+    /// The time from the last message to the window's end, on the monotonic clock; one sample per window. NaN before the first
+    /// message since the statistics were enabled. *Growing from window to window*: the topic is silent.
     TimeSinceLastMessage,
-    /// The kernel's estimate of how far this host's clock is off, one sample a window; NaN where the kernel says that
-    /// the clock is not synchronised. It is published once for all subscriptions of a node that have the same window and
-    /// publisher, with the host name as `measurement_source_name`.
+    /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN where the kernel reports that the clock
+    /// is not synchronised. It is published once for all subscriptions of a node with the same window and publisher, with the host
+    /// name as `measurement_source_name`.
     ClockOffset,
-    /// The time from one publication of a [`StatsPublisher`](crate::StatsPublisher) to the next, each taken when it is done, on
-    /// the monotonic clock. *High*: the node publishes too rarely. Publications that fail are none.
+    /// The time between the ends of two publications of a [`StatsPublisher`](crate::StatsPublisher), on the monotonic clock.
+    /// *High*: the node publishes too rarely. Publications that fail are not measured.
     PublishPeriod,
-    /// The time that a publication takes, of a [`StatsPublisher`](crate::StatsPublisher). *High*: the middleware holds the
-    /// node up: large messages, a slow reliable reader, a full history.
+    /// The duration of a publication of a [`StatsPublisher`](crate::StatsPublisher). *High*: the middleware blocks the node: large
+    /// messages, a slow reliable reader, a full history.
     PublishDuration,
-    /// The time that code takes which a [`StatsTimer`](crate::StatsTimer) times.
+    /// The duration of code that a [`StatsTimer`](crate::StatsTimer) measures.
     Duration,
-    /// How often a [`StatsCounter`](crate::StatsCounter) was counted up in a window, in Hz: average, minimum and maximum are
-    /// the window's one frequency, and the sample count is the count.
+    /// The frequency of a [`StatsCounter`](crate::StatsCounter) in a window, in Hz. Average, minimum and maximum are this one
+    /// frequency; the sample count is the count.
     Frequency,
 }
 
 impl Metric {
-    /// Every metric of a subscription, in the order in which the metrics of a window are published.
-    pub const ALL: [Self; 11] = [
+    /// Every metric, in the order in which the metrics of a window are published.
+    pub const ALL: &'static [Self] = &[
+        Self::MessageAge,
+        Self::MessagePeriod,
+        Self::HeaderToSource,
+        Self::SourceToReceive,
+        Self::ReceiveToCallback,
+        Self::SourceToCallback,
+        Self::HeaderToCallback,
+        Self::CallbackDuration,
+        Self::PublicationSeqGap,
+        Self::TimeSinceLastMessage,
+        Self::ClockOffset,
+        Self::PublishPeriod,
+        Self::PublishDuration,
+        Self::Duration,
+        Self::Frequency,
+    ];
+
+    /// Every metric of a subscription, in the same order.
+    pub const OF_SUBSCRIPTIONS: &'static [Self] = &[
         Self::MessageAge,
         Self::MessagePeriod,
         Self::HeaderToSource,
@@ -104,25 +123,37 @@ impl Metric {
     }
 }
 
-/// A name that no metric of a subscription has.
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Returns the names of metrics, separated by commas.
+pub(crate) fn names(metrics: &[Metric]) -> String {
+    metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A name that no metric has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("A subscription has no metric {0:?}: it has to be one of {names}", names = Metric::ALL.map(Metric::name).join(", "))]
+#[error("There is no metric {0:?}: the metrics are {names}", names = names(Metric::ALL))]
 pub struct UnknownMetric(pub String);
 
 impl FromStr for Metric {
     type Err = UnknownMetric;
 
-    /// Returns the metric of a subscription with that [`name`](Self::name).
+    /// Returns the metric with that [`name`](Self::name).
     fn from_str(name: &str) -> Result<Self, UnknownMetric> {
         Self::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|metric| metric.name() == name)
             .ok_or_else(|| UnknownMetric(name.to_owned()))
     }
 }
 
-/// The time that a window spans: nanoseconds since the epoch on the system clock, as that is at the window's end. Windows follow
-/// each other without a gap; where the clock was stepped, its step is between the stop of one and the start of the next.
+/// The start and stop of a window: nanoseconds since the epoch on the system clock, as it is at the window's end. Windows follow
+/// each other without a gap, except for a step of the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The stop of the window before.
@@ -131,51 +162,64 @@ pub struct Window {
     pub stop: i64,
 }
 
-/// What a window's samples come to.
+/// The summary of a window's samples. The default is that of no samples.
 ///
-/// All figures but the count are in the unit of the samples, and NaN where nothing could be measured: without a
-/// sample, all of them; with one sample, the standard deviation, as StatisticDataPoint.msg has it ("standard
-/// deviation is only available when there are two or more data points").
+/// All figures except the count are in the unit of the samples. They are NaN where nothing was measured: all of them without a
+/// sample; the standard deviation with one sample, as StatisticDataPoint.msg defines it ("standard deviation is only available
+/// when there are two or more data points").
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Summary {
     /// The arithmetic mean.
     pub average: f64,
     /// The smallest sample.
     pub minimum: f64,
-    /// The largest sample; right for negative samples too.
+    /// The largest sample, which may be negative.
     pub maximum: f64,
-    /// The standard deviation of the whole population (divided by the count), as in libstatistics_collector.
+    /// The standard deviation of the population (divided by the count), as in libstatistics_collector.
     pub standard_deviation: f64,
-    /// How many samples were accepted.
+    /// The number of samples.
     pub sample_count: u64,
 }
 
-/// What was measured in one window, of a subscription, a publisher, a timer or a counter.
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            average: f64::NAN,
+            minimum: f64::NAN,
+            maximum: f64::NAN,
+            standard_deviation: f64::NAN,
+            sample_count: 0,
+        }
+    }
+}
+
+/// The statistics of one window of a subscription, a publisher, a timer or a counter.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WindowStatistics {
-    /// The time that the window spans, on the system clock.
+    /// The start and stop of the window, on the system clock.
     pub window: Window,
-    /// How long the window was, on the monotonic clock: right whatever became of the system clock.
+    /// The length of the window on the monotonic clock. A step of the system clock does not change it.
     pub length: Duration,
-    /// By how many nanoseconds the system clock was set forward (or back, if negative) within the window, or the system was
-    /// suspended; None if it was not. Then the ages and delays, which are times of the system clock, are NaN with a sample
-    /// count of 0.
+    /// The step of the system clock in the window, in nanoseconds: positive forward, negative back; a suspend counts as a step.
+    /// None if there was no step. In a window with a step, the metrics that compare times with the system clock (ages and delays)
+    /// are NaN with a sample count of 0.
     pub clock_step: Option<i64>,
-    /// How many messages came, publications were made, times were taken, or how much was counted.
+    /// The number of messages, publications or durations, or the value of the counter.
     pub count: u64,
-    /// How many of them could be counted only, because the thread that ends the windows was kept from running while it held the
-    /// lock. If there are any, the metrics of samples are NaN.
+    /// The number of messages that were counted without being measured, because the thread that ends the windows was preempted
+    /// while it held the lock. If there are any, the metrics of samples are NaN.
     pub unrecorded: u64,
-    /// The metrics that are measured, and what they came to.
+    /// The metrics that are measured, and their summaries.
     pub metrics: Vec<(Metric, Summary)>,
-    /// The messages received and lost from the subscription's creation to the window's stop: of two windows in a row, the
-    /// difference is the second one's. None of what is no subscription.
+    /// The messages received and lost from the subscription's creation to the window's stop. The difference to the window before is
+    /// this window's. None for publishers, timers and counters.
     pub totals: Option<Totals>,
 }
 
 impl WindowStatistics {
-    /// Returns how often that was in a second, in Hz; NaN if the window has no length.
+    /// Returns the count per second, in Hz; NaN if the window has no length.
     pub fn rate(&self) -> f64 {
         if self.length.is_zero() {
             return f64::NAN;
@@ -183,22 +227,43 @@ impl WindowStatistics {
         self.count as f64 / self.length.as_secs_f64()
     }
 
-    /// Returns what a metric came to; None if it is not measured.
+    /// Returns the summary of a metric; None if it is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
         self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
     }
 }
 
-/// When a message passed each point of its way: nanoseconds since the epoch.
+/// The times of a message, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MessageTimes {
     /// The header stamp (ROS time); None if the type has none, or if it is zero.
     pub header: Option<i64>,
-    /// The middleware's source timestamp (system time of the publisher's host); None if the middleware does not give
-    /// it, or if no metric of the subscription needs it.
+    /// The middleware's source timestamp (system time of the publisher's host); None if the middleware does not report it, or if
+    /// no metric of the subscription needs it.
     pub source: Option<i64>,
     /// The middleware's received timestamp (system time); None as for the source timestamp.
     pub received: Option<i64>,
-    /// The start of the callback's body, on the system clock.
+    /// The start of the callback, on the system clock.
     pub callback: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_parsed_from_its_name_and_displayed_as_it() {
+        for metric in Metric::ALL {
+            assert_eq!(metric.to_string().parse(), Ok(*metric));
+        }
+        let unknown = "message_jitter".parse::<Metric>().unwrap_err().to_string();
+        assert!(unknown.contains("\"message_jitter\"") && unknown.contains("frequency_hz"), "{unknown}");
+    }
+
+    #[test]
+    fn the_metrics_of_a_subscription_are_the_first_of_all() {
+        assert!(Metric::ALL.starts_with(Metric::OF_SUBSCRIPTIONS));
+        assert!(Metric::ALL.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
+    }
 }

@@ -1,16 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What a step of the system clock does to the figures: nothing, or it makes them NaN.
 //!
 //! Talker and listener are processes whose clock is stepped while they run. The listener prints each window that it sees, and
 //! beside it what its callbacks saw on a clock that no step moves. The rest is read from outside, by processes on the
 //! machine's own clock.
 
-mod common;
-
 #[path = "clock/check.rs"]
 mod check;
 #[path = "clock/listener.rs"]
 mod listener;
-#[cfg(feature = "monitor")]
 #[path = "clock/monitor.rs"]
 mod monitor;
 
@@ -21,13 +20,11 @@ use std::{
 };
 
 use check::{Check, Expected, HELD_UP};
-use common::{clock::SteppedClock, context, domain, Process, Program, Reader, Spinning};
 use listener::{Figures, Listener, Settings, TotalTruth, Window, SECOND, TENTH};
 use rclrs::*;
 use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu};
 use serde_json::Value;
-
-const TALKER: &str = env!("CARGO_BIN_EXE_talker");
+use test_support::{clock::SteppedClock, context, domain, Process, Program, Reader, Spinning};
 
 /// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
@@ -212,7 +209,9 @@ impl Rig {
 
     /// Returns start and stop of the published windows of a source.
     fn published(&self, source: &str) -> Vec<(i64, i64)> {
-        common::of(&self.reader.metrics, source, "message_period").map(|of| (of.start, of.stop)).collect()
+        test_support::of(&self.reader.metrics, source, "message_period")
+            .map(|of| (of.start, of.stop))
+            .collect()
     }
 
     fn windows(&self, source: &str) -> Vec<Window> {
@@ -224,7 +223,7 @@ impl Rig {
         let windows = self.windows(source);
         let last = windows.last().unwrap().stop;
         self.reader.read_until("last window", |metrics| {
-            common::of(metrics, source, "message_period").any(|metric| metric.stop == last)
+            test_support::of(metrics, source, "message_period").any(|metric| metric.stop == last)
         });
         let published = self.published(source);
         // The listener sees the last window, not each one, where it is held up.

@@ -1,15 +1,15 @@
-//! Timers and counters of any code.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Timers and counters of any code.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{context, domain, of, wait_for, Reader};
 use rclrs::*;
 use rclrs_topic_statistics::{Metric, NodeStatistics, StatsTimer, Summary, TopicStatisticsOptions};
+use test_support::{context, domain, of, wait_for, Reader};
 
 /// A node without an executor that spins: timers and counters need none.
 fn statistics(number: u32, window: Duration) -> (Executor, Node, NodeStatistics) {
@@ -103,7 +103,7 @@ fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
         std::thread::sleep(TICK);
         sender.send(()).unwrap();
     });
-    let spin = SpinOptions::default().until_promise_resolved(answered).timeout(common::LIMIT);
+    let spin = SpinOptions::default().until_promise_resolved(answered).timeout(test_support::LIMIT);
     assert!(executor.spin(spin).is_empty());
     drop(timer.instrument(async {})); // never polled
 

@@ -1,13 +1,13 @@
-//! Publishers that cannot serve a subscription are named, with why and what to do.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Publishers that cannot serve a subscription are named, with why and what to do.
 
 use std::sync::{Arc, Mutex};
 
-use common::{context, domain, wait_for, warnings, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{Incompatibility, NodeStatistics};
 use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, std_msgs::msg::Int32};
+use test_support::{context, domain, wait_for, warnings, Program, Spinning};
 
 const BEST_EFFORT: &str =
     "Nothing is received from /publisher on /imu: it publishes best effort, and this subscription \

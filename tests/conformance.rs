@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The collectors against numbers from elsewhere, on twelve recorded series (tests/data/README.md): what the C++
 //! library libstatistics_collector 1.8.0 computed from them, what exact integer arithmetic says, and what numpy says
 //! in tests/window_statistics.py.
@@ -10,7 +12,7 @@ use std::{
 
 use rclrs_topic_statistics::{
     collector::{AgeCollector, FirstPeriod, PeriodCollector},
-    window::{Summary, Window},
+    Summary, Window,
 };
 use serde_json::{json, Value};
 
@@ -61,13 +63,13 @@ fn recorded_series() -> Vec<Series> {
 
 fn summary(figures: &Value) -> Summary {
     let figure = |name: &str| number(&figures[name]);
-    Summary {
-        average: figure("average"),
-        minimum: figure("minimum"),
-        maximum: figure("maximum"),
-        standard_deviation: figure("standard_deviation"),
-        sample_count: figures["sample_count"].as_u64().unwrap(),
-    }
+    let mut summary = Summary::default();
+    summary.average = figure("average");
+    summary.minimum = figure("minimum");
+    summary.maximum = figure("maximum");
+    summary.standard_deviation = figure("standard_deviation");
+    summary.sample_count = figures["sample_count"].as_u64().unwrap();
+    summary
 }
 
 /// A JSON number; null is NaN.
@@ -113,22 +115,19 @@ fn samples(windows: &[Vec<Message>], first: FirstPeriod) -> Vec<[Vec<i128>; 2]> 
 fn exact(samples: &[i128]) -> Summary {
     const MILLISECOND: f64 = 1e6;
     let count = samples.len() as i128;
-    let Some(first) = samples.first() else {
-        let [average, minimum, maximum, standard_deviation] = [f64::NAN; 4];
-        return Summary { average, minimum, maximum, standard_deviation, sample_count: 0 };
-    };
+    let Some(first) = samples.first() else { return Summary::default() };
     // Sums about the first sample have room in an i128, where an overflow would be a panic of the test.
     let sum: i128 = samples.iter().map(|sample| sample - first).sum();
     let squares: i128 = samples.iter().map(|sample| (sample - first).pow(2)).sum();
     let variance_times_count_squared = count * squares - sum * sum;
     let deviation = (variance_times_count_squared as f64).sqrt() / count as f64 / MILLISECOND;
-    Summary {
-        average: (count * first + sum) as f64 / (count as f64 * MILLISECOND),
-        minimum: *samples.iter().min().unwrap() as f64 / MILLISECOND,
-        maximum: *samples.iter().max().unwrap() as f64 / MILLISECOND,
-        standard_deviation: if count > 1 { deviation } else { f64::NAN },
-        sample_count: samples.len() as u64,
-    }
+    let mut summary = Summary::default();
+    summary.average = (count * first + sum) as f64 / (count as f64 * MILLISECOND);
+    summary.minimum = *samples.iter().min().unwrap() as f64 / MILLISECOND;
+    summary.maximum = *samples.iter().max().unwrap() as f64 / MILLISECOND;
+    summary.standard_deviation = if count > 1 { deviation } else { f64::NAN };
+    summary.sample_count = samples.len() as u64;
+    summary
 }
 
 fn are_same(figure: f64, reference: f64, tolerance: f64) -> bool {
@@ -216,12 +215,14 @@ fn computed_by_numpy(messages: &[Message], windows: &[Window]) -> Vec<[Summary; 
     written.unwrap();
 
     let computed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let summary = |figures: &Value| Summary {
-        average: number(&figures[0]),
-        maximum: number(&figures[1]),
-        minimum: number(&figures[2]),
-        sample_count: figures[3].as_u64().unwrap(),
-        standard_deviation: number(&figures[4]),
+    let summary = |figures: &Value| {
+        let mut summary = Summary::default();
+        summary.average = number(&figures[0]);
+        summary.maximum = number(&figures[1]);
+        summary.minimum = number(&figures[2]);
+        summary.sample_count = figures[3].as_u64().unwrap();
+        summary.standard_deviation = number(&figures[4]);
+        summary
     };
     let of_window = |window: &Value| [summary(&window["age"]), summary(&window["period"])];
     computed.as_array().unwrap().iter().map(of_window).collect()
@@ -331,8 +332,15 @@ fn numpy_and_the_collectors_follow_the_same_rules() {
     assert_eq!((numpy.len(), ours.len()), (4, 4));
     for (window, expected) in expected.iter().enumerate() {
         for (metric, name) in ["age", "period"].into_iter().enumerate() {
-            let (average, minimum, maximum, standard_deviation, sample_count) = expected[metric];
-            let expected = Summary { average, minimum, maximum, standard_deviation, sample_count };
+            let mut figures = Summary::default();
+            (
+                figures.average,
+                figures.minimum,
+                figures.maximum,
+                figures.standard_deviation,
+                figures.sample_count,
+            ) = expected[metric];
+            let expected = figures;
             assert_same(&numpy[window][metric], &expected, &format!("numpy: window {window}, {name}"));
             assert_same(&ours[window][metric], &expected, &format!("ours: window {window}, {name}"));
         }

@@ -1,28 +1,26 @@
-//! Where a delay arose, what was lost and what went silent, on real topics.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Where a delay arose, what was lost and what went silent, on real topics.
 
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use common::{
-    context, domain, middleware, of, wait_for, Metric as Published, Process, Program, Progress, Reader,
-    Spinning,
-};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, TopicStatisticsOptions,
     WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
-
-const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+use test_support::{
+    context, domain, middleware, of, program, wait_for, Metric as Published, Process, Program, Progress,
+    Reader, Spinning,
+};
 
 /// All metrics, in windows of 250 ms.
 fn everything() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
+    TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
 }
 
 /// The windows of a subscription as they are finished, from now on.
@@ -122,7 +120,7 @@ fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
         false => "source_to_receive_ms",
     };
     let metrics = &format!("metrics:=[header_to_source_ms, {part}]");
-    let listener = Process::start(LISTENER, &["--ros-args", "-p", metrics], domain);
+    let listener = Process::start(program("listener"), &["--ros-args", "-p", metrics], domain);
     let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
     let received =
         |metrics: &[Published]| of(metrics, "/listener:/imu", part).map(Published::count).sum::<f64>();

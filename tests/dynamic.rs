@@ -1,19 +1,17 @@
-//! Subscriptions of types that are known only at run time, and statistics that are not published.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Subscriptions of types that are known only at run time, and statistics that are not published.
 
 use std::{sync::mpsc, time::Duration};
 
-use common::{context, domain, middleware, wait_for, Process, Reader, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
 };
-
-const TALKER: &str = env!("CARGO_BIN_EXE_talker");
+use test_support::{context, domain, middleware, program, wait_for, Process, Reader, Spinning};
 
 fn options() -> TopicStatisticsOptions {
-    TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(250))
+    TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
 }
 
 #[test]
@@ -37,7 +35,7 @@ fn a_dynamic_subscription_is_measured_as_any_other() {
     let chatter = statistics.create_dynamic_worker_subscription(
         &worker,
         "std_msgs/msg/String".try_into().unwrap(),
-        "chatter".keep_last(100).topic_statistics(TopicStatisticsOptions::new().unpublished()),
+        "chatter".keep_last(100).topic_statistics(TopicStatisticsOptions::new().publish(false)),
         |_: &mut u64, _, _| (),
     );
     let chatter = chatter.unwrap();
@@ -46,8 +44,11 @@ fn a_dynamic_subscription_is_measured_as_any_other() {
 
     let _spinning = Spinning::start(executor);
     let mut reader = Reader::start(domain);
-    let _talker =
-        Process::start(TALKER, &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"], domain);
+    let _talker = Process::start(
+        program("talker"),
+        &["--ros-args", "-p", "rate:=100.0", "-p", "stamp_age:=0.05"],
+        domain,
+    );
     let mut latest = None;
     wait_for("window", || {
         latest = imu.latest();
@@ -90,7 +91,7 @@ fn statistics_that_are_not_published_have_no_publisher() {
     let domain = domain(1);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("silent").unwrap();
-    let statistics = NodeStatistics::with_options(&node, options().unpublished()).unwrap();
+    let statistics = NodeStatistics::with_options(&node, options().publish(false)).unwrap();
     let worker = node.create_worker(());
     let imu = statistics.create_dynamic_worker_subscription(
         &worker,

@@ -1,11 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Every form in which rclrs takes callbacks, with idiomatic and with `rmw` message types: beside each measured
 //! subscription a plain rclrs one with the same callback, which has to see the same messages in the same order.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{context, domain, middleware, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     AgeSource, Metric, NodeStatistics, StatsSubscriptionState, TopicStatisticsOptions, WindowStatistics,
@@ -15,6 +14,7 @@ use ros_env::{
     std_msgs::msg::{rmw::Int32 as RmwInt32, Int32},
 };
 use rosidl_runtime_rs::Message;
+use test_support::{context, domain, middleware, wait_for, Program, Spinning};
 
 /// The numbers of the messages that a callback was called with.
 #[derive(Clone, Default)]

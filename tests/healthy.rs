@@ -1,6 +1,6 @@
-//! What a healthy system does not see of the statistics: no error in its log, and nothing touched that is the whole process's.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! What a healthy system does not see of the statistics: no error in its log, and nothing touched that is the whole process's.
 
 use std::{
     process::Stdio,
@@ -8,13 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{domain, lines, preload, wait_for, Process, Program, Spinning, LIMIT};
 use rclrs::*;
 use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
-
-const TALKER: &str = env!("CARGO_BIN_EXE_talker");
-const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+use test_support::{domain, lines, preload, program, wait_for, Process, Program, Spinning, LIMIT};
 
 /// Longer than the library takes to look at the publishers of a topic on which nothing has come, which is 15 s.
 const LOOKED_AT: Duration = Duration::from_secs(18);
@@ -28,7 +25,12 @@ struct Logged {
 }
 
 impl Logged {
-    fn start(what: &'static str, program: &str, arguments: &[&str], domain: u32) -> Logged {
+    fn start(
+        what: &'static str,
+        program: impl AsRef<std::ffi::OsStr>,
+        arguments: &[&str],
+        domain: u32,
+    ) -> Logged {
         let (process, log) = Process::start_logging(program, arguments, domain);
         Logged { what, process, log, lines: vec![] }
     }
@@ -63,15 +65,18 @@ fn pass(time: Duration) {
 #[test]
 fn the_demos_log_has_no_error_from_start_to_end() {
     let domain = domain(0);
-    let all = format!("metrics:=[{}]", Metric::ALL.map(Metric::name).join(", "));
-    let mut early = Logged::start("listener before the talker", LISTENER, &[], domain);
-    let mut talker = Logged::start("talker", TALKER, &[], domain);
+    let all = format!(
+        "metrics:=[{}]",
+        Metric::OF_SUBSCRIPTIONS.iter().map(Metric::to_string).collect::<Vec<_>>().join(", ")
+    );
+    let mut early = Logged::start("listener before the talker", program("listener"), &[], domain);
+    let mut talker = Logged::start("talker", program("talker"), &[], domain);
     early.wait_for("Receiving imu");
     talker.wait_for("Publishing");
     let arguments = ["--ros-args", "-r", "__node:=late", "-p", &all];
-    let mut late = Logged::start("listener of all metrics", LISTENER, &arguments, domain);
+    let mut late = Logged::start("listener of all metrics", program("listener"), &arguments, domain);
     let arguments = ["--ros-args", "-r", "__node:=off", "-p", "topic_statistics.enabled:=false"];
-    let mut off = Logged::start("listener whose statistics are off", LISTENER, &arguments, domain);
+    let mut off = Logged::start("listener whose statistics are off", program("listener"), &arguments, domain);
     late.wait_for("Receiving imu");
     off.wait_for("Receiving imu");
     pass(Duration::from_secs(2));
@@ -85,9 +90,10 @@ fn the_demos_log_has_no_error_from_start_to_end() {
 #[test]
 fn a_topic_on_which_messages_are_rare_makes_no_error_in_the_log() {
     let domain = domain(1);
-    let mut talker = Logged::start("talker of 0.1 Hz", TALKER, &["--ros-args", "-p", "rate:=0.1"], domain);
+    let mut talker =
+        Logged::start("talker of 0.1 Hz", program("talker"), &["--ros-args", "-p", "rate:=0.1"], domain);
     talker.wait_for("Publishing");
-    let mut listener = Logged::start("listener", LISTENER, &[], domain);
+    let mut listener = Logged::start("listener", program("listener"), &[], domain);
     listener.wait_for("Receiving imu");
     let errors = [listener, talker].map(Logged::end).concat();
     assert!(errors.is_empty(), "{errors:#?}");
@@ -102,7 +108,7 @@ fn touching_listener() {
     let directory = tempfile::tempdir().unwrap();
     let _listening: Box<dyn std::any::Any> = if std::env::var_os("WITH_STATISTICS").is_some() {
         let options = NodeStatisticsOptions::new()
-            .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::ALL))
+            .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
             .topic_statistics_service(true)
             .log_table(true)
             .totals_file(directory.path().join("totals.yaml"));
@@ -121,7 +127,7 @@ fn touching_listener() {
 /// Returns what a process touches, sorted, from its start to its end; the graph changes meanwhile.
 fn touched(library: &std::path::Path, domain: u32, with_statistics: bool) -> Vec<String> {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", "touching_listener"];
-    let mut command = common::command(std::env::current_exe().unwrap(), &arguments, domain);
+    let mut command = test_support::command(std::env::current_exe().unwrap(), &arguments, domain);
     preload::preload(&mut command, library);
     if with_statistics {
         command.env("WITH_STATISTICS", "");

@@ -1,16 +1,16 @@
-//! The table in the node's log. On its own: `/rosout` is that of a process's first context.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! The table in the node's log. On its own: `/rosout` is that of a process's first context.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{context, domain, wait_for, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
 use ros_env::{rcl_interfaces::msg::Log, std_msgs::msg::Int32};
+use test_support::{context, domain, wait_for, Spinning};
 
 #[test]
 fn the_nodes_log_has_a_table_of_each_window() {

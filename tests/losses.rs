@@ -1,13 +1,12 @@
-//! Losses announced and asked for: rclpy reads the events and calls the service.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Losses announced and asked for: rclpy reads the events and calls the service.
 
 use std::sync::{
     atomic::{AtomicU64, Ordering},
     mpsc, Arc, Mutex,
 };
 
-use common::{context, domain, middleware, wait_for, Program, Progress, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
@@ -15,6 +14,7 @@ use rclrs_topic_statistics::{
 };
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};
 use serde_json::Value;
+use test_support::{context, domain, middleware, wait_for, Program, Progress, Spinning};
 
 /// What the statistics of losses take.
 fn losses() -> TopicStatisticsOptions {

@@ -1,19 +1,19 @@
-//! Options of a node's and of a subscription's statistics, on real topics.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Options of a node's and of a subscription's statistics, on real topics.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{context, domain, middleware, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     AgeSource, FirstPeriod, IntoStatsSubscriptionOptions, Metric, NodeStatistics, SourceName,
     StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
+use test_support::{context, domain, middleware, wait_for, Program, Spinning};
 
 fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new()

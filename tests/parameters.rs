@@ -1,17 +1,17 @@
-//! The ROS parameters of a node's statistics: at the start, and while it runs.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! The ROS parameters of a node's statistics: at the start, and while it runs.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{context, domain, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, StatisticsError, TopicStatisticsOptions};
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use serde_json::{json, Value};
+use test_support::{context, domain, wait_for, Program, Spinning};
 
 const ENABLED: &str = "topic_statistics.enabled";
 const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";

@@ -1,6 +1,6 @@
-//! Publishers that are measured, read by rclpy.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Publishers that are measured, read by rclpy.
 
 use std::{
     sync::{
@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{context, domain, of, wait_for, Reader, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     FirstPeriod, Metric, NodeStatistics, SourceName, StatisticsError, TopicStatisticsOptions,
@@ -21,6 +20,7 @@ use ros_env::{
     sensor_msgs::msg::{rmw, Imu},
     std_msgs::msg::rmw::Int32,
 };
+use test_support::{context, domain, of, wait_for, Reader, Spinning};
 
 const WINDOW: Duration = Duration::from_millis(500);
 
@@ -102,7 +102,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
             (reader.windows(source, "publish_period"), reader.windows(source, "publish_duration_ms"));
         // The two metrics of a window are two messages; the last may not have come yet.
         let duration =
-            |period: &common::Metric| durations.iter().find(|of| of.start == period.start).cloned();
+            |period: &test_support::Metric| durations.iter().find(|of| of.start == period.start).cloned();
         let windows: Vec<_> = periods.iter().filter_map(|period| Some((period, duration(period)?))).collect();
         for (period, duration) in &windows {
             assert_eq!((period.unit.as_str(), duration.unit.as_str()), ("ms", "ms"));
@@ -117,8 +117,8 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         }
     }
     for metric in ["publish_period", "publish_duration_ms"] {
-        let last = |metrics: &[common::Metric]| of(metrics, "/driver:/number", metric).last().cloned();
-        let is_silent = |of: common::Metric| of.count() == 0.0 && of.average().is_nan();
+        let last = |metrics: &[test_support::Metric]| of(metrics, "/driver:/number", metric).last().cloned();
+        let is_silent = |of: test_support::Metric| of.count() == 0.0 && of.average().is_nan();
         reader.read_until("silent window", |metrics| last(metrics).is_some_and(is_silent));
     }
 }

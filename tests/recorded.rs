@@ -1,6 +1,6 @@
-//! The statistics of a real topic, computed once more from what the listener recorded, by an independent script.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! The statistics of a real topic, computed once more from what the listener recorded, by an independent script.
 
 use std::{
     io::Write,
@@ -9,11 +9,11 @@ use std::{
     sync::{Arc, Mutex, OnceLock, Weak},
 };
 
-use common::{context, domain, Metric, Program, Reader, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, StatsSubscriptionState};
 use ros_env::sensor_msgs::msg::Imu;
 use serde_json::{json, Value};
+use test_support::{context, domain, Metric, Program, Reader, Spinning};
 
 /// What numpy makes of the messages: for each window the five figures of age and period, None for NaN.
 fn computed(messages: &[[i64; 2]], windows: &[[i64; 2]]) -> Vec<Value> {
@@ -72,7 +72,7 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
     let mut reader = Reader::start(domain);
     let mut publisher = Program::start("publisher.py", &["--rate", "200", "--stamp-age", "0.003"], domain);
     let count = |metrics: &[Metric], full: bool| {
-        common::of(metrics, "/recorder:/imu", "message_period")
+        test_support::of(metrics, "/recorder:/imu", "message_period")
             .filter(|of| (of.count() > 0.0) == full)
             .count()
     };

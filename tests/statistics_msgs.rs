@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The interface package statistics_msgs of the ROS 2 at hand, ours where it has none.
 
 use std::{env, fs};

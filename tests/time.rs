@@ -1,19 +1,19 @@
-//! Ages on simulated time, with a simulator in a second process; windows on the system clock all the same.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! Ages on simulated time, with a simulator in a second process; windows on the system clock all the same.
 
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
-use common::{context, domain, middleware, wait_for, Program, Spinning};
 use rclrs::*;
 use rclrs_topic_statistics::{
     AgeSource, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, Summary,
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
+use test_support::{context, domain, middleware, wait_for, Program, Spinning};
 
 /// A node on simulated time that measures `imu`.
 struct Simulated {

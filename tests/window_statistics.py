@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Computes windows of topic statistics from recorded messages, with numpy and none of this project's code.
 
 Reads JSON from standard input:

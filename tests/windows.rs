@@ -1,16 +1,16 @@
-//! A node that acts on its own statistics.
+// SPDX-License-Identifier: Apache-2.0
 
-mod common;
+//! A node that acts on its own statistics.
 
 use std::{
     sync::{mpsc::Receiver, Arc},
     time::Duration,
 };
 
-use common::{context, domain, wait_for, Process, Program, Spinning, LIMIT};
 use rclrs::*;
 use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions, WindowStatistics};
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use test_support::{context, domain, program, wait_for, Process, Program, Spinning, LIMIT};
 
 #[test]
 fn windows_are_there_in_the_process_as_they_are_published() {
@@ -86,7 +86,7 @@ fn wait_for_line(log: &Receiver<String>, text: &str) -> Vec<String> {
 #[test]
 fn the_watchdog_warns_of_late_messages_and_of_silence_and_says_when_all_is_well() {
     let domain = domain(1);
-    let program = env!("CARGO_BIN_EXE_watchdog");
+    let program = program("watchdog");
     let (_watchdog, log) = Process::start_logging(program, &["--ros-args", "-p", "age_limit:=0.3"], domain);
     wait_for_line(&log, "No messages come on /imu");
     let fresh = Program::start("publisher.py", &[], domain);

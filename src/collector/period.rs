@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 use super::{milliseconds_between, SummaryCollector};
 use crate::window::Summary;
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Follows the publication sequence numbers of a topic's publishers: what is missing, and what came late.
 ///
 /// Publishers are told apart by `Gid`, whatever the middleware identifies them by; one that restarts has another and

@@ -1,4 +1,6 @@
-//! Timers and counters by their names.
+// SPDX-License-Identifier: Apache-2.0
+
+//! Timers and counters, by their names.
 
 use std::{
     fmt::Display,
@@ -7,23 +9,26 @@ use std::{
 
 use super::NodeStatistics;
 use crate::{
-    counter::{Count, StatsCounter},
-    measured::{lock, Measured, Recording, Windowed},
+    measure::{
+        counter::{Count, StatsCounter},
+        source::{lock, Source, SourceHandle, WindowedCollector},
+        timer::{Durations, StatsTimer},
+        windowed::Windowed,
+    },
     options::TopicStatisticsState,
-    timer::{Durations, StatsTimer},
 };
 
-/// What goes by a name, for as long as somebody has it.
-pub(super) struct Named<T>(Mutex<Vec<(String, Weak<T>)>>);
+/// Handles by their names, as long as they live.
+pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
 
-impl<T> Default for Named<T> {
+impl<T> Default for Registry<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Named<T> {
-    /// Returns what has that name, which is created if there is none.
+impl<T> Registry<T> {
+    /// Returns the handle of that name. Creates it if there is none.
     fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
         let mut all = lock(&self.0);
         all.retain(|(_, one)| one.strong_count() > 0);
@@ -37,18 +42,18 @@ impl<T> Named<T> {
 }
 
 impl NodeStatistics {
-    /// Returns the timer of that name, which is created if there is none: `/bridge:get_lidar_data` on `/statistics`, for
-    /// the node `/bridge`. The name is any text.
+    /// Returns the timer of that name. Creates it if there is none. Its source name is `/bridge:get_lidar_data` for the node
+    /// `/bridge`. The name is any text.
     pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
         StatsTimer(self.timers.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
-            let measured = self.measured_code(name, Arc::clone(&durations) as _);
-            StatsTimer::new(durations, measured).0
+            let source = self.code_source(name, Arc::clone(&durations) as _);
+            StatsTimer::new(source, durations).0
         }))
     }
 
-    /// Returns a timer for each of `parts`, one per lidar or camera: `get_lidar_data/front`, `get_lidar_data/rear`. Their names
-    /// are put together here, and not when they are used.
+    /// Returns a timer for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`. The names are
+    /// formatted here, not at each use.
     ///
     /// ```
     /// # use rclrs::*;
@@ -66,13 +71,13 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter of that name, which is created if there is none: `/bridge:frames` on `/statistics`, for the node
-    /// `/bridge`. The name is any text.
+    /// Returns the counter of that name. Creates it if there is none. Its source name is `/bridge:frames` for the node `/bridge`.
+    /// The name is any text.
     pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
         StatsCounter(self.counters.get_or_create(name.into(), |name| {
             let count = Arc::new(AtomicU64::new(0));
-            let measured = self.measured_code(name, Arc::new(Windowed::new(Count(Arc::clone(&count)))));
-            StatsCounter::new(count, measured).0
+            let source = self.code_source(name, Arc::new(Windowed::new(Count(Arc::clone(&count)))));
+            StatsCounter::new(source, count).0
         }))
     }
 
@@ -81,11 +86,10 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Has code measured under a name, as the node says.
-    fn measured_code(&self, name: &str, recording: Arc<dyn Recording>) -> Arc<Measured> {
-        let measured =
-            Arc::new(Measured::new(format!("{}:{name}", self.node.fully_qualified_name()), recording, None));
-        self.schedule.add(&measured, TopicStatisticsState::NodeDefault, None, self.publisher.clone());
-        measured
+    /// Adds a source for code of that name.
+    fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
+        let name = format!("{}:{name}", self.node.fully_qualified_name());
+        let source = Arc::new(Source::new(name, collector, None));
+        self.add_source(source, (TopicStatisticsState::NodeDefault, None), self.publisher.clone())
     }
 }

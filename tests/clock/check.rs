@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Whether a window of the listener is right.
 
 use std::ops::RangeInclusive;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The listener whose clock is stepped, a process of its own, and the handle by which a test has it; and its talker.
 
 use std::{
@@ -21,7 +23,7 @@ use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::common::{self, clock::SteppedClock, lines, Process, Spinning, LIMIT};
+use test_support::{self, clock::SteppedClock, lines, Process, Spinning, LIMIT};
 
 /// The subscription with windows of a second.
 pub const SECOND: &str = "second";
@@ -147,7 +149,7 @@ impl Bodies {
     /// Returns what there is to say of the messages from one number to another.
     fn truth(&self, from: usize, to: usize, now: f64) -> Truth {
         // A message is counted a moment before its body begins.
-        common::wait_for("body", || self.0.lock().unwrap().len() >= to);
+        test_support::wait_for("body", || self.0.lock().unwrap().len() >= to);
         let bodies = self.0.lock().unwrap();
         let of_window = &bodies[from..to];
         let periods =
@@ -229,7 +231,7 @@ fn stepped_listener() {
     let executor = Context::new(settings.arguments, InitOptions::default()).unwrap().create_basic_executor();
     let node = executor.create_node("clocked").unwrap();
     let options = NodeStatisticsOptions::new()
-        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::ALL))
+        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
         .topic_statistics_service(true)
         .max_event_rate(0.0)
         .totals_file(variable("LISTENER_TOTALS"));
@@ -312,7 +314,7 @@ pub fn start_talker(domain: u32, rate: f64, clock: Option<&SteppedClock>) -> Pro
 /// A program that is an ignored test of this binary, with an input.
 fn itself(name: &str, domain: u32) -> Command {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", name];
-    let mut command = common::command(std::env::current_exe().unwrap(), &arguments, domain);
+    let mut command = test_support::command(std::env::current_exe().unwrap(), &arguments, domain);
     command.stdin(Stdio::piped());
     command
 }

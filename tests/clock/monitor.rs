@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The program topic_monitor on a host whose clock is stepped.
 
 use std::{
@@ -10,18 +12,18 @@ use std::{
 use rclrs::CreateBasicExecutor;
 use serde_json::Value;
 
-use crate::{
-    check::HELD_UP,
-    common::{self, clock::SteppedClock, context, domain, wait_for, Process},
-    S, STEPS, TALKER,
-};
+use test_support::{clock::SteppedClock, context, domain, program, wait_for, Process};
 
-const MONITOR: &str = env!("CARGO_BIN_EXE_topic_monitor");
-const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+use crate::{check::HELD_UP, S, STEPS};
 
 /// A program on the host's clock.
-fn command(clock: &SteppedClock, program: &str, arguments: &[&str], domain: u32) -> Command {
-    let mut command = common::command(program, arguments, domain);
+fn command(
+    clock: &SteppedClock,
+    program: impl AsRef<std::ffi::OsStr>,
+    arguments: &[&str],
+    domain: u32,
+) -> Command {
+    let mut command = test_support::command(program, arguments, domain);
     clock.preload(&mut command);
     command
 }
@@ -37,7 +39,8 @@ struct Monitor {
 
 impl Monitor {
     fn start(what: &'static str, clock: &SteppedClock, arguments: &[&str], domain: u32) -> Monitor {
-        let (process, output) = Process::spawn_printing(&mut command(clock, MONITOR, arguments, domain));
+        let (process, output) =
+            Process::spawn_printing(&mut command(clock, program("topic_monitor"), arguments, domain));
         Monitor { what, process, output, lines: vec![] }
     }
 
@@ -100,8 +103,9 @@ fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
     let Some(clock) = SteppedClock::new() else { return };
     let domain = domain(6);
     let start = |what, arguments: &[&str]| Monitor::start(what, &clock, arguments, domain);
-    let _talker = Process::spawn(&mut command(&clock, TALKER, &["--ros-args", "-p", "rate:=20.0"], domain));
-    let _listener = Process::spawn(&mut command(&clock, LISTENER, &[], domain));
+    let _talker =
+        Process::spawn(&mut command(&clock, program("talker"), &["--ros-args", "-p", "rate:=20.0"], domain));
+    let _listener = Process::spawn(&mut command(&clock, program("listener"), &[], domain));
     let mut monitors = [
         start("--json", &["imu", "--json"]),
         start("--json --period 0.25", &["imu", "--json", "--period", "0.25"]),
@@ -156,12 +160,13 @@ fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
 fn conditions_are_judged_after_a_step_back_at_once() {
     let Some(clock) = SteppedClock::new() else { return };
     let domain = domain(7);
-    let _talker = Process::spawn(&mut command(&clock, TALKER, &["--ros-args", "-p", "rate:=20.0"], domain));
+    let _talker =
+        Process::spawn(&mut command(&clock, program("talker"), &["--ros-args", "-p", "rate:=20.0"], domain));
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("observer").unwrap();
     let conditions = "rate>14 rate<29 period.max<450 age.max<450 age.min>-50 silent<450";
     let arguments = ["imu", "--require", conditions, "--duration", "20"];
-    let mut monitor = command(&clock, MONITOR, &arguments, domain).spawn().unwrap();
+    let mut monitor = command(&clock, program("topic_monitor"), &arguments, domain).spawn().unwrap();
     wait_for("subscription", || node.count_subscriptions("/imu").unwrap() == 1);
     clock.step(-60 * S);
     let stepped = Instant::now();

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! A network that carries nothing for a while.
 
-use std::time::Duration;
-
-#[cfg(feature = "monitor")]
 use super::monitor::Monitor;
+use std::time::Duration;
+use test_support::{domain, of, program, wait_for, Metric};
+
 use super::{
-    common::{domain, of, wait_for, Metric},
     now,
     programs::{Receiver, Sender, WEAK},
-    read_statistics, source, start, two_hosts, TALKER,
+    read_statistics, source, start, two_hosts,
 };
 
 /// What the network is cut for.
@@ -21,21 +22,18 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
     let mut reader = read_statistics(&network.listening, domain);
     let mut weak = Receiver::start(&network.listening, domain, &WEAK);
     let mut strong = Receiver::start(&network.listening, domain, &[]);
-    #[cfg(feature = "monitor")]
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     let nodes = ["/weak", "/receiver"].map(|node| source(node, "/chatter"));
     reader.read_until("windows", |read| nodes.iter().all(|node| read.iter().any(|of| of.source == *node)));
     let mut sender = Sender::start(&network.talking, domain, &[("DEPTH", "10"), ("RATE", "50")]);
     sender.run();
     wait_for("messages", || weak.numbers().received > 25 && strong.numbers().received > 25);
-    #[cfg(feature = "monitor")]
     wait_for("messages of the monitor", || monitor.total().0 > 0);
 
     let cut = now();
     network.link.cut(true);
     // How long this takes is what is tested, not a condition that is waited for.
     std::thread::sleep(CUT);
-    #[cfg(feature = "monitor")]
     {
         let (state, rate) = (monitor.last()["state"].clone(), monitor.last()["rate"].clone());
         assert!(state == "stale" && rate == 0.0, "{:#}", monitor.last());
@@ -92,7 +90,6 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
     let sent = (mended - cut) as u64 / 20_000_000;
     assert!((sent - 20..sent + 20).contains(&weak), "what was sent meanwhile: {weak} of {sent}");
     assert!(strong <= weak + 1, "the sender sends what its history still has: {strong} of {weak}");
-    #[cfg(feature = "monitor")]
     {
         let (received, lost) = monitor.settled();
         println!("monitor: {received} received, {lost} lost");
@@ -106,14 +103,12 @@ fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss
     let domain = domain(5);
     let mut reader = read_statistics(&network.listening, domain);
     let mut receiver = Receiver::start(&network.listening, domain, &[]);
-    #[cfg(feature = "monitor")]
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     let chatter = source("/receiver", "/chatter");
     reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
-    let talker = || start(&network.talking, TALKER, "-p rate:=50.0", domain);
+    let talker = || start(&network.talking, program("talker"), "-p rate:=50.0", domain);
     let first = talker();
     wait_for("messages", || receiver.totals("chatter").received > 100);
-    #[cfg(feature = "monitor")]
     wait_for("messages of the monitor", || monitor.total().0 > 50);
 
     network.link.cut(true);
@@ -142,7 +137,6 @@ fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss
     assert_eq!(count(&reader.metrics, "publication_seq_gap"), samples - 2.0);
     let gaps = reader.windows(&chatter, "publication_seq_gap");
     assert!(gaps.iter().all(|gap| gap.count() == 0.0 || gap.maximum() == 0.0), "{gaps:#?}");
-    #[cfg(feature = "monitor")]
     {
         monitor
             .wait("rate", |object| object["rate"].as_f64().is_some_and(|rate| (40.0..60.0).contains(&rate)));

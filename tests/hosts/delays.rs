@@ -1,13 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Delays of the network.
 
 use std::time::Duration;
 
+use test_support::{domain, of, program, Metric};
+
 use super::{
-    common::{domain, of, Metric},
     network::{Conditions, Way},
     now,
     programs::Receiver,
-    read_statistics, source, start, two_hosts, TALKER,
+    read_statistics, source, start, two_hosts,
 };
 
 /// What is looked at: the driver's delay, the network's, and what has both in it.
@@ -39,7 +42,7 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
     let mut reader = read_statistics(&network.listening, domain);
     let _receiver = Receiver::start(&network.listening, domain, &[]);
     let talker = format!("-p rate:=50.0 -p stamp_age:={}", DRIVER_DELAY / 1000.0);
-    let _talker = start(&network.talking, TALKER, &talker, domain);
+    let _talker = start(&network.talking, program("talker"), &talker, domain);
     let imu = source("/receiver", "/imu");
     // The least of the windows' averages of each metric, with a delay. What else runs on this machine makes some of them
     // longer, and none shorter; where they are longer than `limits`, there are more windows.

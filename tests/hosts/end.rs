@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! What is left of the hosts: nothing.
 
 use std::{
@@ -7,10 +9,9 @@ use std::{
     sync::Mutex,
 };
 
-use super::{
-    common::{domain, wait_for},
-    programs, start, two_hosts, TALKER,
-};
+use test_support::{domain, program, wait_for};
+
+use super::{programs, start, two_hosts};
 
 /// Whether anything is left in one of these namespaces, or of these processes.
 fn is_anything_left(namespaces: &[String], processes: &[u32]) -> bool {
@@ -30,9 +31,9 @@ fn nothing_is_left_of_the_hosts_after_a_panic() {
     let made = Mutex::new((vec![], vec![]));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let network = network;
-        let talker = start(&network.talking, TALKER, "", domain(7));
+        let talker = start(&network.talking, program("talker"), "", domain(7));
         // The kernel ends what nobody ends.
-        let leaked = ManuallyDrop::new(start(&network.listening, TALKER, "", domain(7)));
+        let leaked = ManuallyDrop::new(start(&network.listening, program("talker"), "", domain(7)));
         let namespaces = [&network.talking, &network.listening].map(|host| host.namespace.clone());
         let processes = vec![talker.id(), leaked.id()];
         assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Messages that the network loses, repeats or reorders.
 
 use std::{path::Path, time::Duration};
 
-use serde_json::Value;
-
-#[cfg(feature = "monitor")]
 use super::monitor::Monitor;
+use serde_json::Value;
+use test_support::{domain, of, wait_for, Metric, Program};
+
 use super::{
-    common::{domain, of, wait_for, Metric, Program},
     median,
     network::{Conditions, Way},
     now, on_the_network,
@@ -43,7 +44,6 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     let mut losses: Program = network.listening.spawn(losses).into();
     let settings = [weak, ("TOTALS_FILE", file.to_str().unwrap())];
     let mut receiver = Receiver::start(&network.listening, domain, &settings);
-    #[cfg(feature = "monitor")]
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     wait_for("reader of events", || receiver.readers_of_events() == 1);
     reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
@@ -51,15 +51,11 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     // What is sent before they hear the sender is no loss of theirs; from here on they get all that is sent.
     wait_for("first messages", || {
         sender.send(1);
-        #[cfg(feature = "monitor")]
         let hears = monitor.total().0 > 0;
-        #[cfg(not(feature = "monitor"))]
-        let hears = true;
         hears && receiver.numbers().received > 0
     });
     let before = sender.send(5);
     wait_for("all of them", || receiver.numbers().last == before);
-    #[cfg(feature = "monitor")]
     let heard_by_monitor = monitor.settled();
 
     let lossy = Conditions { loss: 0.1, only_messages: true, ..Conditions::default() };
@@ -77,8 +73,6 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     assert_eq!(totals.received + lost, sent - numbers.first + 1, "{totals:?}, {numbers:?}");
     assert_eq!((totals.received, totals.received), (numbers.received, numbers.distinct), "by the callback");
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
-
-    #[cfg(feature = "monitor")]
     let lost_by_monitor = {
         let (received, lost) = monitor.settled();
         println!("monitor: {heard_by_monitor:?} before, {received} received, {lost} lost");
@@ -86,8 +80,6 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
         assert_eq!(received + lost, heard_by_monitor.0 + sent - before, "the monitor's own losses");
         lost
     };
-    #[cfg(not(feature = "monitor"))]
-    let lost_by_monitor = 0;
     assert_eq!(link.lost_messages, lost + lost_by_monitor, "{link:?}");
 
     let count =

@@ -1,15 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Two hosts: what the statistics say when the network between them delays, loses, repeats and reorders messages, and
 //! when it carries nothing.
 //!
 //! This needs root, `ip` and /dev/net/tun; where they lack, the tests are skipped with a line that says which.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod cut;
 mod delays;
 mod end;
 mod losses;
-#[cfg(feature = "monitor")]
 mod monitor;
 mod network;
 mod programs;
@@ -21,11 +20,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use common::{Process, Reader};
 use network::{Host, Network};
-
-const TALKER: &str = env!("CARGO_BIN_EXE_talker");
-const LISTENER: &str = env!("CARGO_BIN_EXE_listener");
+use test_support::{Process, Reader};
 
 /// Two hosts; None, with a line that says why, where they cannot be had.
 fn two_hosts() -> Option<Network> {
@@ -35,7 +31,7 @@ fn two_hosts() -> Option<Network> {
 /// The same program, but one that talks to all on its host's network.
 fn on_the_network(mut command: Command) -> Command {
     // Processes of one machine would share memory, which goes over no network.
-    for (name, _) in common::on_this_host() {
+    for (name, _) in test_support::on_this_host() {
         command.env_remove(name);
     }
     command.env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
@@ -44,11 +40,11 @@ fn on_the_network(mut command: Command) -> Command {
 
 /// A program that talks to all on its host's network.
 fn command(program: impl AsRef<OsStr>, arguments: &[&str], domain: u32) -> Command {
-    on_the_network(common::command(program, arguments, domain))
+    on_the_network(test_support::command(program, arguments, domain))
 }
 
 /// Starts a program on a host, with ROS arguments.
-fn start(host: &Host, program: &str, arguments: &str, domain: u32) -> Process {
+fn start(host: &Host, program: impl AsRef<OsStr>, arguments: &str, domain: u32) -> Process {
     let arguments: Vec<&str> = ["--ros-args"].into_iter().chain(arguments.split_whitespace()).collect();
     host.spawn(command(program, &arguments, domain)).into()
 }

@@ -1,15 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The program topic_monitor on a host.
 
 use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{
-    command,
-    common::{Program, LIMIT},
-    network::Host,
-    now,
-};
+use test_support::{program, Program, LIMIT};
+
+use super::{command, network::Host, now};
 
 /// The monitor as it watches `chatter`.
 pub struct Monitor {
@@ -19,7 +18,7 @@ pub struct Monitor {
 
 impl Monitor {
     pub fn start(host: &Host, arguments: &[&str], domain: u32) -> Monitor {
-        let program = env!("CARGO_BIN_EXE_topic_monitor");
+        let program = program("topic_monitor");
         let arguments = [&["--json", "--period", "0.25"], arguments].concat();
         let mut command = command(program, &arguments, domain);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Two hosts on one machine, and the link between them.
 //!
 //! A host is a network namespace without a name, and a thread that lives in it and starts its processes. A link is a TAP

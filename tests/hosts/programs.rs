@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The programs that the tests run on the hosts: functions of this test binary, started as processes of their own.
 
 use std::{
@@ -14,10 +16,11 @@ use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, Topi
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
 use serde_json::{json, Value};
 
+use test_support::{context, program, Program, Spinning};
+
 use super::{
-    common::{context, Program, Spinning},
     network::{Host, Network},
-    start, TALKER,
+    start,
 };
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
@@ -221,8 +224,9 @@ fn receiver() {
         return;
     }
     let (executor, node) = node("receiver");
-    let everything =
-        TopicStatisticsOptions::new().metrics(Metric::ALL).publish_period(Duration::from_millis(500));
+    let everything = TopicStatisticsOptions::new()
+        .metrics(Metric::OF_SUBSCRIPTIONS)
+        .publish_period(Duration::from_millis(500));
     let mut options = NodeStatisticsOptions::new()
         .topic_statistics(everything)
         .max_event_rate(2.0)
@@ -291,7 +295,7 @@ fn hosts() {
     let network = Network::new().unwrap();
     let hosts = [&network.talking, &network.listening];
     let domain = setting("ROS_DOMAIN_ID").unwrap().parse().unwrap();
-    let talkers = hosts.map(|host| start(host, TALKER, "", domain));
+    let talkers = hosts.map(|host| start(host, program("talker"), "", domain));
     obey(|_| {
         json!({
             "namespaces": hosts.map(|host| host.namespace.clone()),

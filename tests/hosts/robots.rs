@@ -1,13 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Robots with nodes of the same names on one network.
 
-use std::collections::BTreeSet;
-
-#[cfg(feature = "monitor")]
 use super::monitor::Monitor;
-use super::{
-    common::{domain, of, Metric},
-    median, read_statistics, source, start, two_hosts, LISTENER, TALKER,
-};
+use std::collections::BTreeSet;
+use test_support::{domain, of, program, Metric};
+
+use super::{median, read_statistics, source, start, two_hosts};
 
 #[test]
 fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces() {
@@ -15,16 +14,15 @@ fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces
     let Some(network) = two_hosts() else { return };
     let domain = domain(6);
     let mut reader = read_statistics(&network.listening, domain);
-    #[cfg(feature = "monitor")]
     let mut monitor = Monitor::start(&network.listening, &["--from-statistics"], domain);
     // Each robot is a host, and has an imu of its own; both hear what the first one says.
     let metrics = "-p metrics:=[message_period,source_to_receive_ms]";
     let listener = |robot: &str| format!("-r __ns:={robot} -r chatter:=/chatter {metrics}");
     let _processes = [
-        start(&network.talking, LISTENER, &listener("/r1"), domain),
-        start(&network.listening, LISTENER, &listener("/r2"), domain),
-        start(&network.talking, TALKER, "-r __ns:=/r1 -r chatter:=/chatter -p rate:=20.0", domain),
-        start(&network.listening, TALKER, "-r __ns:=/r2 -p rate:=50.0", domain),
+        start(&network.talking, program("listener"), &listener("/r1"), domain),
+        start(&network.listening, program("listener"), &listener("/r2"), domain),
+        start(&network.talking, program("talker"), "-r __ns:=/r1 -r chatter:=/chatter -p rate:=20.0", domain),
+        start(&network.listening, program("talker"), "-r __ns:=/r2 -p rate:=50.0", domain),
     ];
     let expected = [
         (source("/r1/listener", "/chatter"), 20.0),
@@ -50,8 +48,6 @@ fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces
         // On a busy machine too, neither could be the other's.
         assert!((0.65..1.5).contains(&(period * rate / 1000.0)), "{source} with a period of {period}");
     }
-
-    #[cfg(feature = "monitor")]
     for (source, rate) in &expected {
         monitor.wait(&format!("{source} with {rate} Hz"), |object| {
             let seen = object["rate"].as_f64().unwrap_or_default();

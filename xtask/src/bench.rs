@@ -13,12 +13,12 @@ use crate::environment::Environment;
 
 /// Messages, windows, and what is counted; ends with one line for scripts.
 pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
-    cargo(environment, project, &["bench", "--bench", "cost", "--", "--quiet"])?;
+    cargo(environment, project, &["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"])?;
     eprintln!("Counting allocations, bytes and instructions ...");
     let counted = cargo(
         environment,
         project,
-        &["test", "--release", "--test", "cost", "--", "--nocapture", "--test-threads=1"],
+        &["test", "--release", "--package", "benchmarks", "--tests", "--", "--nocapture", "--test-threads=1"],
     )?;
     let count = |name: &str| {
         let value = counted.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -198,7 +198,18 @@ pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<E
     cargo(
         environment,
         project,
-        &["test", "--release", "--quiet", "--test", "cost", "--", "--ignored", "soak"],
+        &[
+            "test",
+            "--release",
+            "--quiet",
+            "--package",
+            "benchmarks",
+            "--test",
+            "message",
+            "--",
+            "--ignored",
+            "soak",
+        ],
     )?;
     println!("100000000 messages recorded: memory constant, every message in its window");
     for seconds in [seconds / 60.0, seconds] {
@@ -212,7 +223,7 @@ pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<E
 }
 
 pub fn build(environment: &Environment, project: &Path) -> Result<PathBuf> {
-    cargo(environment, project, &["build", "--release", "--quiet", "--examples"])?;
+    cargo(environment, project, &["build", "--release", "--quiet", "--package", "benchmarks", "--examples"])?;
     Ok(environment.target_dir().join("release/examples"))
 }
 

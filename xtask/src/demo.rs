@@ -25,7 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Runs the demo for some seconds, or until Ctrl-C.
 pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> Result<ExitCode> {
     let mut build = environment.command("cargo");
-    build.current_dir(project).args(["build", "--quiet", "--bins"]);
+    build.current_dir(project).args([
+        "build",
+        "--quiet",
+        "--package",
+        "rclrs_topic_statistics_examples",
+        "--bins",
+    ]);
     eprintln!("Building the talker and the listener (the first time this takes a minute or two) ...");
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The talker and the listener could not be built; cargo says above why");

@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use crate::{
     environment::Environment,
     setup::{self, tools},
+    workspace::{Package, Workspace},
     RosOptions,
 };
 
@@ -97,7 +98,9 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 }
 
 fn clippy(environment: &Environment, project: &Path) -> Result<Outcome> {
-    for features in [&[][..], &["--all-features"]] {
+    let packages = Workspace::read(project)?.packages;
+    let all = packages.iter().map(Package::features).collect::<Vec<_>>().join(",");
+    for features in [&[][..], &["--features", &all]] {
         let mut clippy = environment.command("cargo");
         clippy
             .current_dir(project)

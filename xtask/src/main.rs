@@ -17,6 +17,7 @@ mod progress;
 mod public_api;
 mod setup;
 mod shared_memory;
+mod workspace;
 
 use std::{
     ffi::OsString,
@@ -202,14 +203,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let with = |arguments: &[&str]| {
                 locked.iter().cloned().chain(arguments.iter().map(OsString::from)).collect::<Vec<_>>()
             };
-            let all = with(&["--workspace", "--features", monitor::FEATURE]);
-            let tested = cargo(&environment, &project, "test", &all)?;
+            let tested = cargo(&environment, &project, "test", &with(&["--workspace"]))?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions = with(&["--release", "--test", "cost", "instructions"]);
+            let instructions =
+                with(&["--release", "--package", "benchmarks", "--test", "message", "instructions"]);
             cargo(&environment, &project, "test", &instructions)
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),

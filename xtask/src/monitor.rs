@@ -17,9 +17,6 @@ use crate::{
     finish,
 };
 
-/// The feature that has the program, of this package among those of the workspace.
-pub const FEATURE: &str = "rclrs_topic_statistics/monitor";
-
 /// Builds topic_monitor, which is not on PATH as installed programs are, and runs it where the caller is.
 pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) -> Result<ExitCode> {
     let program = program(environment, project)?;
@@ -27,11 +24,7 @@ pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) ->
 }
 
 fn program(environment: &Environment, project: &Path) -> Result<PathBuf> {
-    cargo(
-        environment,
-        project,
-        &["build", "--quiet", "--release", "--features", FEATURE, "--bin", "topic_monitor"],
-    )?;
+    cargo(environment, project, &["build", "--quiet", "--release", "--package", "topic_statistics_monitor"])?;
     Ok(environment.target_dir().join("release/topic_monitor"))
 }
 
@@ -65,7 +58,7 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     let (program, programs) = (program(environment, project)?, build(environment, project)?);
     let load = |what| Running::start(environment.command(programs.join("bench_load")).arg(what));
     let _load = (load("imu")?, load("fast")?, load("image")?);
-    let subscriber = project.join("benches/programs/subscriber.py");
+    let subscriber = project.join("benchmarks/subscriber.py");
     let mut subscriber =
         Running::start(environment.command("python3").arg(subscriber).stdout(Stdio::piped()))?;
     let mut monitor =

@@ -12,12 +12,7 @@ use std::{
 
 use anyhow::{bail, Context, Result};
 
-use crate::{
-    environment::Environment,
-    lint::reason,
-    msrv::{self, Metadata},
-    setup::tools,
-};
+use crate::{environment::Environment, lint::reason, msrv, setup::tools, workspace::Workspace};
 
 const CARGO_PUBLIC_API: &str = "0.52.0";
 /// rustdoc's JSON is not stable, and its version has to be one that CARGO_PUBLIC_API reads. (The compiler's 2026-05-19.)
@@ -39,7 +34,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
         }
     };
     let mut has_changed = false;
-    for package in Metadata::read(project)?.packages {
+    for package in Workspace::read(project)?.packages {
         if !package.is_public() || !package.has_library() {
             continue;
         }
@@ -48,7 +43,8 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
             .args(["run", TOOLCHAIN])
             .arg(&program)
             // Without blanket implementations, which are the same for every type.
-            .args(["--simplified", "--all-features", "--color=never", "--package", &package.name])
+            .args(["--simplified", "--color=never", "--package", &package.name])
+            .args(["--features", &package.features()])
             .env("CARGO_TARGET_DIR", project.join("target/public-api"));
         let output = list.stderr(Stdio::inherit()).output().context("rustup cannot be started")?;
         if !output.status.success() {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What statistics cost per message and per window, each beside its floor: the clock reading that a message needs, and an
+//! empty call under an uncontended lock.
+
+use std::{
+    hint::black_box,
+    sync::Mutex,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use benchmarks::{
+    clock,
+    collector::{AgeCollector, PeriodCollector, SequenceTracker, SummaryCollector},
+    counter, messages, timer, MeasuredSubscription, Metric, TopicStatisticsOptions,
+};
+use criterion::{criterion_group, criterion_main, Criterion};
+use rclrs::{MessageInfo, PublisherGid};
+use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs::msg::rmw::Imu};
+
+const NOW: i64 = 1_790_000_000_000_000_000;
+const PERIOD: i64 = 200_000;
+
+/// A message stamped at `NOW`, and what the middleware tells of it.
+fn message() -> (Imu, MessageInfo) {
+    let mut message = Imu::default();
+    message.header.stamp = Time { sec: 1_790_000_000, nanosec: 0 };
+    let time = |nanoseconds| Some(UNIX_EPOCH + Duration::from_nanos(nanoseconds));
+    let info = MessageInfo {
+        source_timestamp: time(NOW as u64 + 100_000),
+        received_timestamp: time(NOW as u64 + 200_000),
+        publication_sequence_number: 1,
+        reception_sequence_number: u64::MAX,
+        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
+    };
+    (message, info)
+}
+
+fn floors(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("floor");
+    group.bench_function("clock", |bencher| bencher.iter(clock));
+    group.bench_function("system_time_now", |bencher| bencher.iter(SystemTime::now));
+    let lock = Mutex::new(0_u64);
+    group.bench_function("std_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock().unwrap() += 1));
+    // What a message needs at least: its time, read under a lock with one locked instruction.
+    let lock = spin::Mutex::<i64>::new(0);
+    group.bench_function("spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() += 1));
+    group
+        .bench_function("clock_in_spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() = clock()));
+    group.finish();
+}
+
+fn collectors(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("collector");
+    group.bench_function("summary", |bencher| {
+        let mut summary = SummaryCollector::default();
+        let mut sample = 0.0;
+        bencher.iter(|| {
+            sample += 0.001;
+            summary.accept(black_box(sample))
+        });
+        black_box(summary.summary());
+    });
+    group.bench_function("age_and_period", |bencher| {
+        let (mut age, mut period) = (AgeCollector::default(), PeriodCollector::default());
+        let mut now = NOW;
+        bencher.iter(|| {
+            now += PERIOD;
+            age.accept(black_box(now - 2_000_000), now);
+            period.accept(black_box(now));
+        });
+        black_box((age.take(), period.take()));
+    });
+    for publishers in [1, 2, 64] {
+        group.bench_function(format!("sequence_of_{publishers}_publishers"), |bencher| {
+            let mut tracker = SequenceTracker::default();
+            let mut message = 0_u64;
+            bencher.iter(|| {
+                message += 1;
+                let gid = [(message % publishers) as u8; 16];
+                tracker.accept(black_box(gid), message / publishers, message as i64)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn messages_and_windows(criterion: &mut Criterion) {
+    let default = TopicStatisticsOptions::new();
+    let all = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
+    for (name, options) in [("default", default), ("all_metrics", all)] {
+        let mut group = criterion.benchmark_group(name);
+        let (message, mut info) = message();
+        let measured = MeasuredSubscription::new(&options);
+        group.bench_function("record", |bencher| {
+            let mut now = NOW;
+            bencher.iter(|| {
+                now += PERIOD;
+                info.publication_sequence_number += 1;
+                measured.message_at(black_box(&message), black_box(&info), now);
+            });
+        });
+        group.bench_function("record_with_clock", |bencher| {
+            bencher.iter(|| {
+                info.publication_sequence_number += 1;
+                measured.message(black_box(&message), black_box(&info));
+            });
+        });
+        group.bench_function("end_window", |bencher| {
+            bencher.iter(|| {
+                measured.message(black_box(&message), black_box(&info));
+                measured.end_window()
+            });
+        });
+        let window = measured.end_window().unwrap();
+        group.bench_function("build_messages", |bencher| bencher.iter(|| messages(black_box(&window))));
+        group.finish();
+    }
+}
+
+fn code(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("code");
+    let (timer, counter) = (timer(), counter());
+    group.bench_function("timer", |bencher| bencher.iter(|| drop(black_box(&timer).start())));
+    group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
+    // What a time needs at least.
+    group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
+    group.finish();
+}
+
+criterion_group!(benches, floors, collectors, messages_and_windows, code);
+criterion_main!(benches);

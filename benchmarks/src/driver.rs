@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::{atomic::AtomicU64, Arc, Weak};
+
+use rclrs::MessageInfo;
+use ros_env::sensor_msgs::msg::{rmw, Imu};
+
+use crate::{
+    measure::{
+        clock::{monotonic, HostClock},
+        counter::{Count, StatsCounter},
+        probe::Probe,
+        recorder::Recorder,
+        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        stamp::StampField,
+        timer::{Durations, StatsTimer},
+        windowed::Windowed,
+    },
+    options::{TopicStatisticsOptions, TopicStatisticsState},
+    report::message::metrics_message,
+    window::WindowStatistics,
+};
+
+/// A subscription of Imu with statistics, as its callback sees it.
+pub struct MeasuredSubscription {
+    probe: Probe<Imu>,
+    recorder: Arc<Recorder>,
+}
+
+impl MeasuredSubscription {
+    /// Creates one whose first window starts now.
+    pub fn new(options: &TopicStatisticsOptions) -> Self {
+        let recorder = Arc::new(Recorder::new("imu", options, None));
+        recorder.enable(&HostClock);
+        let stamp = StampField::find().ok().flatten();
+        Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
+    }
+
+    /// Does all that is done for a message: when it is taken, when its callback starts, and when it ends.
+    #[inline]
+    pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
+        let received = self.probe.receive(|| message, info);
+        let callback = self.probe.start(received);
+        self.probe.end(callback);
+    }
+
+    /// Does the same for a callback that starts at `now`, without reading a clock.
+    #[inline(always)]
+    pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
+        if let Some(received) = self.probe.receive(|| message, info) {
+            self.recorder.record_at(&received, || now);
+        }
+    }
+
+    /// Ends the window.
+    pub fn end_window(&self) -> Option<WindowStatistics> {
+        self.recorder.end_window(&HostClock).map(|window| window.statistics)
+    }
+}
+
+/// Creates the messages in which a window is published. Returns their number.
+pub fn messages(statistics: &WindowStatistics) -> usize {
+    let messages = statistics
+        .metrics
+        .iter()
+        .map(|(metric, summary)| metrics_message("/listener:/imu", *metric, statistics.window, summary));
+    messages.map(std::hint::black_box).count()
+}
+
+/// Creates a timer that records.
+pub fn timer() -> StatsTimer {
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    durations.enable(&HostClock);
+    StatsTimer::new(handle(Arc::clone(&durations) as _), durations)
+}
+
+/// Creates a counter.
+pub fn counter() -> StatsCounter {
+    let count = Arc::new(AtomicU64::new(0));
+    StatsCounter::new(handle(Arc::new(Windowed::new(Count(Arc::clone(&count))))), count)
+}
+
+fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {
+    SourceHandle::new(Arc::new(Source::new(String::new(), collector, None)), Weak::<NoScheduler>::new())
+}
+
+/// Ends no windows.
+struct NoScheduler;
+
+impl WindowScheduler for NoScheduler {
+    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
+
+    fn keep_totals(&self, _: &Source) {}
+}
+
+/// Reads the clock as for a message.
+#[inline]
+pub fn clock() -> i64 {
+    monotonic()
+}

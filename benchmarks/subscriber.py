@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The least that rclpy does with the topics of `bench_load`: a callback for each message that counts it. Until it is ended."""
+
+import rclpy
+from sensor_msgs.msg import Image, Imu
+
+rclpy.init()
+node = rclpy.create_node('bench_subscriber')
+count = 0
+
+
+def receive(_):
+    global count
+    count += 1
+
+
+topics = [(Imu, f'load/imu_{index}', 1000) for index in range(20)]
+topics += [(Imu, 'load/fast', 1000), (Image, 'load/image', 100)]
+subscriptions = [node.create_subscription(kind, topic, receive, depth) for kind, topic, depth in topics]
+node.create_timer(1.0, lambda: print(count, flush=True))
+rclpy.spin(node)

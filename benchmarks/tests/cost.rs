@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What statistics cost that is the same on every machine: allocations, memory, threads, publishers, instructions.
+//!
+//! Each test prints a line `name=value`, which `cargo xtask bench` puts in its table.
+
+#[path = "cost/c_allocations.rs"]
+mod c_allocations;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc, Mutex,
+    },
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use ros_env::sensor_msgs::msg::Imu;
+use test_support::{context, domain, wait_for, Program, Reader, Spinning};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// The allocator counts for the whole process: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// No window ends while it is counted.
+fn options() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
+}
+
+/// Allocations per message, in steady state, of a subscription that `subscribe` makes of a callback which counts.
+fn allocations_per_message<Subscription>(
+    number: u32,
+    subscribe: impl FnOnce(&Node, Arc<AtomicU64>) -> Subscription,
+) -> f64 {
+    const MESSAGES: u64 = 1000;
+    let executor = context(domain(number), &[]).create_basic_executor();
+    let node = executor.create_node("counting").unwrap();
+    let received = Arc::new(AtomicU64::new(0));
+    let _subscription = subscribe(&node, Arc::clone(&received));
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "500"], domain(number));
+    let wait_until = |count| wait_for("messages", || received.load(Ordering::Relaxed) >= count);
+    // By then discovery is over, and queues have grown to their size.
+    wait_until(500);
+    let count = || (dhat::HeapStats::get().total_blocks, received.load(Ordering::Relaxed));
+    let (blocks, messages) = count();
+    wait_until(messages + MESSAGES);
+    let (blocks_after, messages_after) = count();
+    (blocks_after - blocks) as f64 / (messages_after - messages) as f64
+}
+
+#[test]
+fn a_message_costs_no_allocation_beyond_plain_rclrs() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let topic = || "imu".keep_last(100);
+    macro_rules! callback {
+        ($count:ident, $message:ty) => {
+            move |_: $message| {
+                $count.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+    }
+    macro_rules! plain {
+        ($number:literal, $message:ty) => {
+            allocations_per_message($number, |node, count| {
+                node.create_subscription::<Imu, _>(topic(), callback!(count, $message)).unwrap()
+            })
+        };
+    }
+    macro_rules! measured {
+        ($number:literal, $message:ty, $options:expr) => {
+            allocations_per_message($number, |node, count| {
+                let statistics = NodeStatistics::with_options(&node, $options).unwrap();
+                let callback = callback!(count, $message);
+                let imu = statistics.create_subscription::<Imu, _>(topic(), callback).unwrap();
+                (imu, statistics)
+            })
+        };
+    }
+    let (plain, measured) = (plain!(0, Imu), measured!(1, Imu, options()));
+    let everything = measured!(2, Imu, options().metrics(Metric::OF_SUBSCRIPTIONS));
+    let (plain_boxed, boxed) = (plain!(3, Box<Imu>), measured!(4, Box<Imu>, options()));
+    println!("plain_allocations_per_message={plain:.2}");
+    println!("allocations_per_message={:.0}", (measured - plain).max(0.0));
+    println!("allocations_per_message_with_all_metrics={:.0}", (everything - plain).max(0.0));
+    println!("allocations_per_boxed_message={:.0}", boxed - plain_boxed);
+    // rclrs's queues grow now and then, and once a second the graph is looked at, so the counts are no whole numbers.
+    assert!(plain > 1.0, "the counting works: {plain}");
+    assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
+    assert!(everything < plain + 0.1, "{everything} with all metrics, {plain} plain");
+    assert!(boxed < plain_boxed + 0.1, "{boxed} measured, {plain_boxed} plain");
+}
+
+#[test]
+fn a_time_and_a_count_cost_no_allocation() {
+    let _one = ONE_AT_A_TIME.lock();
+    let executor = context(domain(8), &[]).create_basic_executor();
+    let statistics =
+        NodeStatistics::with_options(&executor.create_node("counting").unwrap(), options()).unwrap();
+    let (timers, counters) = (statistics.timers("call", 0..4), statistics.counters("frames", 0..4));
+    // The graph is looked at soon after the creation, on another thread.
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let allocations = || {
+        let before = dhat::HeapStats::get().total_blocks;
+        for round in 0..10_000 {
+            drop(timers[round % 4].start());
+            timers[round % 4].time(|| counters[round % 4].increment());
+        }
+        dhat::HeapStats::get().total_blocks - before
+    };
+    let counted = allocations();
+    assert!(counted < 100, "{counted} allocations of 20000 times and 10000 counts");
+}
+
+#[test]
+fn a_subscription_costs_2_kb_at_most_beyond_a_plain_one_and_no_more_after_a_million_messages() {
+    const COUNT: usize = 50;
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let executor = context(domain(5), &[]).create_basic_executor();
+    let node = executor.create_node("weighing").unwrap();
+    let statistics = NodeStatistics::with_options(&node, options()).unwrap();
+    let bytes = || dhat::HeapStats::get().curr_bytes;
+    let first = statistics.create_subscription("imu", |_: Imu| ()).unwrap(); // loads the type's introspection
+
+    let before = bytes();
+    let plain: Vec<_> =
+        (0..COUNT).map(|_| node.create_subscription::<Imu, _>("imu", |_: Imu| ()).unwrap()).collect();
+    let plain_bytes = bytes() - before;
+    let before = bytes();
+    let measured: Vec<_> =
+        (0..COUNT).map(|_| statistics.create_subscription("imu", |_: Imu| ()).unwrap()).collect();
+    let measured_bytes = bytes() - before;
+    let beyond = measured_bytes.saturating_sub(plain_bytes) / COUNT;
+    println!("bytes_per_subscription={beyond}");
+    assert!(
+        beyond <= 2048,
+        "{beyond} bytes: {measured_bytes} for {COUNT}, {plain_bytes} for {COUNT} plain ones"
+    );
+    drop((first, plain, measured));
+}
+
+#[test]
+fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
+    let _one = ONE_AT_A_TIME.lock();
+    let executor = context(domain(6), &[]).create_basic_executor();
+    let node = executor.create_node("many").unwrap();
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.filter(|name| name.trim() == "topic_stats").count()
+    };
+    assert_eq!(threads(), 0);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let mut subscriptions = vec![];
+    for count in [1, 1000] {
+        subscriptions.resize_with(count, || statistics.create_subscription("imu", |_: Imu| ()).unwrap());
+        // The thread names itself when it starts.
+        wait_for("thread", || threads() == 1);
+        wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
+    }
+    drop(statistics);
+    assert_eq!(threads(), 0);
+}
+
+#[test]
+fn a_reader_of_depth_10_gets_every_message_of_100_subscriptions() {
+    const SUBSCRIPTIONS: usize = 100;
+    let _one = ONE_AT_A_TIME.lock();
+    let domain = domain(7);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("crowded").unwrap();
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let subscriptions: Vec<_> = (0..SUBSCRIPTIONS)
+        .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
+        .collect();
+    let _spinning = Spinning::start(executor);
+    // The statistics give a reader time for each message. Whether it keeps up is the machine's: one that is held up misses
+    // some, and begins again.
+    let mut reader = Reader::start_with_depth(domain, 10);
+    let mut in_a_row: HashMap<(String, String), (usize, i64)> = HashMap::new();
+    let mut read = 0;
+    reader.read_until("5 windows in a row of each metric of each subscription", |metrics| {
+        for of in &metrics[read..] {
+            let (windows, stop) = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
+            let length = (of.stop - of.start) as f64 * 1e-9;
+            *windows = if of.start == *stop && (0.5..1.5).contains(&length) { *windows + 1 } else { 1 };
+            *stop = of.stop;
+        }
+        read = metrics.len();
+        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|(windows, _)| *windows >= 5)
+    });
+    drop(subscriptions);
+}

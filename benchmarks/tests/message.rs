@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What a message costs in the library, without a node: memory and instructions, which are the same on every machine.
+//!
+//! Tests print lines `name=value`, which `cargo xtask bench` puts in its table.
+
+use std::{
+    process::Command,
+    sync::Mutex,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use benchmarks::{MeasuredSubscription, Metric, TopicStatisticsOptions};
+use rclrs::*;
+use ros_env::sensor_msgs::msg::rmw;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// The allocator counts for the whole process: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// No window ends while it is counted.
+fn options() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
+}
+
+/// A message, and what the middleware tells of it.
+fn message() -> (rmw::Imu, MessageInfo) {
+    let mut message = rmw::Imu::default();
+    message.header.stamp.sec = 1_790_000_000;
+    let info = MessageInfo {
+        source_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1_790_000_000)),
+        received_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1_790_000_001)),
+        publication_sequence_number: 1,
+        reception_sequence_number: u64::MAX,
+        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
+    };
+    (message, info)
+}
+
+#[test]
+fn memory_is_constant_whatever_arrives() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let bytes = || dhat::HeapStats::get().curr_bytes;
+    for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
+        let measured = MeasuredSubscription::new(&options);
+        let (message, mut info) = message();
+        measured.message(&message, &info);
+        let before = bytes();
+        for _ in 0..1_000_000 {
+            info.publication_sequence_number += 1;
+            measured.message(&message, &info);
+        }
+        // The harness of the tests has a few strings of its own meanwhile; a byte a message would be a million.
+        assert!(bytes() < before + 100_000, "{before} bytes before, {} after", bytes());
+        assert_eq!(
+            measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count,
+            1_000_000
+        );
+    }
+}
+
+/// Takes a second in a release build, and a minute in others.
+#[test]
+#[ignore = "is run by `cargo xtask bench --soak`"]
+fn soak_of_a_hundred_million_messages() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (windows, messages) = (50, 1_000_000);
+    let before = dhat::HeapStats::get().curr_bytes;
+    for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
+        let measured = MeasuredSubscription::new(&options);
+        let (message, mut info) = message();
+        let mut now = 1_790_000_000_000_000_000;
+        for _ in 0..windows {
+            for _ in 0..messages {
+                now += 200_000;
+                info.publication_sequence_number += 1;
+                measured.message_at(&message, &info, now);
+            }
+            let window = measured.end_window().unwrap();
+            let period = window.get(Metric::MessagePeriod).unwrap();
+            assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
+            assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
+            let lost = window.get(Metric::PublicationSeqGap).map(|gaps| gaps.maximum);
+            assert!(lost.is_none_or(|lost| lost == 0.0), "{lost:?}");
+        }
+    }
+    let after = dhat::HeapStats::get().curr_bytes;
+    assert!(after < before + 100_000, "{before} bytes before, {after} after");
+}
+
+/// What valgrind counts the instructions of, as many messages as the environment says.
+#[test]
+#[ignore = "is run by the test below"]
+fn messages_for_valgrind() {
+    let count: u64 = std::env::var("MESSAGES").unwrap().parse().unwrap();
+    let measured = MeasuredSubscription::new(&options());
+    let (message, info) = message();
+    let mut now = 1_790_000_000_000_000_000;
+    for _ in 0..count {
+        now += 200_000;
+        measured.message_at(&message, &info, now);
+    }
+    assert_eq!(measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count, count - 1);
+}
+
+/// Instructions of a test process with so many messages; None where there is no valgrind.
+fn instructions(messages: u64) -> Option<u64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--test-threads=1", "messages_for_valgrind"])
+        .env("MESSAGES", messages.to_string())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
+    let collected = text.lines().find_map(|line| line.split("Collected : ").nth(1));
+    Some(collected.unwrap_or_else(|| panic!("{text}")).trim().parse().unwrap())
+}
+
+#[test]
+fn a_message_costs_120_instructions_at_most_without_the_clock() {
+    const MESSAGES: u64 = 100_000;
+    let (Some(once), Some(twice)) = (instructions(MESSAGES), instructions(2 * MESSAGES)) else {
+        println!("instructions_per_message=NA");
+        eprintln!("skipped: counting instructions, because there is no valgrind");
+        return;
+    };
+    let per_message = (twice - once) as f64 / MESSAGES as f64;
+    println!("instructions_per_message={per_message:.0}");
+    if cfg!(debug_assertions) {
+        eprintln!(
+            "not asserted: {per_message:.0} instructions per message, because this is no release build"
+        );
+    } else {
+        assert!(per_message <= 120.0, "{per_message} instructions; 107 with Rust 1.95");
+    }
+}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the talker, and the listener that publishes the statistics of its messages on /statistics.
+
+ros2 launch rclrs_topic_statistics_examples demo.launch.py rate:=100.0
+"""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+
+def number(argument):
+    """The value of a launch argument as a double, which the parameters are: `100` is an integer to YAML."""
+    return ParameterValue(LaunchConfiguration(argument), value_type=float)
+
+
+def generate_launch_description():
+    return LaunchDescription([
+        DeclareLaunchArgument(
+            'rate', default_value='10.0', description='Messages per second on each topic (Hz)'),
+        DeclareLaunchArgument(
+            'callback_duration', default_value='0.0',
+            description='How long the callback of imu in the listener takes (s)'),
+        DeclareLaunchArgument(
+            'publish_period', default_value='1.0',
+            description='The window of the statistics, and so the time between two of them (s)'),
+        Node(
+            package='rclrs_topic_statistics_examples', executable='talker', output='screen',
+            parameters=[{'rate': number('rate')}]),
+        Node(
+            package='rclrs_topic_statistics_examples', executable='listener', output='screen',
+            parameters=[{
+                'callback_duration': number('callback_duration'),
+                'topic_statistics.publish_period': number('publish_period'),
+            }]),
+    ])

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A bridge to a simulator: it asks for what the simulated car senses, publishes that, and hands on what it is told to do. Each
+//! of the six remote calls is timed, and each of the five publishers and the subscription is measured: on `/statistics`, and as
+//! a table in the log.
+//!
+//! The simulator is a stand-in, which takes some milliseconds for an answer. ROS parameter: `slow_call` (seconds that
+//! `get_image/right` takes longer, default 0.0), to see how the table tells of it:
+//!
+//! ```text
+//! bridge --ros-args -p slow_call:=0.05
+//! ```
+
+use std::{error::Error, time::Duration};
+
+use rclrs::*;
+use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, StatsPublisher, StatsTimer};
+use ros_env::{
+    builtin_interfaces::msg::Time,
+    sensor_msgs::msg::{Image, Imu, JointState, Joy, NavSatFix, PointCloud2},
+    std_msgs::msg::Header,
+};
+
+const LIDARS: [&str; 2] = ["front", "rear"];
+const CAMERAS: [&str; 2] = ["left", "right"];
+
+/// A remote call: the time for the way there and back.
+fn call(milliseconds: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = rclrs_topic_statistics_examples::until_signal()?;
+    let mut executor = Context::default_from_env()?.create_basic_executor();
+    let node = executor.create_node("bridge")?;
+    let slow_call = node
+        .declare_parameter("slow_call")
+        .default(0.0)
+        .range(ParameterRange { lower: Some(0.0), upper: Some(60.0), step: None })
+        .description("How many seconds get_image/right takes longer")
+        .read_only()?;
+    let slow_call = Duration::from_secs_f64(slow_call.get());
+    let statistics = NodeStatistics::with_options(&node, NodeStatisticsOptions::new().log_table(true))?;
+
+    // Whatever the simulator is asked for goes by its own worker: one slow answer holds up no other.
+    let mut running = vec![];
+    let mut poll =
+        |rate: u64, mut ask: Box<dyn FnMut(Header) -> Answer + Send + Sync>| -> Result<(), RclrsError> {
+            let (clock, logger) = (node.get_clock(), node.logger().clone());
+            let period = Duration::from_secs(1) / rate as u32;
+            running.push(node.create_worker(()).create_timer_repeating(period, move |_: &mut ()| {
+                let now = clock.now().nsec;
+                let stamp = Time { sec: (now / 1_000_000_000) as i32, nanosec: (now % 1_000_000_000) as u32 };
+                if let Err(error) = ask(Header { stamp, frame_id: "car".to_owned() }) {
+                    log_warn!(logger.throttle(Duration::from_secs(1)), "The simulator: {error}");
+                }
+            })?);
+            Ok(())
+        };
+
+    let (timer, joints) = (statistics.timer("get_car_state"), statistics.create_publisher("joint_states")?);
+    poll(100, Box::new(move |header| get_car_state(&timer, &joints, header)))?;
+    let (timer, imu) = (statistics.timer("get_imu"), statistics.create_publisher("imu".keep_last(10))?);
+    poll(100, Box::new(move |header| get_imu(&timer, &imu, header)))?;
+    let (timer, gps) = (statistics.timer("get_gps"), statistics.create_publisher("gps")?);
+    poll(10, Box::new(move |header| get_gps(&timer, &gps, header)))?;
+
+    let lidar = statistics.create_publisher("lidar".keep_last(2))?;
+    for timer in statistics.timers("get_lidar_data", LIDARS) {
+        let lidar = lidar.clone();
+        poll(20, Box::new(move |header| get_lidar_data(&timer, &lidar, header)))?;
+    }
+    let image = statistics.create_publisher("image".keep_last(2))?;
+    for (timer, camera) in statistics.timers("get_image", CAMERAS).into_iter().zip(CAMERAS) {
+        let (image, longer) = (image.clone(), if camera == "right" { slow_call } else { Duration::ZERO });
+        poll(20, Box::new(move |header| get_image(&timer, &image, longer, header)))?;
+    }
+
+    let (timer, logger) = (statistics.timer("set_car_controls"), node.logger().clone());
+    let _commands = statistics.create_subscription("control_command".keep_last(1), move |_: Joy| {
+        if let Err(error) = timer.time(|| call(1)) {
+            log_warn!(logger.throttle(Duration::from_secs(1)), "The simulator: {error}");
+        }
+    })?;
+
+    executor.spin(until_signal).first_error()?;
+    Ok(())
+}
+
+/// What became of a question; a call that fails is timed all the same.
+type Answer = Result<(), Box<dyn Error + Send + Sync>>;
+
+fn get_car_state(timer: &StatsTimer, joints: &StatsPublisher<JointState>, header: Header) -> Answer {
+    timer.time(|| call(1))?;
+    Ok(joints.publish(JointState { header, ..Default::default() })?)
+}
+
+fn get_imu(timer: &StatsTimer, imu: &StatsPublisher<Imu>, header: Header) -> Answer {
+    timer.time(|| call(1))?;
+    Ok(imu.publish(Imu { header, ..Default::default() })?)
+}
+
+fn get_gps(timer: &StatsTimer, gps: &StatsPublisher<NavSatFix>, header: Header) -> Answer {
+    timer.time(|| call(2))?;
+    Ok(gps.publish(NavSatFix { header, ..Default::default() })?)
+}
+
+fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, header: Header) -> Answer {
+    let points = {
+        let _running = timer.start();
+        call(5)?;
+        vec![0; 30_000]
+    };
+    Ok(lidar.publish(PointCloud2 { header, data: points, ..Default::default() })?)
+}
+
+fn get_image(timer: &StatsTimer, image: &StatsPublisher<Image>, longer: Duration, header: Header) -> Answer {
+    let pixels = {
+        let _running = timer.start();
+        call(8)?;
+        std::thread::sleep(longer);
+        vec![0; 100_000]
+    };
+    Ok(image.publish(Image { header, data: pixels, ..Default::default() })?)
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Subscribes to the talker's topics with statistics, which appear on `/statistics` once a second.
+//!
+//! ROS parameters: `callback_duration` (seconds that the callback of `imu` takes, default 0.0), to see what a callback
+//! that is too slow does to the ages, and `metrics` (what is measured, by name, default rclcpp's two). They are read at
+//! the start:
+//!
+//! ```text
+//! listener --ros-args -p callback_duration:=0.05 -p metrics:="[message_age, receive_to_callback_ms]"
+//! ```
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let until_signal = rclrs_topic_statistics_examples::until_signal()?;
+    let mut executor = Context::default_from_env()?.create_basic_executor();
+    let node = executor.create_node("listener")?;
+    let callback_duration = node
+        .declare_parameter("callback_duration")
+        .default(0.0)
+        .range(ParameterRange { lower: Some(0.0), upper: Some(60.0), step: None })
+        .description("How many seconds the callback of imu takes")
+        .read_only()?;
+    let callback_duration = Duration::from_secs_f64(callback_duration.get());
+
+    let metrics: Arc<[Arc<str>]> = node
+        .declare_parameter("metrics")
+        .default_string_array([Metric::MessageAge.name(), Metric::MessagePeriod.name()])
+        .description("What is measured")
+        .read_only()?
+        .get();
+    let metrics = metrics.iter().map(|name| name.parse()).collect::<Result<Vec<Metric>, _>>()?;
+
+    let statistics = NodeStatistics::with_options(&node, TopicStatisticsOptions::new().metrics(metrics))?;
+    let logger = node.logger().clone();
+    let _imu = statistics.create_subscription("imu".keep_last(10), move |message: Imu| {
+        log_info!(logger.once(), "Receiving imu in the frame {}", message.header.frame_id);
+        if !callback_duration.is_zero() {
+            std::thread::sleep(callback_duration); // the work that this stands for
+        }
+    })?;
+    let logger = node.logger().clone();
+    let _chatter = statistics.create_subscription(
+        "chatter".keep_last(10),
+        move |message: StringMsg, info: MessageInfo| {
+            log_info!(
+                logger.once(),
+                "Receiving {:?}, number {}",
+                message.data,
+                info.publication_sequence_number
+            );
+        },
+    )?;
+
+    executor.spin(until_signal).first_error()?;
+    Ok(())
+}

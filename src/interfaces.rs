@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The ROS interfaces that the library uses: those of ros-env, or stubs with the feature `use_ros_shim`.
+
+pub(crate) use ros_env::builtin_interfaces;
+#[cfg(not(feature = "use_ros_shim"))]
+pub(crate) use ros_env::{statistics_msgs, topic_statistics_interfaces};
+#[cfg(feature = "use_ros_shim")]
+pub(crate) use shim::{statistics_msgs, topic_statistics_interfaces};
+
+/// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links without ROS.
+#[cfg(feature = "use_ros_shim")]
+mod shim {
+    macro_rules! message {
+        ($name:ident, $type_name:literal, { $($field:ident: $type:ty,)* }) => {
+            #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
+            pub(crate) struct $name {
+                $(pub(crate) $field: $type,)*
+            }
+
+            impl rosidl_runtime_rs::Message for $name {
+                type RmwMsg = Self;
+
+                fn into_rmw_message(_: std::borrow::Cow<'_, Self>) -> std::borrow::Cow<'_, Self> {
+                    unimplemented!("built with `use_ros_shim`")
+                }
+
+                fn from_rmw_message(_: Self) -> Self {
+                    unimplemented!("built with `use_ros_shim`")
+                }
+            }
+
+            impl rosidl_runtime_rs::RmwMessage for $name {
+                const TYPE_NAME: &'static str = $type_name;
+
+                fn get_type_support() -> *const std::ffi::c_void {
+                    unimplemented!("built with `use_ros_shim`")
+                }
+            }
+        };
+    }
+
+    pub(crate) mod statistics_msgs {
+        pub(crate) mod msg {
+            use ros_env::builtin_interfaces::msg::Time;
+
+            message!(StatisticDataPoint, "statistics_msgs/msg/StatisticDataPoint", {
+                data_type: u8,
+                data: f64,
+            });
+            message!(MetricsMessage, "statistics_msgs/msg/MetricsMessage", {
+                measurement_source_name: String,
+                metrics_source: String,
+                unit: String,
+                window_start: Time,
+                window_stop: Time,
+                statistics: Vec<StatisticDataPoint>,
+            });
+
+            pub(crate) struct StatisticDataType;
+
+            impl StatisticDataType {
+                pub(crate) const STATISTICS_DATA_TYPE_AVERAGE: u8 = 1;
+                pub(crate) const STATISTICS_DATA_TYPE_MINIMUM: u8 = 2;
+                pub(crate) const STATISTICS_DATA_TYPE_MAXIMUM: u8 = 3;
+                pub(crate) const STATISTICS_DATA_TYPE_STDDEV: u8 = 4;
+                pub(crate) const STATISTICS_DATA_TYPE_SAMPLE_COUNT: u8 = 5;
+            }
+        }
+    }
+
+    #[allow(non_camel_case_types)] // as the generator names requests and responses
+    pub(crate) mod topic_statistics_interfaces {
+        pub(crate) mod msg {
+            use ros_env::builtin_interfaces::msg::Time;
+
+            message!(MessagesLostEventTopicStat, "topic_statistics_interfaces/msg/MessagesLostEventTopicStat", {
+                topic_name: String,
+                messages_lost: u64,
+            });
+            message!(MessagesLostEvent, "topic_statistics_interfaces/msg/MessagesLostEvent", {
+                node_name: String,
+                messages_lost_statistics: Vec<MessagesLostEventTopicStat>,
+            });
+            message!(TopicStatistics, "topic_statistics_interfaces/msg/TopicStatistics", {
+                topic_name: String,
+                measurement_source_name: String,
+                messages_received: u64,
+                messages_lost: u64,
+                messages_out_of_order: u64,
+                messages_rate: f64,
+                first_message: Time,
+                last_message: Time,
+            });
+
+            impl TopicStatistics {
+                pub(crate) const UNKNOWN: u64 = u64::MAX;
+            }
+        }
+
+        pub(crate) mod srv {
+            use super::msg::TopicStatistics;
+
+            message!(
+                GetTopicStatistics_Request,
+                "topic_statistics_interfaces/srv/GetTopicStatistics_Request",
+                {}
+            );
+            message!(GetTopicStatistics_Response, "topic_statistics_interfaces/srv/GetTopicStatistics_Response", {
+                node_name: String,
+                topic_statistics: Vec<TopicStatistics>,
+            });
+
+            pub(crate) struct GetTopicStatistics;
+
+            impl rosidl_runtime_rs::Service for GetTopicStatistics {
+                type Request = GetTopicStatistics_Request;
+                type Response = GetTopicStatistics_Response;
+
+                fn get_type_support() -> *const std::ffi::c_void {
+                    unimplemented!("built with `use_ros_shim`")
+                }
+            }
+        }
+    }
+}

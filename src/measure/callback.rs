@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Wraps the callback of a subscription, in every form that rclrs takes, so that its messages are measured.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use rclrs::{
+    AnySubscriptionCallback, IntoNodeSubscriptionCallback, IntoWorkerSubscriptionCallback, MessageInfo,
+    NodeSubscriptionCallback, ReadOnlyLoanedMessage, WorkerSubscriptionCallback,
+};
+use rosidl_runtime_rs::Message;
+
+use super::probe::Probe;
+
+/// A form in which a callback takes a message of type `T`: the message itself, boxed, or loaned.
+///
+/// User code never needs to call this, and cannot implement it.
+pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
+    /// The message type of the rclrs subscription.
+    ///
+    /// It is the C layout, which has the stamp; the message is then converted as rclrs would. For a loaned message, whose C
+    /// layout can be read directly, it is `T`.
+    #[doc(hidden)]
+    type Subscribed: Message;
+    /// The type that rclrs takes.
+    #[doc(hidden)]
+    type Taken: Send + 'static;
+
+    /// Returns the C layout.
+    #[doc(hidden)]
+    fn layout(taken: &Self::Taken) -> &T::RmwMsg;
+
+    /// Converts the taken message to the form that the callback takes.
+    #[doc(hidden)]
+    fn open(taken: Self::Taken) -> Self;
+
+    /// Returns rclrs's callback of a node's subscription.
+    #[doc(hidden)]
+    fn node_callback(
+        callback: impl FnMut(Self::Taken, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<Self::Subscribed>;
+
+    /// Returns rclrs's callback of a worker's subscription.
+    #[doc(hidden)]
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self::Taken, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
+}
+
+/// A bound that no other crate can name, so that it cannot implement [`MessageForm`]. (The other traits here have methods with
+/// types that it cannot name.)
+mod sealed {
+    use rclrs::ReadOnlyLoanedMessage;
+    use rosidl_runtime_rs::Message;
+
+    pub trait Form<T> {}
+    impl<T: Message> Form<T> for T {}
+    impl<T: Message> Form<T> for Box<T> {}
+    impl<T: Message> Form<T> for ReadOnlyLoanedMessage<T> {}
+}
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl<T: Message> MessageForm<T> for T {
+    type Subscribed = T::RmwMsg;
+    type Taken = T::RmwMsg;
+
+    fn layout(taken: &T::RmwMsg) -> &T::RmwMsg {
+        taken
+    }
+
+    fn open(taken: T::RmwMsg) -> T {
+        T::from_rmw_message(taken)
+    }
+
+    fn node_callback(
+        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<T::RmwMsg> {
+        NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
+        WorkerSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+}
+
+impl<T: Message> MessageForm<T> for Box<T> {
+    // Boxed after the conversion: one allocation, where rclrs's own boxed callbacks have two.
+    type Subscribed = T::RmwMsg;
+    type Taken = T::RmwMsg;
+
+    fn layout(taken: &T::RmwMsg) -> &T::RmwMsg {
+        taken
+    }
+
+    fn open(taken: T::RmwMsg) -> Box<T> {
+        Box::new(T::from_rmw_message(taken))
+    }
+
+    fn node_callback(
+        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<T::RmwMsg> {
+        <T as MessageForm<T>>::node_callback(callback)
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
+        <T as MessageForm<T>>::worker_callback(callback)
+    }
+}
+
+impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
+    type Subscribed = T;
+    type Taken = Self;
+
+    fn layout(taken: &Self) -> &T::RmwMsg {
+        taken
+    }
+
+    fn open(taken: Self) -> Self {
+        taken
+    }
+
+    fn node_callback(
+        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<T> {
+        NodeSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<T, Payload> {
+        WorkerSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+}
+
+/// A callback that rclrs takes, of messages of type `M`.
+pub struct Instrumented<Callback>(Callback);
+
+impl<M: Message> IntoNodeSubscriptionCallback<M, Self> for Instrumented<NodeSubscriptionCallback<M>> {
+    fn into_node_subscription_callback(self) -> AnySubscriptionCallback<M, ()> {
+        self.0.into()
+    }
+}
+
+impl<M, Payload> IntoWorkerSubscriptionCallback<M, Payload, Self>
+    for Instrumented<WorkerSubscriptionCallback<M, Payload>>
+where
+    M: Message,
+    Payload: 'static,
+{
+    fn into_worker_subscription_callback(self) -> AnySubscriptionCallback<M, Payload> {
+        self.0.into()
+    }
+}
+
+/// A callback of [`create_subscription`](crate::NodeStatistics::create_subscription): an [`Fn`] that takes the message,
+/// boxed or loaned, alone or with [`MessageInfo`].
+///
+/// User code never needs to call this, and cannot implement it.
+pub trait InstrumentCallback<T: Message, Args>: Send + 'static {
+    /// The message type of the rclrs subscription.
+    #[doc(hidden)]
+    type Subscribed: Message;
+
+    /// Wraps the callback.
+    #[doc(hidden)]
+    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
+}
+
+impl<T, Form, Func> InstrumentCallback<T, (Form,)> for Func
+where
+    T: Message,
+    Form: MessageForm<T>,
+    Func: Fn(Form) + Send + Sync + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+        instrument(probe, move |message: Form, _| self(message))
+    }
+}
+
+impl<T, Form, Func> InstrumentCallback<T, (Form, MessageInfo)> for Func
+where
+    T: Message,
+    Form: MessageForm<T>,
+    Func: Fn(Form, MessageInfo) + Send + Sync + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+        instrument(probe, self)
+    }
+}
+
+/// The callback runs on the executor's thread, some time after the message was taken.
+fn instrument<T: Message, Form: MessageForm<T>>(
+    probe: Probe<T>,
+    callback: impl Fn(Form, MessageInfo) + Send + Sync + 'static,
+) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+    let shared = Arc::new((probe, callback));
+    Instrumented(Form::node_callback(move |taken, info| {
+        let received = shared.0.receive(|| Form::layout(&taken), &info);
+        let message = Form::open(taken);
+        let shared = Arc::clone(&shared);
+        Box::pin(async move {
+            let (probe, callback) = &*shared;
+            let running = probe.start(received);
+            callback(message, info);
+            probe.end(running);
+        })
+    }))
+}
+
+/// A callback of [`create_async_subscription`](crate::NodeStatistics::create_async_subscription): an [`FnMut`] that takes
+/// the message, boxed or loaned, alone or with [`MessageInfo`], and returns a future.
+///
+/// User code never needs to call this, and cannot implement it.
+pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {
+    /// The message type of the rclrs subscription.
+    #[doc(hidden)]
+    type Subscribed: Message;
+
+    /// Wraps the callback.
+    #[doc(hidden)]
+    fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
+}
+
+impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form,)> for Func
+where
+    T: Message,
+    Form: MessageForm<T>,
+    Func: FnMut(Form) -> Out + Send + 'static,
+    Out: Future<Output = ()> + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_async(
+        mut self,
+        probe: Probe<T>,
+    ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+        instrument_async(probe, move |message: Form, _| self(message))
+    }
+}
+
+impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form, MessageInfo)> for Func
+where
+    T: Message,
+    Form: MessageForm<T>,
+    Func: FnMut(Form, MessageInfo) -> Out + Send + 'static,
+    Out: Future<Output = ()> + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+        instrument_async(probe, self)
+    }
+}
+
+/// rclrs creates the future when it takes the message. The callback starts when the future is first polled.
+fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> + Send + 'static>(
+    probe: Probe<T>,
+    mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,
+) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+    let probe = Arc::new(probe);
+    Instrumented(Form::node_callback(move |taken, info| {
+        let received = probe.receive(|| Form::layout(&taken), &info);
+        let future = callback(Form::open(taken), info);
+        let probe = Arc::clone(&probe);
+        Box::pin(async move {
+            let running = probe.start(received);
+            future.await;
+            probe.end(running);
+        })
+    }))
+}
+
+/// A callback of [`create_worker_subscription`](crate::NodeStatistics::create_worker_subscription): an [`FnMut`] that
+/// takes the message, boxed or loaned, alone or with [`MessageInfo`], after `&mut Payload` or without.
+///
+/// User code never needs to call this, and cannot implement it.
+pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + 'static {
+    /// The message type of the rclrs subscription.
+    #[doc(hidden)]
+    type Subscribed: Message;
+
+    /// Wraps the callback.
+    #[doc(hidden)]
+    fn instrument_worker(
+        self,
+        probe: Probe<T>,
+    ) -> Instrumented<WorkerSubscriptionCallback<Self::Subscribed, Payload>>;
+}
+
+/// Marks callbacks that take the worker's payload first.
+pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
+
+impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form,)> for Func
+where
+    T: Message,
+    Payload: 'static,
+    Form: MessageForm<T>,
+    Func: FnMut(Form) + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_worker(
+        mut self,
+        probe: Probe<T>,
+    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+        instrument_worker(probe, move |_: &mut Payload, message: Form, _| self(message))
+    }
+}
+
+impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form, MessageInfo)> for Func
+where
+    T: Message,
+    Payload: 'static,
+    Form: MessageForm<T>,
+    Func: FnMut(Form, MessageInfo) + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_worker(
+        mut self,
+        probe: Probe<T>,
+    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+        instrument_worker(probe, move |_: &mut Payload, message: Form, info| self(message, info))
+    }
+}
+
+impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form,)>> for Func
+where
+    T: Message,
+    Payload: 'static,
+    Form: MessageForm<T>,
+    Func: FnMut(&mut Payload, Form) + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_worker(
+        mut self,
+        probe: Probe<T>,
+    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+        instrument_worker(probe, move |payload: &mut Payload, message: Form, _| self(payload, message))
+    }
+}
+
+impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form, MessageInfo)>> for Func
+where
+    T: Message,
+    Payload: 'static,
+    Form: MessageForm<T>,
+    Func: FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
+{
+    type Subscribed = Form::Subscribed;
+
+    fn instrument_worker(
+        self,
+        probe: Probe<T>,
+    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+        instrument_worker(probe, self)
+    }
+}
+
+/// The callback runs on the worker's thread, which takes the message.
+fn instrument_worker<T: Message, Payload: 'static, Form: MessageForm<T>>(
+    probe: Probe<T>,
+    mut callback: impl FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
+) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+    Instrumented(Form::worker_callback(move |payload, taken, info| {
+        let received = probe.receive(|| Form::layout(&taken), &info);
+        let message = Form::open(taken);
+        let running = probe.start(received);
+        callback(payload, message, info);
+        probe.end(running);
+    }))
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The clocks: one reading of the monotonic clock for each message, and system time as that reading plus an offset.
+//!
+//! The kernel slews both clocks alike. So the offset between them changes by steps only: the system clock is set, a leap second, a
+//! suspend (which the monotonic clock does not count). The offset is read again at the end of each window: a different offset is a
+//! step of the system clock in that window.
+
+use std::time::Duration;
+
+use crate::window::Window;
+
+/// Returns the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change it.
+#[cfg(unix)]
+#[inline]
+pub(crate) fn monotonic() -> i64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(unix)]
+#[inline]
+pub(crate) fn system_time() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
+#[cfg(unix)]
+#[inline]
+#[allow(clippy::useless_conversion)] // they have 32 bits on 32-bit platforms
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    let seconds = i64::from(now.tv_sec).checked_mul(1_000_000_000);
+    seconds.and_then(|seconds| seconds.checked_add(i64::from(now.tv_nsec))).unwrap_or(0)
+}
+
+/// Returns the monotonic clock in nanoseconds since its first reading.
+#[cfg(not(unix))]
+pub(crate) fn monotonic() -> i64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(not(unix))]
+pub(crate) fn system_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(0)
+}
+
+/// The clocks that the end of a window reads; a test can have clocks of its own. All in nanoseconds.
+pub(crate) trait Clock: Send + Sync {
+    /// Returns the monotonic clock.
+    fn monotonic(&self) -> i64;
+
+    /// Returns the system clock, since the epoch.
+    fn system(&self) -> i64;
+
+    /// Returns how long the host was suspended since it started; 0 where it does not report that.
+    fn suspended(&self) -> i64;
+}
+
+/// The clocks of this host.
+pub(crate) struct HostClock;
+
+impl Clock for HostClock {
+    fn monotonic(&self) -> i64 {
+        monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        system_time()
+    }
+
+    fn suspended(&self) -> i64 {
+        suspended()
+    }
+}
+
+fn suspended() -> i64 {
+    #[cfg(target_os = "linux")]
+    return read(libc::CLOCK_BOOTTIME) - monotonic();
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// System time as the monotonic clock plus an offset.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SystemClock {
+    offset: i64,
+    suspended: i64,
+}
+
+/// A step of the system clock against the monotonic one, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The difference of the offset: positive forward, negative back.
+    pub(crate) by: i64,
+    /// The part of it that is time in which the host was suspended.
+    pub(crate) suspended: i64,
+}
+
+/// Bounds of the offset: one reading of the system clock between two of the monotonic clock.
+#[derive(Clone, Copy)]
+struct Bounds {
+    lowest: i64,
+    highest: i64,
+}
+
+impl Bounds {
+    const GOOD: i64 = 1_000;
+    const READINGS: u32 = 5;
+
+    /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of them.
+    fn read(clock: &dyn Clock) -> Self {
+        let mut best: Option<Self> = None;
+        for _ in 0..Self::READINGS {
+            let before = clock.monotonic();
+            let system = clock.system();
+            let bounds = Self { lowest: system - clock.monotonic(), highest: system - before };
+            if best.is_none_or(|best| bounds.width() < best.width()) {
+                best = Some(bounds);
+            }
+            if bounds.width() <= Self::GOOD {
+                break;
+            }
+        }
+        best.unwrap_or(Self { lowest: 0, highest: 0 })
+    }
+
+    fn width(self) -> i64 {
+        self.highest - self.lowest
+    }
+
+    fn middle(self) -> i64 {
+        self.lowest + self.width() / 2
+    }
+}
+
+impl SystemClock {
+    /// A smaller difference is drift or an imprecise reading, and no step.
+    const TOLERANCE: i64 = 10_000;
+
+    /// Reads the offset.
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
+        Self { offset: Bounds::read(clock).middle(), suspended: clock.suspended() }
+    }
+
+    /// Returns the system time at a time of the monotonic clock.
+    #[inline(always)]
+    pub(crate) fn at(self, monotonic: i64) -> i64 {
+        monotonic + self.offset
+    }
+
+    /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
+    pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
+        self.observe(Bounds::read(clock), || clock.suspended())
+    }
+
+    /// Returns a clock that is that much ahead, for tests.
+    #[cfg(test)]
+    pub(crate) fn shifted(self, by: i64) -> Self {
+        Self { offset: self.offset + by, ..self }
+    }
+
+    fn observe(&mut self, bounds: Bounds, suspended: impl FnOnce() -> i64) -> Option<Step> {
+        let is_the_same =
+            self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
+        if is_the_same {
+            return None; // the offset stays, so that the stop of a window is exactly the start of the next
+        }
+        let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
+        // A suspend takes milliseconds at least; a smaller difference lies between the readings.
+        let suspended = match self.suspended - before.suspended {
+            slept if slept > 1_000_000 => slept,
+            _ => 0,
+        };
+        Some(Step { by: self.offset - before.offset, suspended })
+    }
+}
+
+/// The window under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowClock {
+    /// When it started, on the monotonic clock.
+    start: i64,
+    pub(crate) system: SystemClock,
+}
+
+/// A window that has ended; times in nanoseconds on the monotonic clock.
+pub(crate) struct EndedWindow {
+    pub(crate) start: i64,
+    pub(crate) stop: i64,
+    /// Both on the system clock as it is at the end.
+    pub(crate) window: Window,
+    pub(crate) step: Option<Step>,
+}
+
+impl WindowClock {
+    /// Starts a first window now.
+    pub(crate) fn restart(&mut self, clock: &dyn Clock) {
+        *self = Self { start: clock.monotonic(), system: SystemClock::now(clock) };
+    }
+
+    /// Ends the window and starts the next, now.
+    pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
+        let stop = clock.monotonic();
+        // After the stop: a step in between counts for this window, and is never missed.
+        let step = self.system.check(clock);
+        let start = std::mem::replace(&mut self.start, stop);
+        let window = Window { start: self.system.at(start), stop: self.system.at(stop) };
+        EndedWindow { start, stop, window, step }
+    }
+}
+
+impl EndedWindow {
+    pub(crate) fn length(&self) -> Duration {
+        duration(self.stop - self.start)
+    }
+
+    /// Returns system time less monotonic time at the window's end.
+    pub(crate) fn clock_offset(&self) -> i64 {
+        self.window.stop - self.stop
+    }
+}
+
+/// Returns nanoseconds as a duration; 0 if they are negative.
+pub(crate) fn duration(nanoseconds: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+/// Finds stamps that may be of the system clock before its step.
+///
+/// A message can be stamped before a step and received in the window after it. Its stamp and the time of its callback are then of
+/// two different clocks, and it has no age. Such messages arrive soon after the step or not at all. Messages with such stamps
+/// that arrive later come from a host whose clock was not stepped. All times in nanoseconds on the system clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StampFilter {
+    /// Later stamps are of the clock after the step.
+    last_before: i64,
+    /// Messages that were under way at the step arrive before this time.
+    until: i64,
+    /// After a step back the clock passes the same times again. Stamps that are farther in the future than this are nearer to
+    /// the clock before the step.
+    ahead: i64,
+}
+
+impl StampFilter {
+    /// Bounds of the time for which messages are expected to be under way: twice the measured latency.
+    const QUICKEST: i64 = 100_000_000;
+    const SLOWEST: i64 = 10_000_000_000;
+
+    /// Returns the filter after a step in a window; `latency` is the time for which messages were under way before, in ns.
+    pub(crate) fn new(ended: &EndedWindow, step: Step, latency: i64) -> Self {
+        let stop = ended.window.stop;
+        Self {
+            last_before: stop.saturating_sub(step.by.min(0)),
+            until: stop + latency.saturating_mul(2).clamp(Self::QUICKEST, Self::SLOWEST),
+            ahead: step.by.saturating_abs() / 2,
+        }
+    }
+
+    /// Returns whether a stamp that is read at `now` may be of the clock before the step.
+    pub(crate) fn is_doubtful(&self, stamp: i64, now: i64) -> bool {
+        stamp <= self.last_before && (now <= self.until || stamp.saturating_sub(now) > self.ahead)
+    }
+
+    /// Returns whether no stamp can be doubtful any more.
+    pub(crate) fn is_over(&self, now: i64) -> bool {
+        now > self.until && now > self.last_before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    fn bounds(offset: i64, width: i64) -> Bounds {
+        Bounds { lowest: offset - width / 2, highest: offset + width / 2 }
+    }
+
+    fn clock() -> SystemClock {
+        SystemClock { offset: EPOCH, suspended: 0 }
+    }
+
+    #[test]
+    fn the_system_time_is_stds() {
+        let std = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+        let (before, now, after) = (std(), system_time(), std());
+        assert!((before..=after).contains(&now), "{before} {now} {after}");
+        let (before, clock, after) = (std(), SystemClock::now(&HostClock), std());
+        let now = clock.at(monotonic());
+        assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
+    }
+
+    #[test]
+    fn an_offset_that_is_read_a_little_differently_is_no_step() {
+        let mut clock = clock();
+        for offset in [EPOCH + 9_000, EPOCH - 9_000, EPOCH] {
+            assert_eq!(clock.observe(bounds(offset, 100), || 0), None);
+        }
+        assert_eq!(clock.offset, EPOCH, "the stop of a window is the start of the next");
+    }
+
+    #[test]
+    fn a_thread_that_is_held_up_between_the_readings_sees_no_step() {
+        assert_eq!(clock().observe(bounds(EPOCH + 2 * S, 5 * S), || 0), None);
+    }
+
+    #[test]
+    fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
+        for by in [-3600 * S, -S / 2, -20_000, 20_000, S / 2, 3600 * S] {
+            let mut clock = clock();
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), Some(Step { by, suspended: 0 }));
+            assert_eq!(clock.at(5), EPOCH + by + 5);
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), None, "once");
+        }
+    }
+
+    #[test]
+    fn small_drifts_add_up_until_they_are_a_step() {
+        let mut clock = clock();
+        let steps: Vec<_> =
+            (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
+        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
+    }
+
+    #[test]
+    fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
+        let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
+        assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
+    }
+
+    /// After a window of a second that stops at `EPOCH` on the new clock, in which it was stepped.
+    fn filter(by: i64, latency: i64) -> StampFilter {
+        let window = Window { start: EPOCH - S, stop: EPOCH };
+        let ended = EndedWindow { start: 0, stop: S, window, step: None };
+        StampFilter::new(&ended, Step { by, suspended: 0 }, latency)
+    }
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn after_a_step_forward_what_was_stamped_before_it_is_doubtful() {
+        let filter = filter(3600 * S, 0);
+        let now = EPOCH + 5 * MS;
+        assert!(filter.is_doubtful(now - 3600 * S, now), "on its way across the step");
+        assert!(!filter.is_doubtful(now - 2 * MS, now));
+        assert!(!filter.is_doubtful(now + S, now), "another host's clock that is ahead");
+    }
+
+    #[test]
+    fn after_a_step_back_what_was_stamped_before_it_is_doubtful() {
+        let filter = filter(-S / 2, 0);
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + MS), "on its way across the step");
+        let late = EPOCH + 150 * MS;
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, late), "nearer to the clock as it was");
+        assert!(!filter.is_doubtful(late - MS, late));
+        assert!(!filter.is_doubtful(late + 5 * MS, late), "another host's clock that is a little ahead");
+    }
+
+    #[test]
+    fn slow_messages_are_waited_for() {
+        for by in [-S / 2, S / 2] {
+            let filter = filter(by, S);
+            // Stamped 0.7 s before the end of the step's window, on the clock as it was.
+            let stamp = EPOCH - by - 700 * MS;
+            assert!(filter.is_doubtful(stamp, EPOCH + S), "{by}");
+            assert!(!filter.is_doubtful(EPOCH + 2 * S, EPOCH + 2 * S + 100 * MS), "{by}");
+        }
+    }
+
+    #[test]
+    fn another_host_whose_clock_was_not_stepped_is_not_doubtful_for_long() {
+        // Only this host was stepped: the ages are an hour, or 60 s in the future, which is what the clocks say.
+        for by in [3600 * S, -60 * S] {
+            let (filter, now) = (filter(by, 0), EPOCH + S);
+            assert!(!filter.is_doubtful(now - by, now), "{by}");
+        }
+    }
+
+    #[test]
+    fn the_filter_is_over_when_no_stamp_can_be_doubtful() {
+        assert!(!filter(3600 * S, 0).is_over(EPOCH + 50 * MS));
+        assert!(filter(3600 * S, 0).is_over(EPOCH + 101 * MS));
+        assert!(!filter(-S, 0).is_over(EPOCH + 900 * MS), "the new clock goes through the same times again");
+        assert!(filter(-S, 0).is_over(EPOCH + S + MS));
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Subscriptions of types that are known only at run time.
+
+use std::{any::Any, sync::Arc};
+
+use rclrs::{
+    BaseType, DynamicMessage, DynamicMessageView, DynamicSubscriptionState, MessageInfo, MessageStructure,
+    QoSProfile, SimpleValue, Value, ValueKind, WorkScope,
+};
+
+use super::{
+    recorder::{Recorder, RunningCallback},
+    stamp::is_header,
+    subscription::AnySubscription,
+};
+
+/// Where messages of a type have their header stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StampPlace {
+    /// The type has none.
+    None,
+    /// In its field `header`.
+    Header,
+    /// The type is the header.
+    Itself,
+}
+
+impl StampPlace {
+    fn of(structure: &MessageStructure) -> Self {
+        if is_header(structure) {
+            return Self::Itself;
+        }
+        match structure.get_field_info("header").map(|field| (&field.base_type, field.value_kind)) {
+            Some((BaseType::Message(header), ValueKind::Simple)) if is_header(header) => Self::Header,
+            _ => Self::None,
+        }
+    }
+
+    /// Returns a message's stamp in nanoseconds since the epoch; 0 if there is none, or if it is not set.
+    fn read(self, message: &DynamicMessage) -> i64 {
+        let stamp = match self {
+            Self::None => None,
+            Self::Header => nested(message.get("header")).and_then(|header| nested(header.get("stamp"))),
+            Self::Itself => nested(message.get("stamp")),
+        };
+        let Some(stamp) = stamp else { return 0 };
+        match (stamp.get("sec"), stamp.get("nanosec")) {
+            (
+                Some(Value::Simple(SimpleValue::Int32(sec))),
+                Some(Value::Simple(SimpleValue::Uint32(nanosec))),
+            ) => i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec),
+            _ => 0,
+        }
+    }
+}
+
+fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
+    match value {
+        Some(Value::Simple(SimpleValue::Message(message))) => Some(message),
+        _ => None,
+    }
+}
+
+/// The part of such a subscription's statistics that its callback calls.
+pub(crate) struct DynamicProbe {
+    /// None before the first message: rclrs gives the structure of a type with its messages.
+    stamp: Option<StampPlace>,
+    recorder: Arc<Recorder>,
+}
+
+impl DynamicProbe {
+    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
+        Self { stamp: None, recorder }
+    }
+
+    /// Records a message whose callback starts now. Returns what [`end`](Self::end) needs, if a metric needs it.
+    pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningCallback> {
+        let epoch = self.recorder.epoch()?;
+        let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
+        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info))
+    }
+
+    /// Records that a callback ends now.
+    pub(crate) fn end(&self, callback: Option<RunningCallback>) {
+        if let Some(callback) = callback {
+            self.recorder.record_end(callback);
+        }
+    }
+}
+
+/// A dynamic subscription of rclrs, which does not report its QoS.
+pub(crate) struct WithQos<Scope: WorkScope> {
+    pub(crate) subscription: Arc<DynamicSubscriptionState<Scope>>,
+    pub(crate) qos: QoSProfile,
+}
+
+impl<Scope: WorkScope + 'static> AnySubscription for WithQos<Scope> {
+    fn topic_name(&self) -> String {
+        self.subscription.topic_name()
+    }
+
+    fn qos(&self) -> QoSProfile {
+        self.qos
+    }
+
+    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.subscription) as _
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs, std_msgs};
+
+    const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
+
+    #[test]
+    fn the_stamp_of_a_type_with_a_header_and_of_a_header_itself_is_read() {
+        let mut imu = sensor_msgs::msg::rmw::Imu::default();
+        imu.header.stamp = STAMP.clone();
+        let imu = DynamicMessage::convert_from_rmw_message(imu).unwrap();
+        assert_eq!(StampPlace::of(imu.structure()).read(&imu), 1_790_000_000_123_456_789);
+
+        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
+        let header = DynamicMessage::convert_from_rmw_message(header).unwrap();
+        assert_eq!(StampPlace::of(header.structure()).read(&header), 1_790_000_000_123_456_789);
+    }
+
+    #[test]
+    fn a_type_without_a_header_has_no_stamp() {
+        let text = DynamicMessage::new("std_msgs/msg/String".try_into().unwrap()).unwrap();
+        assert_eq!(StampPlace::of(text.structure()), StampPlace::None);
+        assert_eq!(StampPlace::None.read(&text), 0);
+    }
+}

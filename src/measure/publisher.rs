@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Duration,
+};
+
+use rclrs::{LoanedMessage, MessageCow, Publisher, RclrsError};
+use rosidl_runtime_rs::{Message, RmwMessage};
+use tokio::sync::watch;
+
+use super::{
+    clock::monotonic,
+    source::SourceHandle,
+    windowed::{Collector, Windowed},
+};
+use crate::{
+    collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
+    options::TopicStatisticsState,
+    window::{Metric, Summary, WindowStatistics},
+};
+
+/// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`].
+///
+/// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
+/// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
+pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
+
+/// The inner state of a [`StatsPublisher`].
+pub struct StatsPublisherState<T: Message> {
+    /// Dropped first: the statistics end before the publisher does.
+    source: SourceHandle,
+    publications: Arc<Windowed<Publications>>,
+    publisher: Publisher<T>,
+}
+
+impl<T: Message> fmt::Debug for StatsPublisherState<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatsPublisherState")
+            .field("topic_name", &self.topic_name())
+            .field("source_name", &self.source_name())
+            .field("is_enabled", &self.is_enabled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The collectors of a publisher.
+pub(crate) struct Publications {
+    first_period: FirstPeriod,
+    period: PeriodCollector,
+    duration: SummaryCollector,
+}
+
+impl Publications {
+    pub(crate) fn new(first_period: FirstPeriod) -> Self {
+        let period = PeriodCollector::new(first_period);
+        Self { first_period, period, duration: SummaryCollector::default() }
+    }
+}
+
+/// A publication that has succeeded.
+pub(crate) struct Publication {
+    /// Its end, in nanoseconds on the monotonic clock.
+    end: i64,
+    milliseconds: f64,
+}
+
+impl Collector for Publications {
+    type Sample = Publication;
+
+    fn accept(&mut self, publication: &Publication) {
+        self.period.accept(publication.end);
+        self.duration.accept(publication.milliseconds);
+    }
+
+    fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
+        let (period, duration) = (self.period.take(), self.duration.take());
+        let metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+        (duration.sample_count, metrics)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new(self.first_period);
+    }
+}
+
+impl<T: Message> StatsPublisherState<T> {
+    pub(crate) fn new(
+        source: SourceHandle,
+        publications: Arc<Windowed<Publications>>,
+        publisher: Publisher<T>,
+    ) -> Self {
+        Self { source, publications, publisher }
+    }
+
+    /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
+    ///
+    /// Errors as that does. A publication that fails is not measured.
+    pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
+        self.measure(|| self.publisher.publish(message))
+    }
+
+    /// Returns the rclrs publisher, whose publications are not measured.
+    pub fn publisher(&self) -> &Publisher<T> {
+        &self.publisher
+    }
+
+    /// Returns the resolved and remapped topic name of the publisher.
+    pub fn topic_name(&self) -> String {
+        self.publisher.topic_name()
+    }
+
+    /// Returns the number of subscriptions of the publisher.
+    ///
+    /// Errors if the graph cannot be read.
+    pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
+        self.publisher.get_subscription_count()
+    }
+
+    /// Returns the `measurement_source_name` of this publisher's messages on `/statistics`.
+    pub fn source_name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Returns the last finished window; None before the first one.
+    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
+        self.source.latest()
+    }
+
+    /// Returns a receiver of finished windows; see
+    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        self.source.watch()
+    }
+
+    /// Enables or disables the statistics, or leaves that to the node; see
+    /// [`StatsSubscriptionState::set_state`](crate::StatsSubscriptionState::set_state).
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        self.source.set_state(state);
+    }
+
+    /// Returns whether the statistics are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.publications.is_enabled()
+    }
+
+    fn measure(&self, publish: impl FnOnce() -> Result<(), RclrsError>) -> Result<(), RclrsError> {
+        if !self.publications.is_enabled() {
+            return publish();
+        }
+        let started = monotonic();
+        publish()?;
+        let milliseconds = milliseconds_between(started, monotonic());
+        // Read again under the lock, so that the times of two threads are recorded in order.
+        self.publications.record(|| Publication { end: monotonic(), milliseconds });
+        Ok(())
+    }
+}
+
+impl<T: RmwMessage> StatsPublisherState<T> {
+    /// Obtains a writable handle to a message owned by the middleware, as
+    /// [`rclrs::PublisherState::borrow_loaned_message`] does, and errors as that does.
+    pub fn borrow_loaned_message(&self) -> Result<StatsLoanedMessage<'_, T>, RclrsError> {
+        Ok(StatsLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
+    }
+
+    /// Returns true if message loans are possible, false otherwise.
+    pub fn can_loan_messages(&self) -> bool {
+        self.publisher.can_loan_messages()
+    }
+}
+
+/// A loaned message, owned by the middleware, whose publication is measured.
+///
+/// It dereferences to a `&mut T`. Dropping or publishing the message returns the loan.
+pub struct StatsLoanedMessage<'a, T: RmwMessage> {
+    message: LoanedMessage<'a, T>,
+    publisher: &'a StatsPublisherState<T>,
+}
+
+impl<T: RmwMessage> fmt::Debug for StatsLoanedMessage<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatsLoanedMessage").field("publisher", self.publisher).finish_non_exhaustive()
+    }
+}
+
+impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.message
+    }
+}
+
+impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.message
+    }
+}
+
+impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
+    /// Publishes the loaned message, falling back to regular publishing if needed; errors as
+    /// [`rclrs::LoanedMessage::publish`] does.
+    pub fn publish(self) -> Result<(), RclrsError> {
+        let Self { message, publisher } = self;
+        publisher.measure(|| message.publish())
+    }
+}

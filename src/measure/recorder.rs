@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The recorder of a subscription: its callback records into it, and the end of a window reads from it.
+
+use std::sync::{
+    atomic::{AtomicU32, Ordering},
+    Arc, OnceLock,
+};
+
+use rclrs::MessageInfo;
+
+use super::{
+    clock::{monotonic, Clock, HostClock, SystemClock},
+    host,
+    sample_lock::{Accept, SampleLock},
+    simulated_time::SimulatedTime,
+    source::{FinishedWindow, WindowedCollector},
+};
+use crate::{
+    collector::{milliseconds_between, Publisher, SequenceTracker},
+    options::TopicStatisticsOptions,
+    totals::{PublisherTotals, Totals},
+    transport::{Gid, Middleware, ReceivedTimestamp, TransportInfo},
+    window::{MessageTimes, Metric, WindowStatistics},
+};
+use collectors::{CollectorOptions, Collectors, Times, Warning};
+
+mod collectors;
+
+/// The recorder of a subscription.
+pub(crate) struct Recorder {
+    /// The epoch: 0 while the statistics are disabled, another number each time that they are enabled. A message that is taken
+    /// in one epoch and whose callback starts in another is not recorded.
+    epoch: AtomicU32,
+    needs: Needs,
+    /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot change
+    /// while a node of rclrs 0.8 lives).
+    simulated: Option<Arc<SimulatedTime>>,
+    metrics: Vec<Metric>,
+    /// The topic, for warnings.
+    topic: String,
+    /// Known from the first message on.
+    middleware: OnceLock<&'static Middleware>,
+    collectors: SampleLock<Collectors>,
+}
+
+/// What the metrics need beyond the time at which a callback starts.
+#[derive(Clone, Copy)]
+struct Needs {
+    /// What the middleware reports with a message.
+    transport: bool,
+    /// The end of the callback.
+    callback_end: bool,
+    /// The time at which the message arrived on this host.
+    reception_time: bool,
+}
+
+/// A message as it is taken. Times are in nanoseconds, 0 if there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct ReceivedMessage {
+    /// The [epoch](Recorder::epoch) in which it was taken.
+    epoch: u32,
+    header: i64,
+    /// None if no metric needs it.
+    transport: Option<TransportInfo>,
+}
+
+/// A callback that is running.
+#[derive(Clone, Copy)]
+pub(crate) struct RunningCallback {
+    epoch: u32,
+    /// On the monotonic clock.
+    started: i64,
+}
+
+/// A sample of a subscription. Times are in nanoseconds on the monotonic clock.
+pub(crate) enum Sample {
+    /// A message whose callback starts.
+    Message {
+        message: ReceivedMessage,
+        callback: i64,
+        /// ROS time at the same moment if it is simulated; 0 if it is not known.
+        simulated: i64,
+    },
+    /// The end of a callback.
+    CallbackEnd { epoch: u32, milliseconds: f64 },
+}
+
+impl Recorder {
+    /// Creates a recorder of a topic, disabled; `options` are complete.
+    pub(crate) fn new(
+        topic: &str,
+        options: &TopicStatisticsOptions,
+        simulated: Option<Arc<SimulatedTime>>,
+    ) -> Self {
+        let mut metrics =
+            options.metrics.clone().unwrap_or_else(|| vec![Metric::MessageAge, Metric::MessagePeriod]);
+        metrics.sort();
+        metrics.dedup();
+        let collector_options = CollectorOptions {
+            has_delays: metrics.iter().any(|metric| {
+                matches!(
+                    metric,
+                    Metric::HeaderToSource
+                        | Metric::SourceToReceive
+                        | Metric::ReceiveToCallback
+                        | Metric::SourceToCallback
+                        | Metric::HeaderToCallback
+                        | Metric::CallbackDuration
+                )
+            }),
+            has_losses: metrics.contains(&Metric::PublicationSeqGap),
+            is_simulated: simulated.is_some(),
+            age_source: options.age_source.unwrap_or_default(),
+            first_period: options.first_period.unwrap_or_default(),
+        };
+        Self {
+            epoch: AtomicU32::new(0),
+            needs: Needs {
+                transport: collector_options.needs_transport(),
+                callback_end: metrics.contains(&Metric::CallbackDuration),
+                reception_time: metrics.contains(&Metric::SourceToReceive)
+                    || metrics.contains(&Metric::ReceiveToCallback),
+            },
+            metrics,
+            topic: topic.to_owned(),
+            middleware: OnceLock::new(),
+            collectors: SampleLock::new(Collectors::new(collector_options)),
+            simulated,
+        }
+    }
+
+    /// Returns the epoch of messages that are taken now; None while the statistics are disabled.
+    #[inline]
+    pub(crate) fn epoch(&self) -> Option<u32> {
+        match self.epoch.load(Ordering::Relaxed) {
+            0 => None,
+            epoch => Some(epoch),
+        }
+    }
+
+    /// Returns what the statistics need of a message that was taken.
+    #[inline(always)]
+    pub(crate) fn received_message(&self, epoch: u32, header: i64, info: &MessageInfo) -> ReceivedMessage {
+        let mut message = ReceivedMessage { epoch, header, transport: None };
+        if self.needs.transport {
+            let middleware = self.middleware.get_or_init(|| Middleware::of(info));
+            message.transport = Some(TransportInfo::new(info, middleware));
+        }
+        message
+    }
+
+    /// Records a message whose callback starts now. Returns what [`record_end`](Self::record_end) needs, if a metric needs it.
+    #[inline]
+    pub(crate) fn record(&self, message: &ReceivedMessage) -> Option<RunningCallback> {
+        let started = self.record_at(message, monotonic);
+        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
+    }
+
+    /// Records a message whose callback starts at the time that `clock` returns. Returns that time.
+    #[inline(always)]
+    pub(crate) fn record_at(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
+        let simulated = || self.simulated.as_ref().map_or(0, |time| time.now(message.header));
+        match self.collectors.try_lock() {
+            Some(mut collectors) => {
+                let callback = clock();
+                collectors.accept_message(message, callback, simulated);
+                callback
+            }
+            None => {
+                let callback = clock();
+                let sample = Sample::Message { message: *message, callback, simulated: simulated() };
+                self.collectors.enqueue_or_count(sample, true);
+                callback
+            }
+        }
+    }
+
+    /// Records that a callback ends now.
+    pub(crate) fn record_end(&self, callback: RunningCallback) {
+        let milliseconds = milliseconds_between(callback.started, monotonic());
+        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds };
+        match self.collectors.try_lock() {
+            Some(mut collectors) => collectors.accept(&sample),
+            None => self.collectors.enqueue_or_count(sample, false),
+        }
+    }
+
+    /// Returns the messages received from and lost of each publisher.
+    pub(crate) fn publishers(&self) -> Vec<PublisherTotals> {
+        let collectors = self.collectors.lock();
+        let system = collectors.window.system;
+        collectors.publishers().iter().map(|publisher| publisher_totals(publisher, system)).collect()
+    }
+
+    /// Returns the times of the last message that was recorded.
+    pub(crate) fn last_message(&self) -> Option<MessageTimes> {
+        let collectors = self.collectors.lock();
+        let Times { header, source, received, .. } = collectors.last_times();
+        let mut system = collectors.window.system;
+        let (callback, before) = (collectors.last_callback(), collectors.last_of_epochs_before());
+        drop(collectors);
+        let _step_since_the_last_window = system.check(&HostClock);
+        let if_known = |time: i64| (time != 0).then_some(time);
+        Some(MessageTimes {
+            header: if_known(header),
+            source: if_known(source),
+            received: if_known(received),
+            callback: callback.map(|callback| system.at(callback)).or(before)?,
+        })
+    }
+
+    /// Returns the text of a warning.
+    fn text(&self, warning: Warning, unrecorded: u64) -> String {
+        let (topic, gap) = (&self.topic, Metric::PublicationSeqGap);
+        let middleware = self.middleware.get().map_or("the middleware", |middleware| middleware.name);
+        match warning {
+            Warning::NoReceptionTime => format!(
+                "{} and {} of {topic} are NaN: {middleware} does not report when a message was received; use {}",
+                Metric::SourceToReceive,
+                Metric::ReceiveToCallback,
+                Metric::SourceToCallback
+            ),
+            Warning::NoSequenceNumbers => format!(
+                "Losses on {topic} are not known, and {gap} is NaN: {middleware} does not number messages"
+            ),
+            Warning::TooManyPublishers => format!(
+                "Losses on {topic} are not known any more, and {gap} is NaN: it has more than {} publishers",
+                SequenceTracker::<Gid>::PUBLISHERS
+            ),
+            Warning::SamplesLost => format!(
+                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages were counted without \
+                 being measured; the other figures of such a window are NaN"
+            ),
+        }
+    }
+}
+
+impl WindowedCollector for Recorder {
+    fn enable(&self, clock: &dyn Clock) -> bool {
+        let mut collectors = self.collectors.lock();
+        let was_disabled = collectors.epoch == 0;
+        if was_disabled {
+            collectors.start_epoch(clock);
+            self.epoch.store(collectors.epoch, Ordering::Relaxed);
+        }
+        was_disabled
+    }
+
+    fn disable(&self) {
+        let mut collectors = self.collectors.lock();
+        collectors.end_epoch();
+        self.epoch.store(0, Ordering::Relaxed);
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.epoch().is_some()
+    }
+
+    fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
+        // What takes time is done before the lock is taken, or after it is released.
+        let mut metrics = Vec::with_capacity(self.metrics.len());
+        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
+        let mut collectors = self.collectors.lock();
+        if collectors.epoch == 0 {
+            return None;
+        }
+        let ended = collectors.window.end(clock);
+        // A sample that is recorded while the lock is held here belongs to the window of its time.
+        let mut of_next_window = vec![];
+        while let Some(sample) = self.collectors.dequeue() {
+            match sample {
+                Sample::Message { callback, .. } if callback >= ended.stop => of_next_window.push(sample),
+                sample => collectors.accept(&sample),
+            }
+        }
+        // If this thread was preempted since it took the lock, it is not known to which of the two windows lost samples belong.
+        let lost_meanwhile = self.collectors.take_unrecorded();
+        if let Some(count) = lost_meanwhile {
+            collectors.accept_unrecorded(count);
+        }
+        let (count, unrecorded) = collectors.end_window(
+            &ended,
+            &mut metrics,
+            &self.metrics,
+            clock_offset,
+            lost_meanwhile.is_some(),
+        );
+        let totals = Some(collectors.totals());
+        let middleware = self.middleware.get();
+        if self.needs.reception_time
+            && middleware.is_some_and(|of| of.received != ReceivedTimestamp::Reception)
+        {
+            collectors.warnings.raise(Warning::NoReceptionTime);
+        }
+        let warnings = collectors.warnings.take();
+        of_next_window.iter().for_each(|sample| collectors.accept(sample));
+        drop(collectors);
+
+        let statistics = WindowStatistics {
+            window: ended.window,
+            length: ended.length(),
+            clock_step: ended.step.map(|step| step.by),
+            count,
+            unrecorded,
+            metrics,
+            totals,
+        };
+        let warnings = warnings.map(|warning| self.text(warning, unrecorded)).collect();
+        Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings })
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        Some(self.collectors.lock().totals())
+    }
+}
+
+fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock) -> PublisherTotals {
+    PublisherTotals {
+        gid: publisher.gid,
+        received: publisher.received,
+        lost: publisher.lost(),
+        out_of_order: publisher.out_of_order(),
+        last_message: system.at(publisher.last_heard),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    ffi::CStr,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use rclrs::PublisherGid;
+
+use super::*;
+use crate::transport::MIDDLEWARES;
+
+const S: i64 = 1_000_000_000;
+const FAST_DDS: &CStr = c"rmw_fastrtps_cpp";
+const CYCLONE_DDS: &CStr = c"rmw_cyclonedds_cpp";
+
+fn recorder(options: TopicStatisticsOptions) -> Recorder {
+    let recorder = Recorder::new("/imu", &options, None);
+    recorder.enable(&HostClock);
+    recorder
+}
+
+fn all_metrics() -> Recorder {
+    recorder(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
+}
+
+fn system_now() -> i64 {
+    SystemClock::now(&HostClock).at(monotonic())
+}
+
+/// What a middleware reports with a message that was published 30 ms ago and received 20 ms ago.
+fn info(middleware: Option<&'static CStr>, publisher: u16, number: u64) -> MessageInfo {
+    let now = system_now();
+    let time = |nanoseconds: i64| Some(UNIX_EPOCH + Duration::from_nanos(nanoseconds as u64));
+    let mut data = [0; 16];
+    data[..2].copy_from_slice(&publisher.to_be_bytes());
+    MessageInfo {
+        source_timestamp: time(now - 30_000_000),
+        received_timestamp: time(now - 20_000_000),
+        publication_sequence_number: number,
+        reception_sequence_number: u64::MAX,
+        publisher_gid: PublisherGid {
+            data,
+            implementation_identifier: middleware.map_or(std::ptr::null(), CStr::as_ptr),
+        },
+    }
+}
+
+/// Takes a message and starts its callback, with a stamp of 40 ms ago.
+fn receive(recorder: &Recorder, info: &MessageInfo) {
+    let Some(epoch) = recorder.epoch() else { return };
+    let header = system_now() - 40_000_000;
+    recorder.record(&recorder.received_message(epoch, header, info));
+}
+
+fn end(recorder: &Recorder) -> WindowStatistics {
+    recorder.end_window(&HostClock).unwrap().statistics
+}
+
+/// Has the recorder believe that the system clock was `by` ns behind, so that it finds it stepped.
+fn step(recorder: &Recorder, by: i64) {
+    let mut collectors = recorder.collectors.lock();
+    collectors.window.system = collectors.window.system.shifted(-by);
+}
+
+#[test]
+fn a_message_that_is_recorded_while_the_lock_is_held_is_in_the_window_and_nobody_waits() {
+    let recorder = recorder(TopicStatisticsOptions::new());
+    let info = info(Some(FAST_DDS), 1, 1);
+    receive(&recorder, &info);
+    let held = recorder.collectors.lock();
+    std::thread::scope(|scope| {
+        // It returns although the lock stays held; a record that waited would never.
+        scope.spawn(|| (0..5).for_each(|_| receive(&recorder, &info))).join().unwrap();
+    });
+    drop(held);
+    let window = end(&recorder);
+    assert_eq!((window.count, window.unrecorded), (6, 0));
+    assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, 6);
+    assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, 5);
+}
+
+#[test]
+fn messages_beyond_the_queue_are_counted_and_what_is_not_known_is_nan() {
+    let recorder = all_metrics();
+    receive(&recorder, &info(Some(FAST_DDS), 1, 1));
+    let held = recorder.collectors.lock();
+    (2..=50).for_each(|number| receive(&recorder, &info(Some(FAST_DDS), 1, number)));
+    drop(held);
+    let window = recorder.end_window(&HostClock).unwrap();
+    assert!(
+        window.warnings.iter().any(|warning| warning.contains("without being measured")),
+        "{:?}",
+        window.warnings
+    );
+    let window = window.statistics;
+    let waited = SampleLock::<Collectors>::QUEUE as u64;
+    assert_eq!((window.count, window.unrecorded), (50, 49 - waited));
+    for (metric, summary) in window.metrics.iter().filter(|(metric, _)| *metric != Metric::ClockOffset) {
+        assert!(summary.average.is_nan() && summary.sample_count == 0, "{metric:?} {summary:?}");
+    }
+    let totals = window.totals.unwrap();
+    assert_eq!((totals.received, totals.lost), (50, None));
+
+    // The next window is right, but for the losses.
+    receive(&recorder, &info(Some(FAST_DDS), 1, 51));
+    let window = recorder.end_window(&HostClock).unwrap();
+    assert!(window.warnings.is_empty(), "said once: {:?}", window.warnings);
+    assert_eq!(window.statistics.get(Metric::MessageAge).unwrap().sample_count, 1);
+    assert_eq!(window.statistics.get(Metric::PublicationSeqGap).unwrap().sample_count, 0);
+}
+
+#[test]
+fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
+    for by in [-60 * S, -S / 2, S / 2, 3600 * S] {
+        let recorder = all_metrics();
+        step(&recorder, by);
+        for number in 1..=3 {
+            receive(&recorder, &info(Some(FAST_DDS), 1, number));
+        }
+        let window = end(&recorder);
+        let told = window.clock_step.unwrap();
+        assert!((told - by).abs() < 10_000_000, "{told} {by}");
+        for (metric, summary) in &window.metrics {
+            let expected = match metric {
+                Metric::MessagePeriod => 2,
+                Metric::PublicationSeqGap => 2,
+                Metric::TimeSinceLastMessage => 1,
+                Metric::ClockOffset => continue,
+                _ => 0,
+            };
+            assert_eq!(summary.sample_count, expected, "{metric:?} {summary:?}");
+        }
+        assert!(window.length < Duration::from_secs(60) && window.window.stop > window.window.start);
+
+        // The next one, when what was on its way is over.
+        if by < 0 {
+            std::thread::sleep(Duration::from_millis(110));
+        }
+        receive(&recorder, &info(Some(FAST_DDS), 1, 4));
+        let last = recorder.last_message().unwrap();
+        assert!((last.callback - system_now()).abs() < S, "on the clock as it is");
+        let next = end(&recorder);
+        assert_eq!(next.clock_step, None);
+        assert!(next.window.start.abs_diff(window.window.stop) == 0, "windows follow each other");
+        let totals = next.totals.unwrap();
+        assert!((totals.first_message.unwrap() - system_now()).abs() < 10 * S, "corrected: {totals:?} {by}");
+    }
+}
+
+#[test]
+fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
+    let recorder = recorder(TopicStatisticsOptions::new());
+    step(&recorder, 3600 * S);
+    assert!(end(&recorder).clock_step.is_some());
+    let epoch = recorder.epoch().unwrap();
+    let record = |stamp| {
+        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)));
+    };
+    record(system_now() - 3600 * S - 1_000_000); // stamped on the old clock, 1 ms ago
+    record(system_now());
+    let age = *end(&recorder).get(Metric::MessageAge).unwrap();
+    assert!(age.sample_count == 1 && age.maximum < 1000.0, "{age:?}");
+}
+
+#[test]
+fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
+    let recorder = all_metrics();
+    for number in 1..=3 {
+        receive(&recorder, &info(Some(FAST_DDS), 1, number));
+    }
+    // Taken before, called after.
+    let epoch = recorder.epoch().unwrap();
+    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4));
+    let body = recorder.record(&taken);
+    recorder.disable();
+    recorder.record(&taken);
+    recorder.record_end(body.unwrap());
+    assert_eq!(recorder.totals().unwrap().received, 4, "nothing is recorded while it is off");
+    recorder.enable(&HostClock);
+    recorder.record(&taken);
+    let window = end(&recorder);
+    assert_eq!((window.count, window.totals.unwrap().received), (0, 4));
+    let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
+    assert!(silence.average.is_nan(), "nothing is known of the time before: {silence:?}");
+
+    receive(&recorder, &info(Some(FAST_DDS), 1, 101));
+    let totals = recorder.totals().unwrap();
+    assert_eq!((totals.received, totals.lost), (5, Some(0)), "what was sent in the pause is not lost");
+}
+
+#[test]
+fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
+    let recorder = recorder(TopicStatisticsOptions::new());
+    let info = info(None, 1, 1);
+    for _ in 0..2 {
+        receive(&recorder, &info);
+        std::thread::sleep(Duration::from_millis(20));
+        receive(&recorder, &info);
+        recorder.disable();
+        std::thread::sleep(Duration::from_millis(300));
+        recorder.enable(&HostClock);
+    }
+    let totals = recorder.totals().unwrap();
+    assert_eq!(totals.intervals, 2);
+    assert!(totals.active < Duration::from_millis(300), "{totals:?}");
+    assert!(totals.rate() > 6.0, "{}", totals.rate());
+}
+
+#[test]
+fn each_middleware_gives_what_the_table_says() {
+    for middleware in &MIDDLEWARES {
+        let recorder = all_metrics();
+        let name: &'static CStr =
+            Box::leak(std::ffi::CString::new(middleware.name).unwrap().into_boxed_c_str());
+        for number in [1, 4] {
+            // A middleware without numbers that gave one all the same would not be believed.
+            receive(&recorder, &info(Some(name), 1, number));
+        }
+        let window = recorder.end_window(&HostClock).unwrap();
+        let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
+        let has_reception = middleware.received == ReceivedTimestamp::Reception;
+        let parts = [Metric::SourceToReceive, Metric::ReceiveToCallback].map(samples);
+        assert_eq!(parts, if has_reception { [2, 2] } else { [0, 0] }, "{middleware:?}");
+        let whole = window.statistics.get(Metric::SourceToCallback).unwrap();
+        assert!(whole.sample_count == 2 && (30.0..1000.0).contains(&whole.minimum), "{whole:?}");
+        let totals = window.statistics.totals.unwrap();
+        assert_eq!(totals.lost, middleware.has_sequence_numbers.then_some(2), "{middleware:?}");
+        assert_eq!(totals.publishers, Some(1), "{middleware:?}");
+        let expected = usize::from(!has_reception) + usize::from(!middleware.has_sequence_numbers);
+        assert_eq!(window.warnings.len(), expected, "{:?}", window.warnings);
+        assert!(window.warnings.iter().all(|warning| warning.contains(middleware.name)));
+        receive(&recorder, &info(Some(name), 1, 5));
+        assert!(recorder.end_window(&HostClock).unwrap().warnings.is_empty(), "each is said once");
+    }
+}
+
+#[test]
+fn of_a_middleware_that_is_not_known_only_what_every_one_gives_is_believed() {
+    for identifier in [None, Some(c"rmw_of_tomorrow")] {
+        let recorder = all_metrics();
+        receive(&recorder, &info(identifier, 1, 1));
+        receive(&recorder, &info(identifier, 1, u64::MAX));
+        let window = end(&recorder);
+        let samples = |metric| window.get(metric).unwrap().sample_count;
+        assert_eq!(samples(Metric::SourceToReceive), 0);
+        assert_eq!(samples(Metric::SourceToCallback), 2);
+        assert_eq!(window.totals.unwrap().lost, None, "one message was not numbered");
+    }
+}
+
+#[test]
+fn a_middleware_without_numbers_tells_publishers_apart_all_the_same() {
+    let recorder = all_metrics();
+    for message in 0..194 {
+        receive(&recorder, &info(Some(CYCLONE_DDS), message % 2, u64::MAX));
+    }
+    let totals = recorder.totals().unwrap();
+    assert_eq!((totals.publishers, totals.lost, totals.out_of_order), (Some(2), None, None));
+    let publishers = recorder.publishers();
+    assert_eq!(
+        publishers.iter().map(|of| (of.received, of.lost)).collect::<Vec<_>>(),
+        [(97, None), (97, None)]
+    );
+}
+
+#[test]
+fn more_publishers_than_are_followed_make_losses_unknown_and_that_is_said_once() {
+    let recorder = all_metrics();
+    let most = SequenceTracker::<Gid>::PUBLISHERS as u16;
+    let mut warnings = vec![];
+    for round in 1..=3 {
+        (0..=most).for_each(|publisher| receive(&recorder, &info(Some(FAST_DDS), publisher, 2 * round)));
+        let window = recorder.end_window(&HostClock).unwrap();
+        assert_eq!(window.statistics.get(Metric::PublicationSeqGap).unwrap().sample_count, 0);
+        warnings.extend(window.warnings);
+    }
+    let totals = recorder.totals().unwrap();
+    assert_eq!((totals.lost, totals.publishers, totals.received), (None, None, 3 * u64::from(most + 1)));
+    assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
+    assert_eq!(recorder.publishers().len(), usize::from(most));
+}

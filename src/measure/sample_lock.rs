@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A lock that a message never waits for.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crossbeam_queue::ArrayQueue;
+use spin::{mutex::Mutex, RelaxStrategy};
+
+/// State behind a lock, with a small queue for samples that are recorded while another thread holds it.
+///
+/// The end of a window holds the lock for some hundred nanoseconds, or longer while its thread is preempted. A callback that
+/// records meanwhile puts its sample into the queue and goes on. The next thread that takes the lock accepts the queue first.
+pub(crate) struct SampleLock<S: Accept> {
+    /// Unlocked by a plain store: one locked instruction, where std's mutex has two.
+    state: Mutex<S, Sleep>,
+    /// Boxed, so that its padding does not pad the state.
+    queue: Box<ArrayQueue<S::Sample>>,
+    /// Whether the queue may have samples; quicker to read than the queue.
+    has_queued: AtomicBool,
+    /// Whether the queue had no room for a sample, and how many such samples are to be counted.
+    is_incomplete: AtomicBool,
+    unrecorded: AtomicU64,
+}
+
+pub(crate) type Guard<'a, S> = spin::mutex::MutexGuard<'a, S, Sleep>;
+
+/// State that accepts samples.
+pub(crate) trait Accept {
+    type Sample: Send;
+
+    /// Accepts a sample.
+    fn accept(&mut self, sample: &Self::Sample);
+
+    /// Accepts that samples were lost because the queue was full, `count` of which are to be counted. Samples that are recorded by
+    /// [`SampleLock::record`] are never lost.
+    fn accept_unrecorded(&mut self, _count: u64) {}
+}
+
+impl<S: Accept> SampleLock<S> {
+    /// The capacity of the queue.
+    pub(crate) const QUEUE: usize = 8;
+
+    pub(crate) fn new(state: S) -> Self {
+        Self {
+            state: Mutex::new(state),
+            queue: Box::new(ArrayQueue::new(Self::QUEUE)),
+            has_queued: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
+            unrecorded: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the state, with all samples recorded before, if no other thread holds it. Otherwise the sample goes to the
+    /// [queue](Self::enqueue).
+    ///
+    /// Read the clock while holding the lock: then the sample belongs to one side of a window's end, which reads it under the
+    /// lock too.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, S>> {
+        let mut state = self.state.try_lock()?;
+        if self.has_queued.load(Ordering::Relaxed) {
+            self.accept_queued(&mut state);
+        }
+        Some(state)
+    }
+
+    /// Puts a sample into the queue. Returns it as an error if there is no room.
+    #[cold]
+    #[inline(never)]
+    fn enqueue(&self, sample: S::Sample) -> Result<(), S::Sample> {
+        self.queue.push(sample)?;
+        self.has_queued.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Puts a sample into the queue. If there is no room, it is lost, and counted if `counts`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
+        if self.enqueue(sample).is_err() {
+            self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
+            self.is_incomplete.store(true, Ordering::Release);
+        }
+    }
+
+    /// Records a sample. Waits for the lock only if the queue is full: where many threads record at any rate, one thread that is
+    /// preempted while it records would soon fill it.
+    #[inline]
+    pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
+        match self.try_lock() {
+            Some(mut state) => state.accept(&sample()),
+            None => {
+                if let Err(sample) = self.enqueue(sample()) {
+                    self.lock().accept(&sample);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn accept_queued(&self, state: &mut S) {
+        // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
+        self.has_queued.swap(false, Ordering::AcqRel);
+        while let Some(sample) = self.queue.pop() {
+            state.accept(&sample);
+        }
+    }
+
+    /// Waits for the lock. Returns the state with all samples recorded before.
+    pub(crate) fn lock(&self) -> Guard<'_, S> {
+        let mut state = self.state.lock();
+        self.accept_queued(&mut state);
+        if let Some(count) = self.take_unrecorded() {
+            state.accept_unrecorded(count);
+        }
+        state
+    }
+
+    /// Returns how many lost samples are to be counted; None if none was lost since the last call.
+    pub(crate) fn take_unrecorded(&self) -> Option<u64> {
+        self.is_incomplete.swap(false, Ordering::AcqRel).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
+    }
+
+    /// Returns a sample that was recorded since the lock was taken.
+    pub(crate) fn dequeue(&self) -> Option<S::Sample> {
+        self.queue.pop()
+    }
+}
+
+/// Waits for the lock by sleeping, which lets the holder run even if it has a lower priority on the same core.
+pub(crate) struct Sleep;
+
+impl RelaxStrategy for Sleep {
+    fn relax() {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Numbers {
+        accepted: Vec<u32>,
+        unrecorded: u64,
+    }
+
+    impl Accept for Numbers {
+        type Sample = u32;
+
+        fn accept(&mut self, sample: &u32) {
+            self.accepted.push(*sample);
+        }
+
+        fn accept_unrecorded(&mut self, count: u64) {
+            self.unrecorded += count;
+        }
+    }
+
+    #[test]
+    fn a_sample_is_queued_while_the_lock_is_held_and_comes_before_the_next() {
+        let numbers = SampleLock::new(Numbers::default());
+        let held = numbers.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=3).for_each(|number| numbers.enqueue_or_count(number, true))).join().unwrap()
+        });
+        drop(held);
+        numbers.record(|| 4);
+        assert_eq!(numbers.lock().accepted, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn samples_beyond_the_queue_are_counted() {
+        let numbers = SampleLock::new(Numbers::default());
+        let held = numbers.lock();
+        let room = SampleLock::<Numbers>::QUEUE as u32;
+        (0..room + 5).for_each(|number| numbers.enqueue_or_count(number, true));
+        numbers.enqueue_or_count(0, false);
+        drop(held);
+        let numbers = numbers.lock();
+        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));
+    }
+
+    #[test]
+    fn no_sample_is_lost_or_recorded_twice_while_another_thread_takes_the_lock() {
+        const EACH: u32 = 20_000;
+        let numbers = SampleLock::new(Numbers::default());
+        std::thread::scope(|scope| {
+            let recording: Vec<_> = (0..2)
+                .map(|thread| {
+                    let numbers = &numbers;
+                    scope.spawn(move || (0..EACH).for_each(|number| numbers.record(|| 2 * number + thread)))
+                })
+                .collect();
+            while recording.iter().any(|thread| !thread.is_finished()) {
+                drop(numbers.lock());
+            }
+        });
+        let mut numbers = numbers.lock();
+        numbers.accepted.sort_unstable();
+        let accepted = numbers.accepted.len();
+        numbers.accepted.dedup();
+        assert_eq!(accepted, numbers.accepted.len(), "none twice");
+        assert_eq!(accepted as u64 + numbers.unrecorded, 2 * u64::from(EACH));
+    }
+}

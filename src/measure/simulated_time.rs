@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Simulated ROS time and its jumps.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rclrs::Clock;
+
+/// A node's clock that follows `/clock`.
+///
+/// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and every
+/// [`SimulatedTime::INTERVAL`].
+pub(crate) struct SimulatedTime {
+    clock: Clock,
+    timeline: Mutex<Timeline>,
+}
+
+impl SimulatedTime {
+    /// How often the clock has to be read to find jumps.
+    pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// Follows a clock from now on.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, timeline: Mutex::default() }
+    }
+
+    /// Reads the clock, to find a jump.
+    pub(crate) fn refresh(&self) {
+        self.now(0);
+    }
+
+    /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is of the time
+    /// before a jump.
+    pub(crate) fn now(&self, stamp: i64) -> i64 {
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the timeline gets the readings in order.
+        let now = self.clock.now().nsec;
+        timeline.advance(now, Instant::now());
+        if timeline.has(stamp, now) {
+            now
+        } else {
+            0
+        }
+    }
+}
+
+/// Finds jumps in the readings of a clock. All times in nanoseconds.
+#[derive(Debug, Default)]
+struct Timeline {
+    /// The last reading that differed from the one before, and when it was read.
+    last: Option<(i64, Instant)>,
+    /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed reading
+    /// would distort the rate between two readings.
+    rate: f64,
+    /// The start of the interval over which the rate is measured.
+    rate_from: Option<(i64, Instant)>,
+    /// The time after the last jump. Earlier stamps are of the time before the jump.
+    start: i64,
+    /// How far stamps may lie in the future after a jump back. Stamps beyond are nearer to the time before the jump.
+    ahead: Option<i64>,
+}
+
+impl Timeline {
+    /// A forward step up to this is no jump.
+    const STEP: f64 = 1e9;
+    /// Simulated time may run that many times faster than before, or than real time.
+    const FASTER: f64 = 4.0;
+    /// In nanoseconds of real time.
+    const RATE_OVER: f64 = 1e8;
+    /// The longest interval between two messages on `/clock`, unless simulated time is paused.
+    const SLOWEST: f64 = 1e9;
+
+    /// Accepts a reading.
+    fn advance(&mut self, now: i64, seen: Instant) {
+        let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
+            if now != 0 {
+                self.last = Some((now, seen));
+                self.rate_from = self.last;
+            }
+            return;
+        };
+        if now == last {
+            return;
+        }
+        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).as_nanos() as f64);
+        self.last = Some((now, seen));
+        if step < 0.0 {
+            (self.start, self.ahead) = (now, Some((last - now) / 2));
+            self.rate_from = self.last;
+        } else if step > Self::STEP + Self::FASTER * self.rate.max(1.0) * elapsed.min(Self::SLOWEST) {
+            (self.start, self.ahead) = (now, None);
+            // If that was no jump but a new rate, the next steps are no jumps.
+            self.rate = step / elapsed.max(1.0);
+            self.rate_from = self.last;
+        } else if let Some((from, from_seen)) = self.rate_from {
+            let over = (seen - from_seen).as_nanos() as f64;
+            if over >= Self::RATE_OVER {
+                self.rate = (now - from) as f64 / over;
+                self.rate_from = self.last;
+            }
+        }
+    }
+
+    /// Returns whether a stamp is of the time since the last jump.
+    fn has(&self, stamp: i64, now: i64) -> bool {
+        stamp >= self.start && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    fn running(to: i64, rate: i64) -> (Timeline, Instant) {
+        let (mut timeline, mut seen) = (Timeline::default(), Instant::now());
+        for tick in 0..=100 {
+            timeline.advance(to * SECOND - (100 - tick) * rate * SECOND / 100, seen);
+            seen += Duration::from_millis(10);
+        }
+        (timeline, seen)
+    }
+
+    #[test]
+    fn without_a_jump_every_stamp_is_of_this_time() {
+        let (timeline, _) = running(1000, 1);
+        for stamp in [1, 990 * SECOND, 1000 * SECOND, 1001 * SECOND] {
+            assert!(timeline.has(stamp, 1000 * SECOND), "{stamp}");
+        }
+    }
+
+    #[test]
+    fn after_a_jump_back_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(10 * SECOND, seen);
+        assert!(!timeline.has(999 * SECOND, 10 * SECOND), "stamped before the jump");
+        assert!(!timeline.has(9 * SECOND, 10 * SECOND), "older than the new time");
+        assert!(timeline.has(10 * SECOND, 10 * SECOND));
+        assert!(timeline.has(11 * SECOND, 10 * SECOND), "a publisher whose clock is a little ahead");
+    }
+
+    #[test]
+    fn after_a_jump_forward_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(2000 * SECOND, seen);
+        assert!(!timeline.has(1000 * SECOND, 2000 * SECOND), "stamped before the jump");
+        assert!(timeline.has(2000 * SECOND, 2000 * SECOND));
+    }
+
+    #[test]
+    fn a_simulation_faster_than_real_time_is_no_jump() {
+        let (mut timeline, seen) = running(100_000, 50);
+        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND), "{timeline:?}");
+        // A second later, with no message in between.
+        for reading in 1..=10 {
+            timeline
+                .advance((100_000 + 5 * reading) * SECOND, seen + SimulatedTime::INTERVAL * reading as u32);
+        }
+        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_pause_and_a_coarse_clock_are_no_jumps() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        seen += Duration::from_secs(600); // paused
+        for second in 0..10 {
+            // A /clock of one message a second, read twice as often.
+            timeline.advance((1001 + second) * SECOND, seen);
+            timeline.advance((1001 + second) * SECOND, seen + Duration::from_millis(500));
+            seen += Duration::from_secs(1);
+        }
+        assert!(timeline.has(999 * SECOND, 1010 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_jump_forward_in_a_pause_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + Duration::from_secs(600));
+        assert!(!timeline.has(1000 * SECOND, 1100 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn readings_that_come_in_bursts_do_not_hide_a_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..20 {
+            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            now += SECOND / 100;
+            timeline.advance(now, seen);
+            now += SECOND / 100;
+            timeline.advance(now, seen + Duration::from_micros(100));
+            seen += Duration::from_millis(20);
+        }
+        timeline.advance(now + 3 * SECOND, seen + Duration::from_millis(100));
+        assert!(!timeline.has(now, now + 3 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_much_faster_is_a_jump_once() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        for step in 1..=30 {
+            seen += SimulatedTime::INTERVAL;
+            timeline.advance((1000 + 5 * step) * SECOND, seen);
+        }
+        assert_eq!(timeline.start, 1005 * SECOND, "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_begins_is_no_jump() {
+        let (mut timeline, seen) = (Timeline::default(), Instant::now());
+        timeline.advance(0, seen);
+        timeline.advance(5000 * SECOND, seen + Duration::from_millis(1));
+        assert!(timeline.has(4999 * SECOND, 5000 * SECOND));
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Finds the header stamp in messages of a type.
+//!
+//! The type's introspection support, which every interface package has, names the fields in the order of the C struct. rclrs does
+//! not give their offsets, but the rules of the C layout do. The size of the whole struct, which introspection has, confirms
+//! them.
+
+use std::marker::PhantomData;
+
+use crate::interfaces::builtin_interfaces::msg::rmw::Time;
+use rclrs::{
+    BaseType, DynamicMessageMetadata, MessageFieldInfo, MessageStructure, MessageTypeName, ValueKind,
+};
+use rosidl_runtime_rs::{RmwMessage, Sequence, String, WString};
+
+/// The place of the header stamp in messages of the C layout `M`.
+pub(crate) struct StampField<M> {
+    /// The offset of a `builtin_interfaces/Time` in `M`, in bytes. It lies within `M` and is aligned for it.
+    offset: usize,
+    message: PhantomData<fn(&M)>,
+}
+
+impl<M: RmwMessage> StampField<M> {
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other types.
+    ///
+    /// Errors with a warning for the user if there is a stamp, or may be, whose place cannot be determined. Everything but the
+    /// ages works without it.
+    pub(crate) fn find() -> Result<Option<Self>, std::string::String> {
+        let fail = |why: std::string::String| {
+            Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME))
+        };
+        let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
+        let structure = match &metadata {
+            Ok(metadata) => metadata.structure(),
+            Err(error) => return fail(format!("its introspection type support cannot be loaded: {error}")),
+        };
+        if !has_stamp(structure) {
+            return Ok(None);
+        }
+        let Some(offset) = stamp_offset(structure) else {
+            return fail("the layout of its introspection type support cannot be followed".to_owned());
+        };
+        let is_sound = structure.size == size_of::<M>()
+            && offset + size_of::<Time>() <= size_of::<M>()
+            && offset % align_of::<Time>() == 0
+            && align_of::<M>() >= align_of::<Time>();
+        if !is_sound {
+            return fail(format!(
+                "its Rust type has {} bytes, its introspection type support has {}",
+                size_of::<M>(),
+                structure.size
+            ));
+        }
+        Ok(Some(Self { offset, message: PhantomData }))
+    }
+
+    /// Returns a message's stamp in nanoseconds since the epoch; 0 if it is not set.
+    #[inline]
+    pub(crate) fn read(&self, message: &M) -> i64 {
+        let stamp = std::ptr::from_ref(message).cast::<u8>();
+        // SAFETY: `find` has checked that the offset lies within `M` and is aligned, and that there is a
+        // builtin_interfaces/Time at it: two integers, for which any bits are a value.
+        let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
+        i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec)
+    }
+}
+
+/// Returns whether messages of that structure have a header stamp.
+fn has_stamp(structure: &MessageStructure) -> bool {
+    is_header(structure) || header_field(structure).is_some()
+}
+
+fn header_field(structure: &MessageStructure) -> Option<&MessageStructure> {
+    let field = structure.fields.iter().find(|field| field.name == "header")?;
+    match (&field.base_type, field.value_kind) {
+        (BaseType::Message(header), ValueKind::Simple) if is_header(header) => Some(header),
+        _ => None,
+    }
+}
+
+/// The offset of the header stamp in a C struct; None if there is none, or if the layout cannot be followed.
+fn stamp_offset(structure: &MessageStructure) -> Option<usize> {
+    if is_header(structure) {
+        return offset_of(structure, "stamp");
+    }
+    let header = header_field(structure)?;
+    Some(offset_of(structure, "header")? + offset_of(header, "stamp")?)
+}
+
+pub(crate) fn is_header(structure: &MessageStructure) -> bool {
+    structure.namespace == "std_msgs__msg" && structure.type_name == "Header"
+}
+
+/// The offset of a field by the C layout rules; None if they do not lead to the size of the struct.
+fn offset_of(structure: &MessageStructure, name: &str) -> Option<usize> {
+    let mut found = None;
+    let mut layout = Layout { size: 0, align: 1 };
+    for field in &structure.fields {
+        let next = Layout::of_field(field)?;
+        let offset = layout.size.next_multiple_of(next.align);
+        if field.name == name {
+            found = Some(offset);
+        }
+        layout = Layout { size: offset + next.size, align: layout.align.max(next.align) };
+    }
+    found.filter(|_| layout.size.next_multiple_of(layout.align) == structure.size)
+}
+
+/// Size and alignment, in bytes.
+#[derive(Clone, Copy)]
+struct Layout {
+    size: usize,
+    align: usize,
+}
+
+impl Layout {
+    fn of<T>() -> Self {
+        Self { size: size_of::<T>(), align: align_of::<T>() }
+    }
+
+    fn of_field(field: &MessageFieldInfo) -> Option<Self> {
+        match field.value_kind {
+            ValueKind::Simple => Self::of_element(&field.base_type),
+            ValueKind::Array { length } => {
+                let element = Self::of_element(&field.base_type)?;
+                Some(Self { size: element.size * length, ..element })
+            }
+            ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
+                // From Lyrical on, sequences of primitives and strings have flags that those of messages lack.
+                BaseType::Message(_) => Self::of::<Sequence<Time>>(),
+                _ => Self::of::<Sequence<u8>>(),
+            }),
+        }
+    }
+
+    fn of_element(base_type: &BaseType) -> Option<Self> {
+        Some(match base_type {
+            BaseType::Boolean | BaseType::Char | BaseType::Octet | BaseType::Uint8 | BaseType::Int8 => {
+                Self::of::<u8>()
+            }
+            BaseType::WChar | BaseType::Uint16 | BaseType::Int16 => Self::of::<u16>(),
+            BaseType::Float | BaseType::Uint32 | BaseType::Int32 => Self::of::<u32>(),
+            BaseType::Double | BaseType::Uint64 | BaseType::Int64 => Self::of::<u64>(),
+            BaseType::LongDouble => return None,
+            BaseType::String | BaseType::BoundedString { .. } => Self::of::<String>(),
+            BaseType::WString | BaseType::BoundedWString { .. } => Self::of::<WString>(),
+            BaseType::Message(structure) => {
+                let aligns = structure.fields.iter().map(|field| Some(Self::of_field(field)?.align));
+                Self { size: structure.size, align: aligns.collect::<Option<Vec<_>>>()?.into_iter().max()? }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
+
+    const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
+
+    fn structure<M: RmwMessage>() -> MessageStructure {
+        DynamicMessageMetadata::new(M::TYPE_NAME.try_into().unwrap()).unwrap().structure().clone()
+    }
+
+    #[test]
+    fn the_stamp_of_a_type_with_a_header_is_read() {
+        let mut imu = sensor_msgs::msg::rmw::Imu::default();
+        imu.header.stamp = STAMP;
+        assert_eq!(StampField::find().unwrap().unwrap().read(&imu), 1_790_000_000_123_456_789);
+
+        let mut pose = geometry_msgs::msg::rmw::PoseStamped::default();
+        pose.header.stamp = Time { sec: -1, nanosec: 999_999_999 };
+        assert_eq!(StampField::find().unwrap().unwrap().read(&pose), -1);
+    }
+
+    #[test]
+    fn the_stamp_of_a_header_itself_is_read() {
+        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
+        assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
+    }
+
+    #[test]
+    fn a_type_without_a_header_has_no_stamp() {
+        assert!(StampField::<std_msgs::msg::rmw::String>::find().unwrap().is_none());
+        assert!(StampField::<test_msgs::msg::rmw::Builtins>::find().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_header_that_is_not_the_first_field_or_not_of_std_msgs_is_told_apart() {
+        // No type of the common packages has its header further back, so one is made of introspection's parts.
+        let field = |name: &str, base_type, offset_like: &MessageFieldInfo| {
+            let mut field = offset_like.clone();
+            (field.name, field.base_type) = (name.to_owned(), base_type);
+            field
+        };
+        let imu = structure::<sensor_msgs::msg::rmw::Imu>();
+        let header = imu.fields[0].base_type.clone();
+        let mut message = imu.clone();
+        message.fields = vec![
+            field("flag", BaseType::Boolean, &imu.fields[0]),
+            field("count", BaseType::Uint16, &imu.fields[0]),
+            field("header", header.clone(), &imu.fields[0]),
+        ];
+        message.size = 40;
+        // Behind the flag and the count, aligned for the pointer in the header's frame_id.
+        assert_eq!(stamp_offset(&message), Some(8));
+
+        message.size = 48;
+        assert_eq!(stamp_offset(&message), None, "a size that the layout does not lead to");
+        assert!(has_stamp(&message), "which is worth a warning");
+
+        let BaseType::Message(mut other) = header else { panic!("{header:?}") };
+        other.namespace = "my_msgs__msg".to_owned();
+        message.fields[2].base_type = BaseType::Message(other);
+        message.size = 40;
+        assert_eq!(stamp_offset(&message), None, "a header of another package");
+        assert!(!has_stamp(&message), "which is none");
+    }
+
+    #[test]
+    fn the_c_layout_rules_lead_to_the_compilers_offsets() {
+        macro_rules! check {
+            ($message:ty: $($field:ident),+) => {
+                let structure = structure::<$message>();
+                $(assert_eq!(
+                    offset_of(&structure, stringify!($field)),
+                    Some(std::mem::offset_of!($message, $field)),
+                    "{}", stringify!($message.$field)
+                );)+
+            };
+        }
+        check!(test_msgs::msg::rmw::BasicTypes: bool_value, float64_value, int8_value, uint16_value, uint64_value);
+        check!(test_msgs::msg::rmw::Arrays: byte_values, string_values, basic_types_values, alignment_check);
+        check!(test_msgs::msg::rmw::BoundedSequences: char_values, defaults_values, alignment_check);
+        check!(test_msgs::msg::rmw::UnboundedSequences: bool_values, string_values_default, alignment_check);
+        check!(test_msgs::msg::rmw::WStrings: wstring_value, array_of_wstrings, unbounded_sequence_of_wstrings);
+        check!(test_msgs::msg::rmw::Builtins: duration_value, time_value);
+        check!(sensor_msgs::msg::rmw::CameraInfo: header, d, k, p, roi);
+        check!(sensor_msgs::msg::rmw::BatteryState: header, voltage, present, cell_voltage, serial_number);
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
+
+use rclrs::{QoSProfile, SubscriptionState, WorkScope};
+use rosidl_runtime_rs::Message;
+use tokio::sync::watch;
+
+use super::{
+    recorder::Recorder,
+    source::{SourceHandle, WindowedCollector},
+};
+use crate::{
+    graph::IncompatiblePublisher,
+    options::TopicStatisticsState,
+    totals::{PublisherTotals, Totals},
+    window::{MessageTimes, WindowStatistics},
+};
+
+/// A subscription whose messages are measured.
+///
+/// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: dropping the last
+/// clone ends the subscription and its statistics. After that nothing more of it is published; the window under way is lost. Its
+/// callback cannot be replaced.
+pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
+
+/// The inner state of a [`StatsSubscription`].
+pub struct StatsSubscriptionState<T> {
+    /// Dropped first: the statistics end before the subscription does.
+    source: SourceHandle,
+    recorder: Arc<Recorder>,
+    subscription: Arc<dyn AnySubscription>,
+    message: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for StatsSubscriptionState<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatsSubscriptionState")
+            .field("topic_name", &self.topic_name())
+            .field("source_name", &self.source_name())
+            .field("is_enabled", &self.is_enabled())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> StatsSubscriptionState<T> {
+    pub(crate) fn new(
+        source: SourceHandle,
+        recorder: Arc<Recorder>,
+        subscription: Arc<dyn AnySubscription>,
+    ) -> Self {
+        Self { source, recorder, subscription, message: PhantomData }
+    }
+
+    /// Returns the resolved and remapped topic name of the subscription.
+    pub fn topic_name(&self) -> String {
+        self.subscription.topic_name()
+    }
+
+    /// Returns the QoS settings of the subscription.
+    pub fn qos(&self) -> QoSProfile {
+        self.subscription.qos()
+    }
+
+    /// Returns the `measurement_source_name` of this subscription's messages on `/statistics`.
+    pub fn source_name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Returns the rclrs subscription, if it has the type `S`.
+    ///
+    /// The type is [`rclrs::SubscriptionState<M, Scope>`](SubscriptionState), or
+    /// [`rclrs::DynamicSubscriptionState<Scope>`](rclrs::DynamicSubscriptionState) for a [`DynamicMessage`](rclrs::DynamicMessage).
+    /// `M` is the message's C layout, `T::RmwMsg`, or `T` itself if the callback takes a loaned message. `Scope` is
+    /// [`rclrs::Node`], or [`rclrs::Worker<Payload>`](rclrs::Worker) for a subscription on a worker.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # use ros_env::sensor_msgs::msg::{rmw, Imu};
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let node = executor.create_node("imu_listener")?;
+    /// # let statistics = NodeStatistics::new(&node)?;
+    /// let imu = statistics.create_subscription("imu", |_: Imu| {})?;
+    /// let subscription: Subscription<rmw::Imu> = imu.rclrs_subscription().unwrap();
+    /// assert_eq!(subscription.topic_name(), "/imu");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn rclrs_subscription<S: Any + Send + Sync>(&self) -> Option<Arc<S>> {
+        Arc::clone(&self.subscription).into_rclrs().downcast().ok()
+    }
+
+    /// Returns the last finished window; None before the first one.
+    ///
+    /// It is available as soon as the window ends, before it is published.
+    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
+        self.source.latest()
+    }
+
+    /// Returns a receiver of finished windows, by which a node can act on its own statistics.
+    ///
+    /// A slow receiver gets the last window, not every one. The channel closes when the subscription is dropped.
+    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        self.source.watch()
+    }
+
+    /// Enables or disables the statistics, or leaves that to the node.
+    ///
+    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts. This does
+    /// nothing once the [`NodeStatistics`](crate::NodeStatistics) is dropped.
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        self.source.set_state(state);
+    }
+
+    /// Returns whether the statistics are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.recorder.is_enabled()
+    }
+
+    /// Returns the messages received and lost since the creation, up to now.
+    ///
+    /// Losses are known if [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured.
+    pub fn totals(&self) -> Totals {
+        self.recorder.totals().unwrap_or_default()
+    }
+
+    /// Returns the messages received and lost of each publisher, in no order; of at most 256 publishers, those heard last.
+    ///
+    /// Empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The losses are None if the
+    /// middleware does not number messages.
+    pub fn publishers(&self) -> Vec<PublisherTotals> {
+        self.recorder.publishers()
+    }
+
+    /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. That is the most
+    /// common reason why nothing is received.
+    ///
+    /// They are searched when the subscription has received nothing for 15 seconds although there are publishers, while the
+    /// executor spins and the statistics are enabled. Each one is reported once by a warning, by `tracing` and in the node's log.
+    pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
+        self.source.incompatible_publishers()
+    }
+
+    /// Returns the times of the last measured message; None before the first one.
+    ///
+    /// Called in the callback, that is the callback's message, unless several callbacks run at the same time.
+    pub fn last_message(&self) -> Option<MessageTimes> {
+        self.recorder.last_message()
+    }
+}
+
+/// A subscription of rclrs, of any message type and scope.
+pub(crate) trait AnySubscription: Send + Sync {
+    fn topic_name(&self) -> String;
+    fn qos(&self) -> QoSProfile;
+
+    /// Returns the rclrs subscription itself.
+    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Message, Scope: WorkScope + 'static> AnySubscription for SubscriptionState<T, Scope> {
+    fn topic_name(&self) -> String {
+        self.topic_name()
+    }
+
+    fn qos(&self) -> QoSProfile {
+        self.qos()
+    }
+
+    fn into_rclrs(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    fmt,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::{
+    source::SourceHandle,
+    windowed::{Collector, Windowed},
+};
+use crate::{
+    collector::SummaryCollector,
+    window::{Metric, Summary, WindowStatistics},
+};
+
+/// A named timer of any code: its duration, as [`Metric::Duration`].
+///
+/// Create one using [`NodeStatistics::timer`](crate::NodeStatistics::timer). It is a handle that can be cloned; dropping the last
+/// clone ends its statistics. Durations are measured on the monotonic clock. Each belongs to the window in which it ends. Guards
+/// can be nested, run at the same time, and start and end on different threads.
+///
+/// ```
+/// # use rclrs::*;
+/// # use rclrs_topic_statistics::NodeStatistics;
+/// # let executor = Context::default_from_env()?.create_basic_executor();
+/// # let node = executor.create_node("bridge")?;
+/// # let statistics = NodeStatistics::new(&node)?;
+/// let timer = statistics.timer("get_lidar_data"); // /bridge:get_lidar_data
+///
+/// fn get(timer: &rclrs_topic_statistics::StatsTimer) -> Result<f64, std::num::ParseFloatError> {
+///     let _running = timer.start();
+///     let range = "1.5".parse()?; // timed on this way out, too
+///     Ok(range)
+/// }
+/// assert_eq!(get(&timer), Ok(1.5));
+/// assert_eq!(timer.time(|| 6 * 7), 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct StatsTimer(pub(crate) Arc<TimerState>);
+
+pub(crate) struct TimerState {
+    source: SourceHandle,
+    durations: Arc<Windowed<Durations>>,
+}
+
+impl fmt::Debug for StatsTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatsTimer").field("source_name", &self.source_name()).finish_non_exhaustive()
+    }
+}
+
+/// The collector of a timer, in milliseconds.
+#[derive(Default)]
+pub(crate) struct Durations(SummaryCollector);
+
+impl Collector for Durations {
+    type Sample = f64;
+
+    #[inline]
+    fn accept(&mut self, milliseconds: &f64) {
+        self.0.accept(*milliseconds);
+    }
+
+    fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
+        let summary = self.0.take();
+        (summary.sample_count, vec![(Metric::Duration, summary)])
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl StatsTimer {
+    pub(crate) fn new(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Self {
+        Self(Arc::new(TimerState { source, durations }))
+    }
+
+    /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`, on an early
+    /// return, and on unwinding.
+    #[must_use = "the duration ends when the guard is dropped, which is at once if it has no name"]
+    pub fn start(&self) -> TimerGuard<'_> {
+        let started = self.0.durations.is_enabled().then(Instant::now);
+        TimerGuard { timer: self, started }
+    }
+
+    /// Measures a closure. Returns its result.
+    pub fn time<R>(&self, code: impl FnOnce() -> R) -> R {
+        let _running = self.start();
+        code()
+    }
+
+    /// Measures a future, from its first poll until it is complete or dropped.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+        let timer = self.clone();
+        async move {
+            let _running = timer.start();
+            future.await
+        }
+    }
+
+    /// Returns the `measurement_source_name` of this timer's messages on `/statistics`.
+    pub fn source_name(&self) -> &str {
+        &self.0.source.name
+    }
+
+    /// Returns the last finished window; None before the first one.
+    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
+        self.0.source.latest()
+    }
+
+    /// Returns a receiver of finished windows; see
+    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
+        self.0.source.watch()
+    }
+}
+
+/// A duration that is being measured. See [`StatsTimer::start`].
+#[derive(Debug)]
+pub struct TimerGuard<'a> {
+    timer: &'a StatsTimer,
+    /// None while the statistics are disabled.
+    started: Option<Instant>,
+}
+
+impl Drop for TimerGuard<'_> {
+    fn drop(&mut self) {
+        let Some(started) = self.started else { return };
+        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+        self.timer.0.durations.record(|| milliseconds);
+    }
+}
+
+impl TimerGuard<'_> {
+    /// Ends the duration without recording it.
+    pub fn discard(mut self) {
+        self.started = None;
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Subscriptions and publishers with statistics.
+
+use std::sync::Arc;
+
+use rclrs::{
+    log_warn, DynamicMessage, MessageInfo, MessageTypeName, PublisherOptions, RclrsError,
+    SubscriptionOptions, Worker,
+};
+use rosidl_runtime_rs::{Message, RmwMessage};
+
+use super::{create_publisher, NodeStatistics};
+use crate::{
+    error::StatisticsError,
+    graph::{PublisherCheck, Request},
+    measure::{
+        callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
+        dynamic::{DynamicProbe, WithQos},
+        probe::Probe,
+        publisher::{Publications, StatsPublisher, StatsPublisherState},
+        recorder::Recorder,
+        source::Source,
+        stamp::StampField,
+        subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
+        windowed::Windowed,
+    },
+    options::{IntoStatsSubscriptionOptions, StatsSubscriptionOptions, TopicStatisticsOptions},
+    report::loss_events,
+    window::Metric,
+};
+
+impl NodeStatistics {
+    /// Creates a subscription with statistics, like
+    /// [`NodeState::create_subscription`](rclrs::NodeState::create_subscription).
+    ///
+    /// The callback has any of the six signatures of rclrs: an [`Fn`] of the message, boxed, or as a
+    /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), alone or with [`MessageInfo`].
+    ///
+    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its statistics, for
+    /// example because a topic name is invalid.
+    pub fn create_subscription<'a, T, Args>(
+        &self,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl InstrumentCallback<T, Args>,
+    ) -> Result<StatsSubscription<T>, StatisticsError>
+    where
+        T: Message,
+    {
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            self.node.create_subscription(options, callback.instrument(probe))
+        })
+    }
+
+    /// Creates a subscription with an async callback and statistics, like
+    /// [`NodeState::create_async_subscription`](rclrs::NodeState::create_async_subscription).
+    ///
+    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
+    /// returns a future. The callback starts when the future is first polled.
+    ///
+    /// Errors as `create_subscription` does.
+    pub fn create_async_subscription<'a, T, Args>(
+        &self,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl InstrumentAsyncCallback<T, Args>,
+    ) -> Result<StatsSubscription<T>, StatisticsError>
+    where
+        T: Message,
+    {
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            self.node.create_subscription(options, callback.instrument_async(probe))
+        })
+    }
+
+    /// Creates a subscription on a worker with statistics, like
+    /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
+    ///
+    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and may
+    /// take `&mut Payload` first.
+    ///
+    /// Errors as `create_subscription` does.
+    pub fn create_worker_subscription<'a, T, Payload, Args>(
+        &self,
+        worker: &Worker<Payload>,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl InstrumentWorkerCallback<T, Payload, Args>,
+    ) -> Result<StatsSubscription<T>, StatisticsError>
+    where
+        T: Message,
+        Payload: 'static + Send + Sync,
+    {
+        self.create(options.into_stats_subscription_options(), |options, probe| {
+            worker.create_subscription(options, callback.instrument_worker(probe))
+        })
+    }
+
+    /// Creates a subscription on a worker with statistics, of a type that is known only at run time, like
+    /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
+    ///
+    /// Errors as [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    pub fn create_dynamic_worker_subscription<'a, Payload>(
+        &self,
+        worker: &Worker<Payload>,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    where
+        Payload: 'static + Send + Sync,
+    {
+        let options = options.into_stats_subscription_options();
+        self.create_of(message_type.to_string(), options, |options, recorder| {
+            let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
+            let subscription = worker.create_dynamic_subscription(
+                message_type,
+                options,
+                move |payload: &mut Payload, message: DynamicMessage, info: MessageInfo| {
+                    let running = probe.start(&message, &info);
+                    callback(payload, message, info);
+                    probe.end(running);
+                },
+            )?;
+            Ok(Arc::new(WithQos { subscription, qos }))
+        })
+    }
+
+    /// Creates a publisher with statistics, like [`NodeState::create_publisher`](rclrs::NodeState::create_publisher).
+    ///
+    /// Errors if rclrs cannot create it, for example because the topic name is invalid.
+    pub fn create_publisher<'a, T: Message>(
+        &self,
+        options: impl Into<PublisherOptions<'a>>,
+    ) -> Result<StatsPublisher<T>, StatisticsError> {
+        self.create_publisher_with_options(options, TopicStatisticsOptions::new())
+    }
+
+    /// Creates a publisher with statistics whose options override those of the node. The metrics and the age source have no effect
+    /// on a publisher.
+    ///
+    /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option is out of range.
+    pub fn create_publisher_with_options<'a, T: Message>(
+        &self,
+        options: impl Into<PublisherOptions<'a>>,
+        statistics: TopicStatisticsOptions,
+    ) -> Result<StatsPublisher<T>, StatisticsError> {
+        statistics.check()?;
+        let own = (statistics.state, statistics.publish_period);
+        let statistics = statistics.or(&self.options);
+        let to = self.publisher(&statistics)?;
+        let publisher = create_publisher(&self.node, options.into())?;
+        let name = self.source_name(statistics.source_name, &publisher.topic_name());
+        let publications =
+            Arc::new(Windowed::new(Publications::new(statistics.first_period.unwrap_or_default())));
+        let source =
+            self.add_source(Arc::new(Source::new(name, Arc::clone(&publications) as _, None)), own, to);
+        Ok(Arc::new(StatsPublisherState::new(source, publications, publisher)))
+    }
+
+    fn create<T: Message, Subscription: AnySubscription + 'static>(
+        &self,
+        options: StatsSubscriptionOptions<'_>,
+        subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
+    ) -> Result<StatsSubscription<T>, StatisticsError> {
+        let message_type = T::RmwMsg::TYPE_NAME.to_owned();
+        let stamp = StampField::find().unwrap_or_else(|warning| {
+            tracing::warn!("{warning}");
+            log_warn!(self.node.logger(), "{warning}");
+            None
+        });
+        self.create_of(message_type, options, |options, recorder| {
+            subscribe(options, Probe::new(stamp, recorder))
+        })
+    }
+
+    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time.
+    fn create_of<T, Subscription: AnySubscription + 'static>(
+        &self,
+        message_type: String,
+        options: StatsSubscriptionOptions<'_>,
+        subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
+    ) -> Result<StatsSubscription<T>, StatisticsError> {
+        let StatsSubscriptionOptions { subscription: options, statistics } = options;
+        statistics.check()?;
+        let own = (statistics.state, statistics.publish_period);
+        let statistics = statistics.or(&self.options);
+        let publisher = self.publisher(&statistics)?;
+        let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);
+        let publishes_losses = measures_losses && statistics.publishes();
+
+        let recorder = Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone()));
+        let topic = options.topic.to_owned();
+        let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
+            StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
+        })?;
+
+        let topic = subscription.topic_name();
+        let name = self.source_name(statistics.source_name, &topic);
+        let check = PublisherCheck::new(Request { topic, message_type, qos: subscription.qos() });
+        let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(check)));
+        if publishes_losses {
+            self.scheduler.add_loss_events(&source, || {
+                create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))
+            })?;
+        }
+        let source = self.add_source(source, own, publisher);
+        Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
+    }
+}

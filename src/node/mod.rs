@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The statistics of a node: where a node's author starts.
+//!
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] timers and counters. [`parameters`] are the ROS
+//! parameters.
+
+mod code;
+mod endpoints;
+mod parameters;
+
+use std::{
+    sync::{Arc, Mutex, Weak},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use crate::interfaces::statistics_msgs::msg::MetricsMessage;
+use rclrs::{ClockType, Node, Publisher, PublisherOptions, QoSProfile};
+use rosidl_runtime_rs::Message;
+
+use crate::{
+    error::StatisticsError,
+    measure::{
+        counter::CounterState,
+        simulated_time::SimulatedTime,
+        source::{lock, Source, SourceHandle, WindowScheduler},
+        timer::TimerState,
+    },
+    options::{
+        check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState,
+    },
+    report::{
+        loss_events::LossEvents,
+        service::{self, TopicStatisticsService},
+    },
+    schedule::{scheduler::Scheduler, state::Schedule},
+    totals::TopicTotals,
+};
+use code::Registry;
+use parameters::Parameters;
+
+/// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of them.
+///
+/// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics, and publishing
+/// never delays a callback.
+///
+/// # ROS parameters
+///
+/// The node has three parameters, by which an operator sets the defaults of its sources:
+///
+/// | parameter | type | meaning | while the node runs |
+/// |---|---|---|---|
+/// | `topic_statistics.enabled` | bool | whether statistics are enabled | can be set |
+/// | `topic_statistics.publish_period` | number | length of a window in seconds, 0.001 to 86400 | can be set; the windows under way end one new period later |
+/// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
+///
+/// If a node has two `NodeStatistics`, the parameters belong to the first one. The second one uses its options.
+///
+/// # Panics in callbacks
+///
+/// A panic in a callback of the node unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that executor again. A
+/// panic in a callback of a worker ends that worker. The statistics continue in both cases, and show the silence.
+///
+/// # Drop
+///
+/// Dropping this ends the statistics, within a second: finished windows and the remaining loss events are published, windows under
+/// way are not, and the file of totals is written. Messages that the middleware does not take in that time are lost, with a warning
+/// in the node's log. The subscriptions and publishers created by this live on without statistics.
+pub struct NodeStatistics {
+    node: Node,
+    options: TopicStatisticsOptions,
+    simulated: Option<Arc<SimulatedTime>>,
+    parameters: Option<Parameters>,
+    /// None if the node's windows are not published.
+    publisher: Option<Publisher<MetricsMessage>>,
+    /// Publishers of sources with another topic or QoS than the node's.
+    others: Mutex<Vec<OtherPublisher>>,
+    timers: Registry<TimerState>,
+    counters: Registry<CounterState>,
+    scheduler: Arc<Scheduler>,
+    thread: Option<JoinHandle<()>>,
+    _service: Option<TopicStatisticsService>,
+}
+
+/// A publisher that lives as long as one of the sources that share it.
+struct OtherPublisher {
+    topic: String,
+    qos: QoSProfile,
+    publisher: Weak<rclrs::PublisherState<MetricsMessage>>,
+}
+
+impl std::fmt::Debug for NodeStatistics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeStatistics")
+            .field("node", &self.node.fully_qualified_name())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for NodeStatistics {
+    fn drop(&mut self) {
+        self.scheduler.close();
+        if let Some(thread) = self.thread.take() {
+            self.scheduler.wait_for_end(thread);
+        }
+    }
+}
+
+impl NodeStatistics {
+    /// Creates the statistics of a node, with the defaults of rclcpp.
+    ///
+    /// Errors as [`with_options`](Self::with_options) does.
+    pub fn new(node: &Node) -> Result<Self, StatisticsError> {
+        Self::with_options(node, TopicStatisticsOptions::new())
+    }
+
+    /// Creates the statistics of a node. [`TopicStatisticsOptions`] are the defaults of its sources and of the ROS parameters;
+    /// [`NodeStatisticsOptions`] are these and the other reports.
+    ///
+    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot create the
+    /// publisher, for example because the publish topic is invalid or the node's context is shut down.
+    pub fn with_options(
+        node: &Node,
+        options: impl Into<NodeStatisticsOptions>,
+    ) -> Result<Self, StatisticsError> {
+        let options = options.into();
+        options.check()?;
+        let node_name = || node.fully_qualified_name();
+        #[cfg(feature = "totals_file")]
+        let write_totals = totals_writer(options.totals_file, node_name())?;
+        #[cfg(not(feature = "totals_file"))]
+        let write_totals = |_: &Scheduler| ();
+        let parameters = Parameters::declare(node, &options.topic_statistics)?;
+        let loss_events = LossEvents::new(node_name(), options.max_event_rate);
+        let logs_tables = options.log_table;
+        let has_service = options.service;
+        let options = match &parameters {
+            Some(parameters) => parameters.apply_to(options.topic_statistics),
+            None => options.topic_statistics,
+        };
+        let publisher = match options.publishes() {
+            true => {
+                Some(create_statistics_publisher(node, options.publisher_topic(), options.publisher_qos())?)
+            }
+            false => None,
+        };
+        let clock = node.get_clock();
+        let simulated =
+            matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
+        let schedule = Schedule::new(
+            options.state != TopicStatisticsState::Disable,
+            options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
+            logs_tables,
+            loss_events,
+        );
+        let scheduler = Arc::new(Scheduler::new(node, schedule, simulated.clone()));
+        let service = has_service.then(|| {
+            let scheduler = Arc::downgrade(&scheduler);
+            let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
+            service::create(node, totals)
+        });
+        let service = service.transpose().map_err(|source| StatisticsError::CreateService {
+            name: service::NAME,
+            node: node_name(),
+            source,
+        })?;
+        if let Some(parameters) = &parameters {
+            parameters.apply_changes_to(&scheduler);
+        }
+        let thread = scheduler
+            .start(write_totals)
+            .map_err(|source| StatisticsError::SpawnThread { node: node_name(), source })?;
+        Ok(Self {
+            node: Arc::clone(node),
+            options,
+            simulated,
+            parameters,
+            publisher,
+            others: Mutex::default(),
+            timers: Registry::default(),
+            counters: Registry::default(),
+            scheduler,
+            thread: Some(thread),
+            _service: service,
+        })
+    }
+
+    /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last 1000
+    /// names).
+    pub fn totals(&self) -> Vec<TopicTotals> {
+        self.scheduler.totals()
+    }
+
+    /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The parameter
+    /// is set too.
+    pub fn set_enabled(&self, enabled: bool) {
+        match &self.parameters {
+            Some(parameters) => parameters.set_enabled(enabled),
+            None => self.scheduler.set_enabled(enabled),
+        }
+    }
+
+    /// Sets the length of windows of the sources that leave it to the node, as the parameter `topic_statistics.publish_period`
+    /// does. The parameter is set too.
+    ///
+    /// Errors if it is less than 1 ms or more than a day.
+    pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
+        let period = check_period(period)?;
+        match &self.parameters {
+            Some(parameters) => parameters.set_publish_period(period),
+            None => self.scheduler.set_publish_period(period),
+        }
+        Ok(())
+    }
+
+    fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
+        match name.unwrap_or_default() {
+            SourceName::NodeAndTopic => format!("{}:{topic}", self.node.fully_qualified_name()),
+            SourceName::Node => self.node.name(),
+            SourceName::Custom(name) => name,
+        }
+    }
+
+    /// Adds a source, with its own state and publish period. Returns its handle.
+    fn add_source(
+        &self,
+        source: Arc<Source>,
+        (state, publish_period): (TopicStatisticsState, Option<Duration>),
+        publisher: Option<Publisher<MetricsMessage>>,
+    ) -> SourceHandle {
+        self.scheduler.add(&source, state, publish_period, publisher);
+        let scheduler = Arc::downgrade(&self.scheduler) as Weak<dyn WindowScheduler>;
+        SourceHandle::new(source, scheduler)
+    }
+
+    /// Returns the publisher of a source's windows, which sources with the same topic and QoS share; None if they are not
+    /// published.
+    fn publisher(
+        &self,
+        options: &TopicStatisticsOptions,
+    ) -> Result<Option<Publisher<MetricsMessage>>, StatisticsError> {
+        if !options.publishes() {
+            return Ok(None);
+        }
+        let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
+        if let Some(publisher) = &self.publisher {
+            if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
+                return Ok(Some(Arc::clone(publisher)));
+            }
+        }
+        let mut others = lock(&self.others);
+        others.retain(|other| other.publisher.strong_count() > 0);
+        let shared = others.iter().find(|other| other.topic == topic && other.qos == qos);
+        if let Some(publisher) = shared.and_then(|other| other.publisher.upgrade()) {
+            return Ok(Some(publisher));
+        }
+        let publisher = create_statistics_publisher(&self.node, topic, qos)?;
+        let weak = Arc::downgrade(&publisher);
+        others.push(OtherPublisher { topic: topic.to_owned(), qos, publisher: weak });
+        Ok(Some(publisher))
+    }
+}
+
+/// Returns the function that writes the file of totals at the end.
+///
+/// Errors if the file cannot be written, as far as that can be checked before.
+#[cfg(feature = "totals_file")]
+fn totals_writer(
+    path: Option<std::path::PathBuf>,
+    node: String,
+) -> Result<impl FnOnce(&Scheduler) + Send + 'static, StatisticsError> {
+    use crate::report::totals_file;
+
+    let path = path
+        .map(|path| {
+            totals_file::check(&path).map_err(|source| StatisticsError::TotalsFile { node, path, source })
+        })
+        .transpose()?;
+    Ok(move |scheduler: &Scheduler| {
+        let Some(path) = path else { return };
+        if let Err(error) = totals_file::write(&path, scheduler.node_name(), &scheduler.totals()) {
+            let (node, path) = (scheduler.node_name(), path.display());
+            scheduler
+                .log_error(&format!("The totals of the node {node:?} cannot be written to {path}: {error}"));
+        }
+    })
+}
+
+fn create_statistics_publisher(
+    node: &Node,
+    topic: &str,
+    qos: QoSProfile,
+) -> Result<Publisher<MetricsMessage>, StatisticsError> {
+    let mut options = PublisherOptions::new(topic);
+    options.qos = qos;
+    create_publisher(node, options)
+}
+
+fn create_publisher<T: Message>(
+    node: &Node,
+    options: PublisherOptions<'_>,
+) -> Result<Publisher<T>, StatisticsError> {
+    let topic = options.topic.to_owned();
+    node.create_publisher(options).map_err(|source| {
+        let node = node.fully_qualified_name();
+        StatisticsError::CreatePublisher { topic, node, source }
+    })
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The service `~/get_topic_statistics`, which returns the messages received and lost by a node's subscriptions.
+
+use crate::interfaces::topic_statistics_interfaces::{
+    msg::TopicStatistics,
+    srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
+};
+use rclrs::{Node, RclrsError, WorkerService};
+
+use super::message::time;
+use crate::totals::TopicTotals;
+
+/// The name of the service, relative to the node.
+pub(crate) const NAME: &str = "~/get_topic_statistics";
+
+/// The service. Dropping it ends it.
+pub(crate) type TopicStatisticsService = WorkerService<GetTopicStatistics, ()>;
+
+/// Creates the service on a worker of its own, so that it answers while a callback blocks the executor.
+pub(crate) fn create(
+    node: &Node,
+    totals: impl Fn() -> Vec<TopicTotals> + Send + Sync + 'static,
+) -> Result<TopicStatisticsService, RclrsError> {
+    let node_name = node.fully_qualified_name();
+    node.create_worker(()).create_service(NAME, move |_: GetTopicStatistics_Request| {
+        GetTopicStatistics_Response {
+            node_name: node_name.clone(),
+            topic_statistics: totals().iter().map(message).collect(),
+        }
+    })
+}
+
+fn message(of: &TopicTotals) -> TopicStatistics {
+    let TopicTotals { topic_name, source_name, totals } = of;
+    TopicStatistics {
+        topic_name: topic_name.clone(),
+        measurement_source_name: source_name.clone(),
+        messages_received: totals.received,
+        messages_lost: totals.lost.unwrap_or(TopicStatistics::UNKNOWN),
+        messages_out_of_order: totals.out_of_order.unwrap_or(TopicStatistics::UNKNOWN),
+        messages_rate: totals.rate(),
+        first_message: totals.first_message.map(time).unwrap_or_default(),
+        last_message: totals.last_message.map(time).unwrap_or_default(),
+    }
+}

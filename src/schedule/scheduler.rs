@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that ends a node's windows and publishes them.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
+};
+use rclrs::{log_error, log_info, log_warn, Node, NodeState, Promise, Publisher};
+
+use super::{
+    outbox::Outgoing,
+    state::{Action, HandOut, Schedule},
+};
+use crate::{
+    graph::on_next_graph_change,
+    measure::{
+        clock::HostClock,
+        simulated_time::SimulatedTime,
+        source::{lock, Source, WindowScheduler},
+    },
+    options::TopicStatisticsState,
+    report::{loss_events::Event, Failures},
+    totals::TopicTotals,
+};
+
+/// Drives the [`Schedule`] of a node, on a thread of its own.
+pub(crate) struct Scheduler {
+    node: Weak<NodeState>,
+    node_name: String,
+    state: Mutex<State>,
+    /// Wakes the thread when the schedule changes, and the thread that waits for its end.
+    changed: Condvar,
+    simulated: Option<Arc<SimulatedTime>>,
+}
+
+struct State {
+    schedule: Schedule,
+    /// Calls back at the next change of the graph.
+    graph_change: Option<Promise<()>>,
+    /// Whether the thread has ended.
+    has_ended: bool,
+}
+
+impl Scheduler {
+    /// How long after a change of the graph the publishers are checked: by then publishers have the names of their nodes. Also the
+    /// shortest time between two checks.
+    const GRAPH_SETTLES: Duration = Duration::from_secs(1);
+    /// How long waiting messages are published after the end was requested.
+    const DRAIN: Duration = Duration::from_millis(300);
+    /// How long to wait for the end of the thread: a thread is dropping the statistics meanwhile.
+    const END: Duration = Duration::from_millis(900);
+
+    pub(crate) fn new(node: &Node, schedule: Schedule, simulated: Option<Arc<SimulatedTime>>) -> Self {
+        let state = State { schedule, graph_change: None, has_ended: false };
+        Self {
+            node: Arc::downgrade(node),
+            node_name: node.fully_qualified_name(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            simulated,
+        }
+    }
+
+    /// Starts the thread. It runs until the scheduler is [closed](Self::close), and calls `at_end` last.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        at_end: impl FnOnce(&Self) + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let scheduler = Arc::clone(self);
+        std::thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| scheduler.run()));
+            if result.is_err() {
+                scheduler.close();
+                scheduler.log_error(&format!(
+                    "The thread that publishes the topic statistics of {} panicked; the statistics have ended",
+                    scheduler.node_name
+                ));
+            }
+            at_end(&scheduler);
+            scheduler.lock().has_ended = true;
+            scheduler.changed.notify_all();
+        })
+    }
+
+    /// Waits for the end of the thread, with a limit. Does not wait on the thread itself, where a waker may drop the statistics.
+    pub(crate) fn wait_for_end(&self, thread: JoinHandle<()>) {
+        if std::thread::current().id() == thread.thread().id() {
+            return;
+        }
+        let deadline = Instant::now() + Self::END;
+        let mut state = self.lock();
+        while !state.has_ended {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                drop(state);
+                self.log_error(&format!(
+                    "The topic statistics of {} did not end in time: the remaining messages are not published, and the file of \
+                     totals is written later or not at all",
+                    self.node_name
+                ));
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        let _ended = thread.join();
+    }
+
+    /// Returns the fully qualified name of the node.
+    #[cfg(feature = "totals_file")]
+    pub(crate) fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// Logs an error, in the node's log and by `tracing`.
+    pub(crate) fn log_error(&self, text: &str) {
+        tracing::error!("{text}");
+        if let Some(node) = self.node.upgrade() {
+            log_error!(node.logger(), "{text}");
+        }
+    }
+
+    /// Adds a source. If its statistics are enabled, its first window starts now.
+    pub(crate) fn add(
+        &self,
+        source: &Arc<Source>,
+        state: TopicStatisticsState,
+        publish_period: Option<Duration>,
+        publisher: Option<Publisher<MetricsMessage>>,
+    ) {
+        let publisher = publisher.map(|publisher| publisher as _);
+        self.change(|schedule, now| schedule.add(source, state, publish_period, publisher, now, &HostClock));
+    }
+
+    /// Publishes the losses of a subscription as events from now on. `create` creates their publisher, if there is none yet.
+    ///
+    /// Errors as `create` does.
+    pub(crate) fn add_loss_events<E>(
+        &self,
+        source: &Arc<Source>,
+        create: impl FnOnce() -> Result<Publisher<MessagesLostEvent>, E>,
+    ) -> Result<(), E> {
+        // The publisher is created while nothing is locked. If two threads create one, one of them is dropped.
+        let needs_publisher = self.lock().schedule.needs_loss_publisher();
+        let publisher = if needs_publisher { Some(create()? as _) } else { None };
+        self.change(|schedule, now| schedule.add_loss_events(source, publisher, now));
+        Ok(())
+    }
+
+    /// Returns the totals of each subscription, and of those that have ended.
+    pub(crate) fn totals(&self) -> Vec<TopicTotals> {
+        self.lock().schedule.totals()
+    }
+
+    /// Enables or disables the sources that leave it to the node.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.change(|schedule, now| schedule.set_enabled(enabled, now, &HostClock));
+    }
+
+    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period from now.
+    pub(crate) fn set_publish_period(&self, period: Duration) {
+        self.change(|schedule, now| schedule.set_publish_period(period, now, &HostClock));
+    }
+
+    /// Ends the thread, for good. Finished windows are published, those under way are not.
+    pub(crate) fn close(&self) {
+        self.change(|schedule, _| schedule.close());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Schedule, Instant)) {
+        change(&mut self.lock().schedule, Instant::now());
+        self.changed.notify_all();
+    }
+
+    fn run(self: &Arc<Self>) {
+        let mut state = self.lock();
+        loop {
+            match state.schedule.next(Instant::now(), &HostClock) {
+                Action::HandOut(out) => {
+                    drop(state); // watchers run foreign code, and logging publishes
+                    self.hand_out(out);
+                    state = self.lock();
+                }
+                Action::Publish { event, batch } => {
+                    drop(state); // publishing may block
+                    let failures = publish(event, batch);
+                    state = self.lock();
+                    state.schedule.add_failures(failures);
+                }
+                Action::CheckPublishers(sources) => {
+                    drop(state); // the graph has locks of its own
+                    let (graph_change, again, warnings) = self.check_publishers(&sources);
+                    drop(sources);
+                    state = self.lock();
+                    state.graph_change = graph_change;
+                    state.schedule.add_publisher_check(warnings, again);
+                }
+                Action::Wait(wake) => state = self.wait(state, wake),
+                Action::End { event, messages, rest } => {
+                    let _no_more_changes = state.graph_change.take();
+                    drop(state);
+                    return self.drain(event, messages, rest);
+                }
+            }
+        }
+    }
+
+    fn wait<'a>(&'a self, state: MutexGuard<'a, State>, mut wake: Option<Instant>) -> MutexGuard<'a, State> {
+        let now = Instant::now();
+        if let Some(time) = &self.simulated {
+            time.refresh();
+            let refresh = now + SimulatedTime::INTERVAL;
+            wake = Some(wake.map_or(refresh, |wake| wake.min(refresh)));
+        }
+        match wake {
+            Some(wake) => {
+                let wait = wake.saturating_duration_since(now);
+                self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Looks for publishers that cannot serve these subscriptions. Returns the promise of the next change of the graph, when to check
+    /// again, and warnings.
+    fn check_publishers(
+        self: &Arc<Self>,
+        sources: &[Arc<Source>],
+    ) -> (Option<Promise<()>>, Option<Instant>, Vec<String>) {
+        let Some(node) = self.node.upgrade() else { return (None, None, vec![]) };
+        // First, so that no change is missed.
+        let scheduler = Arc::downgrade(self);
+        let graph_change = on_next_graph_change(&node, move || {
+            if let Some(scheduler) = scheduler.upgrade() {
+                scheduler.change(|schedule, now| schedule.check_publishers_by(now + Self::GRAPH_SETTLES));
+            }
+        });
+        let (now, mut warnings) = (Instant::now(), vec![]);
+        let again =
+            sources.iter().filter_map(|source| source.check_publishers(&node, now, &mut warnings)).min();
+        (Some(graph_change), again, warnings)
+    }
+
+    /// Publishes the last messages, as far as there is time.
+    fn drain(&self, event: Option<Event>, messages: Vec<Outgoing>, mut rest: HandOut) {
+        let deadline = Instant::now() + Self::DRAIN;
+        let mut failures = Failures::default();
+        // The event first: it has the losses of the whole time.
+        if let Some(event) = event {
+            event.publish(&mut failures);
+        }
+        let mut messages = messages.into_iter();
+        for message in messages.by_ref() {
+            message.publish(&mut failures);
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
+        if messages.len() > 0 {
+            rest.warnings.push(format!(
+                "{} messages of topic statistics were not published: there was no time left at the end",
+                messages.len()
+            ));
+        }
+        rest.warnings.extend(failures.take());
+        self.hand_out(rest);
+    }
+
+    /// Gives finished windows to their watchers, and writes to the node's log. Nothing may be locked.
+    fn hand_out(&self, out: HandOut) {
+        for (source, statistics) in out.finished {
+            source.finish(statistics);
+        }
+        let Some(node) = self.node.upgrade() else { return };
+        out.tables.iter().for_each(|table| log_info!(node.logger(), "{table}"));
+        for warning in &out.warnings {
+            tracing::warn!("{warning}");
+            log_warn!(node.logger(), "{warning}");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl WindowScheduler for Scheduler {
+    fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState) {
+        self.change(|schedule, now| schedule.set_state(source, state, now, &HostClock));
+    }
+
+    fn keep_totals(&self, source: &Source) {
+        let Some(totals) = source.totals() else { return };
+        if self.lock().schedule.keep_totals(totals) {
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn publish(event: Option<Event>, batch: Vec<Outgoing>) -> Failures {
+    let mut failures = Failures::default();
+    if let Some(event) = event {
+        event.publish(&mut failures);
+    }
+    batch.into_iter().for_each(|message| message.publish(&mut failures));
+    failures
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The schedule of a node's windows: a state machine without thread, clock or node.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
+};
+
+use super::outbox::{Outbox, Outgoing};
+use crate::{
+    measure::{clock::Clock, source::Source},
+    options::TopicStatisticsState,
+    report::{
+        log_table,
+        loss_events::{Event, LossEvents},
+        Failures, SharedPublisher,
+    },
+    totals::{add_up, TopicTotals},
+    window::{Metric, WindowStatistics},
+};
+
+/// The schedule of a node's windows.
+///
+/// It is driven by [`next`](Self::next), which is given the time and returns what to do. Every other method changes what it will
+/// return.
+pub(crate) struct Schedule {
+    /// Whether the node's statistics are enabled.
+    enabled: bool,
+    /// The publish period of the node.
+    publish_period: Duration,
+    /// Whether windows are logged as tables.
+    logs_tables: bool,
+    entries: Vec<Entry>,
+    /// The totals of ended subscriptions.
+    ended: Vec<TopicTotals>,
+    /// The next end of a window, for each publish period: all windows with the same period end together.
+    window_ends: Vec<WindowEnd>,
+    outbox: Outbox,
+    loss_events: LossEvents,
+    /// When to look for publishers that cannot serve a subscription.
+    check_publishers_at: Option<Instant>,
+    finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
+    tables: Vec<String>,
+    warnings: Vec<String>,
+    failures: Failures,
+    warned: Warned,
+    is_closed: bool,
+}
+
+/// What to do next.
+pub(crate) enum Action {
+    /// Give finished windows to their watchers, and write to the node's log.
+    HandOut(HandOut),
+    /// Publish, then [report the failures](Schedule::add_failures).
+    Publish { event: Option<Event>, batch: Vec<Outgoing> },
+    /// Look for publishers that cannot serve these subscriptions, then [report the result](Schedule::add_publisher_check).
+    CheckPublishers(Vec<Arc<Source>>),
+    /// Wait until that time, or until another method is called; None: until another method is called.
+    Wait(Option<Instant>),
+    /// Publish what is left, for as long as there is time; the schedule is closed.
+    End { event: Option<Event>, messages: Vec<Outgoing>, rest: HandOut },
+}
+
+/// What others receive at the end of windows. Watchers run foreign code, so nothing may be locked meanwhile.
+#[derive(Default)]
+pub(crate) struct HandOut {
+    /// Finished windows, for their watchers.
+    pub(crate) finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
+    /// Tables for the node's log.
+    pub(crate) tables: Vec<String>,
+    /// Warnings for the node's log.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A source, and what its windows need.
+struct Entry {
+    source: Weak<Source>,
+    state: TopicStatisticsState,
+    /// The earliest end of its first window, which then is at least one period long.
+    first_end: Option<Instant>,
+    /// None: the node's.
+    publish_period: Option<Duration>,
+    /// None: its windows are not published.
+    publisher: Option<SharedPublisher<MetricsMessage>>,
+}
+
+/// The next end of windows with the same publish period.
+struct WindowEnd {
+    period: Duration,
+    at: Instant,
+}
+
+/// Warnings that are given once for the whole node, or not too often.
+#[derive(Default)]
+struct Warned {
+    /// The offset of the system clock from the monotonic clock after its last step, in nanoseconds.
+    clock_offset: Option<i64>,
+    /// When failures were reported last.
+    failures: Option<Instant>,
+    discarded_windows: bool,
+    forgotten_totals: bool,
+}
+
+impl Schedule {
+    /// The largest number of totals of ended subscriptions.
+    const ENDED: usize = 1000;
+    /// How soon publishers are checked after a subscription was enabled: those enabled together are checked together.
+    const CHECK_TOGETHER: Duration = Duration::from_millis(100);
+
+    pub(crate) fn new(
+        enabled: bool,
+        publish_period: Duration,
+        logs_tables: bool,
+        loss_events: LossEvents,
+    ) -> Self {
+        Self {
+            enabled,
+            publish_period,
+            logs_tables,
+            entries: vec![],
+            ended: vec![],
+            window_ends: vec![],
+            outbox: Outbox::default(),
+            loss_events,
+            check_publishers_at: None,
+            finished: vec![],
+            tables: vec![],
+            warnings: vec![],
+            failures: Failures::default(),
+            warned: Warned::default(),
+            is_closed: false,
+        }
+    }
+
+    /// Adds a source. If its statistics are enabled, its first window starts now.
+    pub(crate) fn add(
+        &mut self,
+        source: &Arc<Source>,
+        state: TopicStatisticsState,
+        publish_period: Option<Duration>,
+        publisher: Option<SharedPublisher<MetricsMessage>>,
+        now: Instant,
+        clock: &dyn Clock,
+    ) {
+        let source = Arc::downgrade(source);
+        self.entries.push(Entry { source, state, first_end: None, publish_period, publisher });
+        self.update(now, clock);
+    }
+
+    /// Returns whether loss events are enabled and have no publisher yet.
+    pub(crate) fn needs_loss_publisher(&self) -> bool {
+        self.loss_events.needs_publisher()
+    }
+
+    /// Publishes the losses of a subscription as events from now on.
+    pub(crate) fn add_loss_events(
+        &mut self,
+        source: &Arc<Source>,
+        publisher: Option<SharedPublisher<MessagesLostEvent>>,
+        now: Instant,
+    ) {
+        self.loss_events.add(source, publisher, now);
+    }
+
+    /// Sets whether a source has statistics.
+    pub(crate) fn set_state(
+        &mut self,
+        source: &Arc<Source>,
+        state: TopicStatisticsState,
+        now: Instant,
+        clock: &dyn Clock,
+    ) {
+        let source = Arc::as_ptr(source);
+        for entry in self.entries.iter_mut().filter(|entry| entry.source.as_ptr() == source) {
+            entry.state = state;
+        }
+        self.update(now, clock);
+    }
+
+    /// Enables or disables the sources that leave it to the node.
+    pub(crate) fn set_enabled(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
+        self.enabled = enabled;
+        self.update(now, clock);
+    }
+
+    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period from now.
+    pub(crate) fn set_publish_period(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
+        self.publish_period = period;
+        self.update(now, clock);
+    }
+
+    /// Keeps the totals of a subscription that has ended. Returns whether there is a new warning.
+    pub(crate) fn keep_totals(&mut self, totals: TopicTotals) -> bool {
+        add_up(&mut self.ended, totals);
+        if self.ended.len() <= Self::ENDED {
+            return false;
+        }
+        let forgotten = self.ended.remove(0);
+        if std::mem::replace(&mut self.warned.forgotten_totals, true) {
+            return false;
+        }
+        self.warnings.push(format!(
+            "More than {} subscriptions of different names have ended: the totals of {} and of others are no longer reported",
+            Self::ENDED,
+            forgotten.source_name
+        ));
+        true
+    }
+
+    /// Returns the totals of each subscription, and of those that have ended.
+    pub(crate) fn totals(&self) -> Vec<TopicTotals> {
+        let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+        let live = live.filter(|source| !source.is_retired());
+        live.filter_map(|source| source.totals()).chain(self.ended.iter().cloned()).collect()
+    }
+
+    /// Disables all sources for good. Finished windows are still published, those under way are not.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        for source in self.entries.iter().filter_map(|entry| entry.source.upgrade()) {
+            source.collector.disable();
+        }
+    }
+
+    /// Has the publishers checked by that time.
+    pub(crate) fn check_publishers_by(&mut self, time: Instant) {
+        self.check_publishers_at = Some(self.check_publishers_at.map_or(time, |earlier| earlier.min(time)));
+    }
+
+    /// Accepts the result of [`Action::CheckPublishers`]: warnings, and when to check again.
+    pub(crate) fn add_publisher_check(&mut self, mut warnings: Vec<String>, again: Option<Instant>) {
+        self.warnings.append(&mut warnings);
+        if let Some(again) = again {
+            self.check_publishers_by(again);
+        }
+    }
+
+    /// Accepts the failures of [`Action::Publish`].
+    pub(crate) fn add_failures(&mut self, failures: Failures) {
+        self.failures.append(failures);
+    }
+
+    /// Ends the windows whose time has come, and returns what to do next.
+    pub(crate) fn next(&mut self, now: Instant, clock: &dyn Clock) -> Action {
+        if self.is_closed {
+            return self.end(now);
+        }
+        self.end_windows(now, clock);
+        if !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty()) {
+            return Action::HandOut(self.take_hand_out());
+        }
+        let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
+        if event.is_some() || !batch.is_empty() {
+            return Action::Publish { event, batch };
+        }
+        if self.check_publishers_at.take_if(|at| *at <= now).is_some() {
+            let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+            return Action::CheckPublishers(sources.collect());
+        }
+        Action::Wait(self.wake(now))
+    }
+
+    fn end(&mut self, now: Instant) -> Action {
+        self.warnings.extend(self.failures.take());
+        Action::End {
+            event: self.loss_events.remaining(now),
+            messages: self.outbox.take().into(),
+            rest: self.take_hand_out(),
+        }
+    }
+
+    /// Returns when `next` has something to do.
+    fn wake(&self, now: Instant) -> Option<Instant> {
+        let ends = self.window_ends.iter().map(|end| end.at);
+        let others = [self.check_publishers_at, self.loss_events.wake(), self.outbox.wake(now)];
+        ends.chain(others.into_iter().flatten()).min()
+    }
+
+    fn take_hand_out(&mut self) -> HandOut {
+        HandOut {
+            finished: std::mem::take(&mut self.finished),
+            tables: std::mem::take(&mut self.tables),
+            warnings: std::mem::take(&mut self.warnings),
+        }
+    }
+
+    /// Enables and disables the sources as their states say, and schedules the ends of their windows. A closed schedule enables
+    /// none.
+    fn update(&mut self, now: Instant, clock: &dyn Clock) {
+        if self.is_closed {
+            return;
+        }
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
+        let (mut periods, mut is_new) = (vec![], false);
+        for entry in &mut self.entries {
+            let Some(source) = entry.source.upgrade() else { continue };
+            let enabled = match entry.state {
+                TopicStatisticsState::Enable => true,
+                TopicStatisticsState::Disable => false,
+                TopicStatisticsState::NodeDefault => self.enabled,
+            };
+            if !enabled || source.is_retired() {
+                source.collector.disable();
+                continue;
+            }
+            let period = entry.publish_period.unwrap_or(self.publish_period);
+            let first_end = now + period;
+            if source.collector.enable(clock) {
+                entry.first_end = Some(first_end);
+                is_new |= source.topic().is_some();
+            } else if let Some(end) = &mut entry.first_end {
+                *end = first_end.min(*end); // the period may have become shorter
+            }
+            periods.push(period);
+        }
+        if is_new {
+            self.check_publishers_by(now + Self::CHECK_TOGETHER);
+        }
+        self.window_ends.retain(|end| periods.contains(&end.period));
+        for period in periods {
+            if self.window_ends.iter().all(|end| end.period != period) {
+                self.window_ends.push(WindowEnd { period, at: now + period });
+            }
+        }
+    }
+
+    /// Ends the windows whose time has come, and puts their messages into the outbox.
+    fn end_windows(&mut self, now: Instant, clock: &dyn Clock) {
+        let mut window_ends = std::mem::take(&mut self.window_ends);
+        let mut has_ended = false;
+        for WindowEnd { period, at } in window_ends.iter_mut().filter(|end| end.at <= now) {
+            has_ended = true;
+            self.end_windows_of(*period, *at, clock);
+            // If whole periods were missed (the host was suspended), the next window is longer: there are no empty windows.
+            *at += *period;
+            if *at <= now {
+                *at = now + *period;
+            }
+            self.outbox.pace(*period);
+        }
+        self.window_ends = window_ends;
+        if !has_ended {
+            return;
+        }
+        if self.outbox.discarded() > 0 && !std::mem::replace(&mut self.warned.discarded_windows, true) {
+            self.warnings.push(format!(
+                "Windows of topic statistics are discarded, the oldest first: more than {} messages wait to be published. Use \
+                 longer windows or fewer metrics, or find the reader that has stopped",
+                Outbox::BOUND
+            ));
+        }
+        if !self.failures.is_empty() && self.warned.may_report_failures(now) {
+            self.warnings.extend(self.failures.take());
+        }
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
+    }
+
+    /// Ends the windows with that period, at the end that was scheduled `at` that time.
+    fn end_windows_of(&mut self, period: Duration, at: Instant, clock: &dyn Clock) {
+        // The offset of the host's clock is published once by each publisher.
+        let mut with_clock_offset: Vec<SharedPublisher<MetricsMessage>> = vec![];
+        let mut rows = vec![];
+        for entry in &mut self.entries {
+            if entry.publish_period.unwrap_or(self.publish_period) != period {
+                continue;
+            }
+            // A first window that would be too short is joined with the next.
+            if entry.first_end.is_some_and(|first_end| first_end > at) {
+                continue;
+            }
+            entry.first_end = None;
+            let Some(source) = entry.source.upgrade() else { continue };
+            let Some(window) = source.collector.end_window(clock) else { continue };
+            let statistics = Arc::new(window.statistics);
+            self.warnings.extend(window.warnings);
+            if let Some(step) = statistics.clock_step {
+                self.warnings.extend(self.warned.clock_step(step, window.clock_offset));
+            }
+            if self.logs_tables {
+                rows.push(log_table::Row::new(&source.name, &statistics));
+            }
+            self.finished.push((Arc::clone(&source), Arc::clone(&statistics)));
+            let Some(publisher) = &entry.publisher else { continue };
+            for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
+                if *metric == Metric::ClockOffset {
+                    if with_clock_offset.iter().any(|of| Arc::ptr_eq(of, publisher)) {
+                        continue;
+                    }
+                    with_clock_offset.push(Arc::clone(publisher));
+                }
+                self.outbox.push(Outgoing {
+                    source: Arc::clone(&source),
+                    publisher: Arc::clone(publisher),
+                    statistics: Arc::clone(&statistics),
+                    metric: index,
+                });
+            }
+        }
+        if !rows.is_empty() {
+            self.tables.push(log_table::render(period, &rows));
+        }
+    }
+}
+
+impl Warned {
+    /// Returns the warning of a step of the system clock, whose offset from the monotonic clock is `offset` since then. None if
+    /// another source has reported the same step.
+    fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
+        // Each source reads the offset by itself, with a small difference.
+        const SAME: u64 = 50_000;
+        let before = self.clock_offset.replace(offset);
+        let is_new = before.is_none_or(|before| offset.abs_diff(before) > SAME);
+        is_new.then(|| {
+            let seconds = step as f64 * 1e-9;
+            format!("The system clock was stepped by {seconds:+.6} s: the ages in this window are NaN")
+        })
+    }
+
+    /// Returns whether to report failures, at most once per second.
+    fn may_report_failures(&mut self, now: Instant) -> bool {
+        const INTERVAL: Duration = Duration::from_secs(1);
+        let may = self.failures.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);
+        if may {
+            self.failures = Some(now);
+        }
+        may
+    }
+}

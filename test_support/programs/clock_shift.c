@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shifts the clocks of a whole process into which it is preloaded (LD_PRELOAD), as a test commands while the process runs.
+ *
+ * CLOCK_SHIFT names a file of four int64 in the machine's byte order. It is mapped shared, so that a change is seen at once
+ * by every process that maps it, and costs no system call:
+ *
+ *   [0]  nanoseconds that are added to CLOCK_REALTIME and its kin: a step of the system clock
+ *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: with the same in [0], a suspend
+ *   [2]  parts per million by which all of these and CLOCK_MONOTONIC run fast: NTP's slew
+ *   [3]  the reading of CLOCK_MONOTONIC from which they do
+ *
+ * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. (A wait that is no
+ * function of libc's, as a futex of Rust's std, ends late by what the slew has added so far.)
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND 1000000000LL
+
+static const int64_t no_shift[4];
+static const volatile int64_t *shift = no_shift;
+
+__attribute__((constructor)) static void map_shift(void)
+{
+    const char *path = getenv("CLOCK_SHIFT");
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0)
+        return;
+    void *map = mmap(NULL, sizeof no_shift, PROT_READ, MAP_SHARED, file, 0);
+    if (map != MAP_FAILED)
+        shift = map;
+    close(file);
+}
+
+/* The function of that name in the libraries behind this one. */
+#define NEXT(name)                                                                                                     \
+    static __typeof__(name) *next;                                                                                     \
+    if (!next)                                                                                                         \
+    next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+static int next_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    NEXT(clock_gettime);
+    return next(clock, time);
+}
+
+static void add(struct timespec *time, int64_t nanoseconds)
+{
+    int64_t sum = time->tv_sec * SECOND + time->tv_nsec + nanoseconds;
+    time->tv_sec = sum / SECOND - (sum % SECOND < 0);
+    time->tv_nsec = (sum % SECOND + SECOND) % SECOND;
+}
+
+/* What is added to a clock at present. */
+static int64_t shift_of(clockid_t clock)
+{
+    int64_t step = 0;
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_REALTIME_ALARM:
+    case CLOCK_TAI:
+        step = shift[0];
+        break;
+    case CLOCK_BOOTTIME:
+    case CLOCK_BOOTTIME_ALARM:
+        step = shift[1];
+        break;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_COARSE:
+        break;
+    default: /* CLOCK_MONOTONIC_RAW is not slewed, and CPU times are no clocks of the day. */
+        return 0;
+    }
+    if (shift[2]) {
+        struct timespec now;
+        next_clock_gettime(CLOCK_MONOTONIC, &now);
+        step += (now.tv_sec * SECOND + now.tv_nsec - shift[3]) * shift[2] / 1000000;
+    }
+    return step;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int result = next_clock_gettime(clock, time);
+    if (!result)
+        add(time, shift_of(clock));
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    (void)zone; /* obsolete, and NULL everywhere */
+    struct timespec now;
+    int result = clock_gettime(CLOCK_REALTIME, &now);
+    *time = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+    return result;
+}
+
+time_t time(time_t *seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (seconds)
+        *seconds = now.tv_sec;
+    return now.tv_sec;
+}
+
+int timespec_get(struct timespec *time, int base)
+{
+    return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, time) ? base : 0;
+}
+
+/* A deadline on a shifted clock, as the kernel's clock will read then. */
+static struct timespec unshifted(clockid_t clock, const struct timespec *deadline)
+{
+    struct timespec kernels = *deadline;
+    add(&kernels, -shift_of(clock));
+    return kernels;
+}
+
+/* A condition variable does not tell its clock; a deadline does: CLOCK_MONOTONIC does not reach 2001 before decades. */
+static clockid_t clock_of(const struct timespec *deadline)
+{
+    return deadline->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict deadline)
+{
+    NEXT(pthread_cond_timedwait);
+    struct timespec kernels = unshifted(clock_of(deadline), deadline);
+    return next(condition, mutex, &kernels);
+}
+
+int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
+                           const struct timespec *restrict deadline)
+{
+    NEXT(pthread_cond_clockwait);
+    struct timespec kernels = unshifted(clock, deadline);
+    return next(condition, mutex, clock, &kernels);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict deadline)
+{
+    NEXT(pthread_mutex_timedlock);
+    struct timespec kernels = unshifted(CLOCK_REALTIME, deadline);
+    return next(mutex, &kernels);
+}
+
+int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict deadline)
+{
+    NEXT(sem_timedwait);
+    struct timespec kernels = unshifted(CLOCK_REALTIME, deadline);
+    return next(semaphore, &kernels);
+}
+
+int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struct timespec *restrict deadline)
+{
+    NEXT(sem_clockwait);
+    struct timespec kernels = unshifted(clock, deadline);
+    return next(semaphore, clock, &kernels);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *rest)
+{
+    NEXT(clock_nanosleep);
+    struct timespec kernels = flags & TIMER_ABSTIME ? unshifted(clock, time) : *time;
+    return next(clock, flags, &kernels, rest);
+}

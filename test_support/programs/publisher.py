@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes numbered messages: `sensor_msgs/Imu` on `imu`, with stamps, and `std_msgs/Int32` on `number`.
+
+The number is in `linear_acceleration.x` and in `data`. Obeys lines on standard input: `stop` ends the publishing, and the
+end of the input the program.
+"""
+
+import argparse
+import sys
+import threading
+import time
+
+import rclpy
+from rclpy.duration import Duration
+from rclpy.executors import ExternalShutdownException
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import Imu
+from std_msgs.msg import Int32
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--rate', type=float, default=50.0, help='Hz')
+parser.add_argument('--stamp-age', type=float, default=0.0, help='seconds by which stamps lie in the past')
+parser.add_argument('--wait', type=float, default=0.0, help='seconds from the stamp to the publishing')
+parser.add_argument('--depth', type=int, default=1000)
+parser.add_argument('--count', type=int, help='stop after that many messages')
+parser.add_argument('--subscribers', type=int, default=0, help='start when imu has that many')
+parser.add_argument('--best-effort', action='store_true')
+arguments = parser.parse_args()
+
+rclpy.init()
+node = rclpy.create_node('publisher')
+qos = QoSProfile(depth=arguments.depth)
+if arguments.best_effort:
+    qos.reliability = ReliabilityPolicy.BEST_EFFORT
+imus = node.create_publisher(Imu, 'imu', qos)
+numbers = node.create_publisher(Int32, 'number', qos)
+count = 0
+
+
+def publish():
+    global count
+    if imus.get_subscription_count() < arguments.subscribers and count == 0:
+        return
+    count += 1
+    if arguments.count and count > arguments.count:
+        timer.cancel()
+        return
+    imu = Imu()
+    imu.header.stamp = (node.get_clock().now() - Duration(seconds=arguments.stamp_age)).to_msg()
+    imu.header.frame_id = 'imu_link'
+    imu.linear_acceleration.x = float(count)
+    time.sleep(arguments.wait)
+    imus.publish(imu)
+    numbers.publish(Int32(data=count))
+
+
+timer = node.create_timer(1.0 / arguments.rate, publish)
+
+
+def obey():
+    for line in sys.stdin:
+        if line.strip() == 'stop':
+            timer.cancel()
+    rclpy.shutdown()
+
+
+threading.Thread(target=obey, daemon=True).start()
+try:
+    rclpy.spin(node)
+except ExternalShutdownException:
+    pass

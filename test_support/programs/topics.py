@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes `std_msgs/Int32` on topics that come and go, at 20 Hz.
+
+Obeys lines on standard input, and answers `done`: `add NAME...`, `remove NAME...`. The end of the input ends the program.
+"""
+
+import sys
+import threading
+
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from std_msgs.msg import Int32
+
+rclpy.init()
+node = rclpy.create_node('topics')
+publishers = {}
+
+
+def publish():
+    for publisher in list(publishers.values()):
+        publisher.publish(Int32())
+
+
+def obey():
+    for line in sys.stdin:
+        order, *names = line.split()
+        for name in names:
+            if order == 'add':
+                publishers[name] = node.create_publisher(Int32, name, 10)
+            else:
+                node.destroy_publisher(publishers.pop(name))
+        print('done', flush=True)
+    rclpy.shutdown()
+
+
+timer = node.create_timer(0.05, publish)
+threading.Thread(target=obey, daemon=True).start()
+try:
+    rclpy.spin(node)
+except ExternalShutdownException:
+    pass

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The conditions of `--require`.
+
+use std::{fmt, str::FromStr};
+
+use rclrs_topic_statistics::{Metric, Summary};
+
+use crate::{pattern::Pattern, row::Row};
+
+/// Conditions that were written together.
+#[derive(Clone, Debug)]
+pub struct Conditions(pub Vec<Condition>);
+
+/// `[TOPIC:] METRIC[.FIGURE] OPERATOR VALUE`.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// None: all topics that are watched.
+    pub topic: Option<Pattern>,
+    quantity: Quantity,
+    operator: Operator,
+    value: f64,
+    /// What the quantity is called in the condition.
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quantity {
+    Rate,
+    Received,
+    Lost,
+    OutOfOrder,
+    Publishers,
+    Metric(Metric, Figure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    Mean,
+    Minimum,
+    Maximum,
+    StandardDeviation,
+    Count,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+impl FromStr for Conditions {
+    type Err = String;
+
+    /// Errors with the word that is wrong, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut rest = text.trim_start();
+        let mut conditions = vec![];
+        while !rest.is_empty() {
+            let (condition, after) = Condition::parse(rest)?;
+            conditions.push(condition);
+            rest = after.trim_start();
+        }
+        if conditions.is_empty() {
+            return Err("there is no condition; one is: rate>=90".to_owned());
+        }
+        Ok(Self(conditions))
+    }
+}
+
+impl Condition {
+    /// Reads the condition that a text starts with; returns it, and the rest.
+    fn parse(text: &str) -> Result<(Self, &str), String> {
+        let operator = text.find(OPERATOR_SIGNS).unwrap_or(text.len());
+        // A source's name has a colon too, so that the topic ends at the last one.
+        let parts = text[..operator].rsplit_once(':');
+        let parts = parts.filter(|(topic, _)| !topic.trim().contains(char::is_whitespace));
+        let (mut topic, mut after) = (None, text);
+        if let Some((name, _)) = parts {
+            after = text[name.len() + 1..].trim_start();
+            let name = name.trim();
+            topic = Some(name.parse::<Pattern>().map_err(|error| format!("topic {name:?}: {error}"))?);
+        }
+        let (word, rest) = word(after);
+        if word.is_empty() {
+            return Err(format!("a metric is missing before {:?}; {}", first(rest), metrics()));
+        }
+        let quantity = Quantity::parse(word)?;
+        let (operator, after) = Operator::parse(rest).ok_or_else(|| {
+            format!("behind {word:?} there has to be one of {OPERATORS}, not {:?}", first(rest))
+        })?;
+        let after = after.trim_start();
+        let (number, rest) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
+        let value = number.parse().ok().filter(|value: &f64| value.is_finite());
+        let value = value.ok_or_else(|| {
+            format!("behind {word:?} and its operator there has to be a number, as 90 or 0.5, not {number:?}")
+        })?;
+        Ok((Self { topic, quantity, operator, value, name: word.to_owned() }, rest))
+    }
+
+    /// Returns whether it is about a topic.
+    pub fn is_about(&self, row: &Row) -> bool {
+        self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
+    }
+
+    /// Returns the value of what it is about in the last whole window; NaN if there is none.
+    pub fn value_of(&self, row: &Row) -> f64 {
+        let Some(reading) = &row.reading else { return f64::NAN };
+        let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
+        match self.quantity {
+            Quantity::Rate => reading.rate,
+            Quantity::Received => known(reading.received),
+            Quantity::Lost => known(reading.lost),
+            Quantity::OutOfOrder => known(reading.out_of_order),
+            Quantity::Publishers => row.publishers.map_or(f64::NAN, |publishers| publishers as f64),
+            Quantity::Metric(metric, figure) => figure.of(&row.summary(metric.name())),
+        }
+    }
+
+    /// Returns whether a value fulfils it; NaN never does.
+    pub fn is_fulfilled_by(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::Less => value < self.value,
+            Operator::LessOrEqual => value <= self.value,
+            Operator::Greater => value > self.value,
+            Operator::GreaterOrEqual => value >= self.value,
+            Operator::Equal => value == self.value,
+            Operator::NotEqual => !value.is_nan() && value != self.value,
+        }
+    }
+
+    /// Returns it without its topic.
+    pub fn requirement(&self) -> String {
+        format!("{}{}{}", self.name, self.operator.text(), self.value)
+    }
+
+    /// Returns what the quantity is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(topic) = &self.topic {
+            write!(f, "{}: ", topic.text())?;
+        }
+        f.write_str(&self.requirement())
+    }
+}
+
+impl Quantity {
+    fn parse(word: &str) -> Result<Self, String> {
+        let (name, figure) = match word.split_once('.') {
+            Some((name, figure)) => (name, Some(figure)),
+            None => (word, None),
+        };
+        let counted = match name {
+            "rate" => Some(Self::Rate),
+            "received" | "messages" => Some(Self::Received),
+            "lost" => Some(Self::Lost),
+            "out_of_order" => Some(Self::OutOfOrder),
+            "publishers" => Some(Self::Publishers),
+            _ => None,
+        };
+        if let Some(counted) = counted {
+            return match figure {
+                None => Ok(counted),
+                Some(figure) => Err(format!("{name:?} is one value a window and has no {figure:?}")),
+            };
+        }
+        let metric = match name {
+            "age" => Some(Metric::MessageAge),
+            "period" => Some(Metric::MessagePeriod),
+            "gap" => Some(Metric::PublicationSeqGap),
+            "silent" | "last" => Some(Metric::TimeSinceLastMessage),
+            _ => Metric::ALL
+                .into_iter()
+                .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name)),
+        };
+        let metric = metric.ok_or_else(|| format!("there is no metric {name:?}; {}", metrics()))?;
+        let figure = figure.map_or(Ok(Figure::Mean), Figure::parse)?;
+        Ok(Self::Metric(metric, figure))
+    }
+}
+
+impl Figure {
+    fn parse(word: &str) -> Result<Self, String> {
+        Ok(match word {
+            "mean" | "avg" | "average" => Self::Mean,
+            "min" | "minimum" => Self::Minimum,
+            "max" | "maximum" => Self::Maximum,
+            "std" | "stddev" | "std_dev" => Self::StandardDeviation,
+            "count" => Self::Count,
+            _ => {
+                return Err(format!(
+                    "there is no figure {word:?}; it has to be one of mean, min, max, std, count"
+                ))
+            }
+        })
+    }
+
+    fn of(self, summary: &Summary) -> f64 {
+        match self {
+            Self::Mean => summary.average,
+            Self::Minimum => summary.minimum,
+            Self::Maximum => summary.maximum,
+            Self::StandardDeviation => summary.standard_deviation,
+            Self::Count => summary.sample_count as f64,
+        }
+    }
+}
+
+const OPERATORS: &str = "< <= > >= = == !=";
+/// What operators begin with.
+const OPERATOR_SIGNS: [char; 4] = ['<', '>', '=', '!'];
+
+impl Operator {
+    /// Reads the operator that a text starts with; returns it, and the rest.
+    fn parse(text: &str) -> Option<(Self, &str)> {
+        // Longer ones first.
+        let all = [
+            ("<=", Self::LessOrEqual),
+            (">=", Self::GreaterOrEqual),
+            ("==", Self::Equal),
+            ("!=", Self::NotEqual),
+            ("<", Self::Less),
+            (">", Self::Greater),
+            ("=", Self::Equal),
+        ];
+        all.into_iter().find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+        }
+    }
+}
+
+/// The word that a text starts with, and what comes behind it and behind blanks.
+fn word(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| c.is_whitespace() || c == ':' || OPERATOR_SIGNS.contains(&c))
+        .unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    (word, rest.trim_start())
+}
+
+/// The first word, to name it.
+fn first(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or("the end")
+}
+
+fn metrics() -> String {
+    let names = Metric::ALL.map(Metric::name).join(", ");
+    format!("it has to be one of rate, period, age, received, lost, out_of_order, publishers, gap, silent, {names}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Vec<Condition> {
+        text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0
+    }
+
+    fn values(text: &str) -> Vec<(f64, bool)> {
+        let row = row("/imu", 100.0, 2);
+        let values = parse(text).into_iter().map(|condition| {
+            let value = condition.value_of(&row);
+            (value, condition.is_fulfilled_by(value))
+        });
+        values.collect()
+    }
+
+    #[test]
+    fn conditions_are_of_rates_counts_and_figures() {
+        assert_eq!(
+            values("rate>=100 lost=0 age.max<50 age.max<3 period.min == 9 received!=100 publishers=1 age.count>99"),
+            [
+                (100.0, true),
+                (2.0, false),
+                (3.5, true),
+                (3.5, false),
+                (9.0, true),
+                (100.0, false),
+                (1.0, true),
+                (100.0, true)
+            ]
+        );
+        assert_eq!(
+            values("age<3 message_age.avg<=2.5 period.std>0.4 out_of_order<1"),
+            values("age.mean<3 age.average<=2.5 message_period.stddev>0.4 out_of_order < 1")
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_fulfils_nothing() {
+        for operator in ["<", "<=", ">", ">=", "=", "!="] {
+            let (value, fulfilled) = values(&format!("source_to_receive{operator}0"))[0];
+            assert!(value.is_nan() && !fulfilled, "{operator}");
+        }
+        let condition = &parse("rate>=0")[0];
+        assert!(condition.value_of(&Row::new("/imu")).is_nan(), "no window yet");
+    }
+
+    #[test]
+    fn a_condition_can_be_about_some_topics() {
+        let conditions = parse("/imu: rate > 90 camera/*:lost=0 age<1e3");
+        assert_eq!(
+            conditions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["/imu: rate>90", "/camera/*: lost=0", "age<1000"]
+        );
+        let about = |name: &str| {
+            conditions.iter().map(|condition| condition.is_about(&Row::new(name))).collect::<Vec<_>>()
+        };
+        assert_eq!(about("/imu"), [true, false, true]);
+        assert_eq!(about("/camera/left"), [false, true, true]);
+    }
+
+    #[test]
+    fn a_condition_can_be_about_a_source_of_statistics() {
+        for text in ["/r1/listener:/imu: rate>5", "/r1/listener:/imu:rate>5", "r1/listener:/imu : rate > 5"] {
+            let condition = &parse(text)[0];
+            assert_eq!(condition.to_string(), "/r1/listener:/imu: rate>5");
+            assert!(condition.is_about(&Row::new("/r1/listener:/imu")));
+            assert!(!condition.is_about(&Row::new("/r2/listener:/imu")));
+        }
+        let conditions = parse("cpp_listener: rate>5 /**:/imu: age<5 lost=0");
+        assert_eq!(
+            conditions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["/cpp_listener: rate>5", "/**:/imu: age<5", "lost=0"]
+        );
+    }
+
+    #[test]
+    fn errors_name_the_word_and_what_is_possible() {
+        for (text, wrong, right) in [
+            ("", "no condition", "rate>=90"),
+            ("rte>1", "\"rte\"", "rate, period"),
+            ("age.mx<1", "\"mx\"", "mean, min, max"),
+            ("lost.max=0", "\"max\"", "one value"),
+            ("rate 90", "\"90\"", "<="),
+            ("rate", "\"the end\"", "<="),
+            ("rate>=fast", "\"fast\"", "number"),
+            ("rate>=", "\"\"", "number"),
+            ("rate>=nan", "\"nan\"", "number"),
+            (">=5", "\">=5\"", "metric"),
+            ("a//b: rate>1", "\"a//b\"", "//"),
+            ("a:b:c: rate>1", "\"a:b:c\"", "':'"),
+            ("rate 90 /imu: lost=0", "\"90\"", "<="),
+            ("/imu: /odom: lost=0", "\"/imu\"", "rate, period"),
+            ("rate>=90 age<", "\"age\"", "number"),
+        ] {
+            let error = text.parse::<Conditions>().unwrap_err();
+            assert!(error.contains(wrong) && error.contains(right), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}") {
+            let _ = text.parse::<Conditions>();
+        }
+
+        #[test]
+        fn blanks_do_not_matter(
+            (metric, operator, value, blanks) in (
+                prop::sample::select(vec!["rate", "age.max", "lost", "publication_seq_gap.count"]),
+                prop::sample::select(vec!["<", "<=", ">", ">=", "=", "!="]),
+                -1e6..1e6,
+                " {0,3}",
+            )
+        ) {
+            let tight = parse(&format!("{metric}{operator}{value}"));
+            let wide = parse(&format!("{blanks}{metric}{blanks}{operator}{blanks}{value}{blanks}"));
+            prop_assert_eq!(tight[0].to_string(), wide[0].to_string());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Figures, names and sparklines in few characters.
+
+use std::{collections::VecDeque, time::Instant};
+
+use rclrs_topic_statistics::Escaped;
+
+use crate::row::{Past, HISTORY};
+
+/// Returns a name from the network as a terminal may show it.
+pub fn name(foreign: &str) -> String {
+    Escaped(foreign).to_string()
+}
+
+/// Returns a figure in 6 characters at most; `-` if there is none.
+pub fn figure(value: f64) -> String {
+    let size = value.abs();
+    if value.is_nan() {
+        "-".to_owned()
+    } else if size < 9.9995 {
+        format!("{value:.3}")
+    } else if size < 99.995 {
+        format!("{value:.2}")
+    } else if size < 999.95 {
+        format!("{value:.1}")
+    } else if size < 99_999.5 {
+        format!("{value:.0}")
+    } else if size < 9_999_500.0 {
+        format!("{:.0}k", value / 1e3)
+    } else if size < 9.9995e9 {
+        format!("{:.0}M", value / 1e6)
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
+/// Returns a count in 5 characters at most, as far as counts go.
+pub fn count(count: u64) -> String {
+    match count {
+        0..=99_999 => count.to_string(),
+        100_000..=9_999_999 => format!("{}k", count / 1000),
+        10_000_000..=9_999_999_999 => format!("{}M", count / 1_000_000),
+        _ => format!("{}G", (count / 1_000_000_000).min(9999)),
+    }
+}
+
+/// Returns a count, or `-`.
+pub fn count_if_known(known: Option<u64>) -> String {
+    known.map_or_else(|| "-".to_owned(), count)
+}
+
+/// Returns a time since something, of milliseconds, in 5 characters at most.
+pub fn seconds(milliseconds: f64) -> String {
+    let seconds = milliseconds / 1000.0;
+    if seconds.is_nan() {
+        "-".to_owned()
+    } else if seconds < 9.95 {
+        format!("{seconds:.1}s")
+    } else if seconds < 599.5 {
+        format!("{seconds:.0}s")
+    } else if seconds < 360_000.0 {
+        let minutes = (seconds / 60.0) as u64;
+        if minutes < 600 {
+            format!("{minutes}m")
+        } else {
+            format!("{}h", minutes / 60)
+        }
+    } else {
+        format!("{}d", ((seconds / 86_400.0) as u64).min(9999))
+    }
+}
+
+/// Returns a text in so many characters at most; what it has too many at its start is an ellipsis.
+pub fn end_of(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
+    if width == 0 {
+        String::new()
+    } else {
+        format!("…{end}")
+    }
+}
+
+/// Returns a text in so many characters at most; what it has too many at its end is an ellipsis.
+pub fn start_of(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width == 0 {
+        String::new()
+    } else {
+        format!("{start}…")
+    }
+}
+
+/// Returns the rates of the last minute: blank where nothing was measured, `_` where nothing came, and bars up to the
+/// highest.
+pub fn sparkline(history: &VecDeque<Past>, now: Instant, width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = history.iter().map(|past| past.rate).fold(0.0, f64::max);
+    let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+    let step_length = HISTORY.as_secs_f64() / width.max(1) as f64;
+    let bar = |step: usize| {
+        let (from, to) = ((width - step) as f64 * step_length, (width - step - 1) as f64 * step_length);
+        let is_in = |past: &&Past| ago(past.began) > to && ago(past.ended) < from;
+        let rates = history.iter().filter(is_in).map(|past| past.rate);
+        let (sum, number) = rates.fold((0.0, 0), |(sum, number), rate| (sum + rate, number + 1));
+        if number == 0 {
+            ' '
+        } else if sum.is_nan() || sum <= 0.0 {
+            '_'
+        } else {
+            let height = sum / f64::from(number) / highest * BARS.len() as f64;
+            BARS[(height.ceil() as usize).clamp(1, BARS.len()) - 1]
+        }
+    };
+    (0..width).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::{at, reading};
+    use crate::row::Row;
+
+    #[test]
+    fn figures_have_six_characters_at_most() {
+        for (value, text) in [
+            (f64::NAN, "-"),
+            (0.0, "0.000"),
+            (9.9999, "10.00"),
+            (-9.751, "-9.751"),
+            (99.999, "100.0"),
+            (1234.5, "1234"),
+            (99_999.0, "99999"),
+            (123_456.0, "123k"),
+            (123_456_789.0, "123M"),
+            (1e12, "1e12"),
+            (f64::MIN, "-2e308"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(figure(value), text);
+            assert!(figure(value).len() <= 6);
+        }
+    }
+
+    #[test]
+    fn counts_and_times_are_short() {
+        assert_eq!([0, 99_999, 123_456, 12_345_678].map(count), ["0", "99999", "123k", "12M"]);
+        assert_eq!([150.0, 12_345.0, 700_000.0, 50_000_000.0].map(seconds), ["0.1s", "12s", "11m", "13h"]);
+        assert_eq!([f64::MAX, f64::INFINITY, f64::NAN].map(seconds), ["9999d", "9999d", "-"]);
+        assert_eq!(count(u64::MAX), "9999G");
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert_eq!(end_of("/camera/image_raw", 10), "…image_raw");
+        assert_eq!(start_of("sensor_msgs/msg/Imu", 10), "sensor_ms…");
+        assert_eq!((end_of("abc", 3), start_of("abc", 1)), ("abc".to_owned(), "…".to_owned()));
+        assert_eq!((end_of("abc", 0), start_of("abc", 0)), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn a_sparkline_shows_the_last_minute() {
+        let mut row = Row::new("/imu");
+        for stop in 41..=100 {
+            let rate = if stop <= 50 { 0.0 } else { 10.0 * f64::from(if stop <= 70 { 1 } else { 2 }) };
+            row.take(reading(stop, rate, 0));
+        }
+        assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
+        assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
+        assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);
+        assert_eq!(sparkline(&row.history, at(100), 0), "");
+    }
+}

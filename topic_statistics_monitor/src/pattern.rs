@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Names of topics and of sources of statistics, and patterns of them.
+
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A name of a topic or of a source of statistics, or a pattern of names.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// With its first slash.
+    text: String,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Name,
+    /// Of the whole name, or of a source's node and of its topic.
+    Pattern(GlobMatcher),
+    Source(GlobMatcher, GlobMatcher),
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    /// Errors if it can be no topic's name, and no source's (`NODE:TOPIC`), with what is wrong.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None => check(text, "a topic's name")?,
+            Some((node, topic)) => {
+                check(node, "a node's name")?;
+                check(topic, "a topic's name")?;
+            }
+        }
+        let text = if text.starts_with('/') { text.to_owned() } else { format!("/{text}") };
+        let form = match text.split_once(':') {
+            _ if !text.contains(GLOB) => Form::Name,
+            None => Form::Pattern(matcher(&text)?),
+            Some((node, topic)) => Form::Source(matcher(node)?, matcher(topic)?),
+        };
+        Ok(Self { text, form })
+    }
+}
+
+fn matcher(glob: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(glob).literal_separator(true).build();
+    Ok(glob.map_err(|error| format!("the pattern is wrong: {}", error.kind()))?.compile_matcher())
+}
+
+impl Pattern {
+    /// Returns the name or pattern with its first slash.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the name, if it is one.
+    pub fn name(&self) -> Option<&str> {
+        matches!(self.form, Form::Name).then_some(&*self.text)
+    }
+
+    /// Returns whether it can be of sources of statistics only: `NODE:TOPIC`.
+    pub fn is_of_sources(&self) -> bool {
+        self.text.contains(':')
+    }
+
+    /// Returns whether that is, or has the form of, a name; a first slash may be missing.
+    pub fn is_match(&self, name: &str) -> bool {
+        let name = name.strip_prefix('/').unwrap_or(name);
+        match &self.form {
+            Form::Name => self.text[1..] == *name,
+            Form::Pattern(glob) => glob.is_match(format!("/{name}")),
+            Form::Source(node, topic) => name
+                .split_once(':')
+                .is_some_and(|(of, measured)| node.is_match(format!("/{of}")) && topic.is_match(measured)),
+        }
+    }
+}
+
+const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
+
+/// Errors if a text can be no name of that kind, by the rules of rmw_validate_full_topic_name, which are those of nodes too.
+fn check(text: &str, kind: &str) -> Result<(), String> {
+    let name = text.strip_prefix('/').unwrap_or(text);
+    if name.is_empty() {
+        return Err(format!("{kind} is not empty"));
+    }
+    if name.starts_with('~') {
+        return Err("private names (~) are those of a node; give the whole name".to_owned());
+    }
+    if text.len() > 255 {
+        return Err(format!("{kind} has at most 255 characters, not {}", text.len()));
+    }
+    let is_allowed =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '-' | '!' | ',') || GLOB.contains(&c);
+    if let Some(wrong) = name.chars().find(|c| !is_allowed(*c)) {
+        return Err(format!("{kind} has letters, digits, _ and / only, not {wrong:?}"));
+    }
+    let is_pattern = name.contains(GLOB);
+    if let Some(wrong) = name.chars().find(|c| !is_pattern && matches!(c, '-' | '!' | ',')) {
+        return Err(format!("{kind} has letters, digits, _ and / only, not {wrong:?}"));
+    }
+    if name.split('/').any(str::is_empty) {
+        return Err(format!("{kind} has no part without a character, as // or a / at its end"));
+    }
+    if let Some(part) = name.split('/').find(|part| part.starts_with(|c: char| c.is_ascii_digit())) {
+        return Err(format!("no part of {kind} starts with a digit, as {part:?} does"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, topic: &str) -> bool {
+        pattern.parse::<Pattern>().unwrap().is_match(topic)
+    }
+
+    #[test]
+    fn names_match_themselves_with_a_first_slash_or_without() {
+        assert!(is_match("imu", "/imu") && is_match("/imu", "/imu"));
+        assert!(!is_match("imu", "/imu2") && !is_match("imu", "/a/imu"));
+        assert_eq!("a/b".parse::<Pattern>().unwrap().name(), Some("/a/b"));
+        assert_eq!("a/*".parse::<Pattern>().unwrap().name(), None);
+        assert!(is_match("listener/imu", "listener/imu"), "a name of statistics");
+    }
+
+    #[test]
+    fn sources_are_told_apart_by_node_and_topic() {
+        assert!(
+            is_match("/r1/listener:/imu", "/r1/listener:/imu")
+                && is_match("r1/listener:/imu", "/r1/listener:/imu")
+        );
+        assert!(
+            !is_match("/r1/listener:/imu", "/r2/listener:/imu") && !is_match("/imu", "/r1/listener:/imu")
+        );
+        assert!(
+            is_match("/*/listener:/imu", "/r2/listener:/imu") && !is_match("/*:/imu", "/r2/listener:/imu")
+        );
+        assert!(is_match("**:/imu", "/r2/listener:/imu") && !is_match("**:/imu", "/r2/listener:/r2/imu"));
+        assert!(is_match("/r1/**", "/r1/listener:/imu") && is_match("**", "/r1/listener:/imu"));
+        assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a timer's");
+        assert!(is_match("cpp_listener", "cpp_listener"), "rclcpp's bare node name");
+        assert!("imu:/x".parse::<Pattern>().unwrap().is_of_sources());
+    }
+
+    #[test]
+    fn stars_stay_within_a_part_and_double_stars_do_not() {
+        assert!(is_match("/camera/*", "/camera/image") && !is_match("/camera/*", "/camera/left/image"));
+        assert!(is_match("/camera/**", "/camera/left/image") && is_match("/**/imu", "/a/b/imu"));
+        assert!(is_match("**", "/a/b"));
+        assert!(is_match("imu_{front,rear}", "/imu_rear") && is_match("imu[0-9]", "/imu7"));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", "not empty"),
+            ("/", "not empty"),
+            ("a//b", "//"),
+            ("imu/", "end"),
+            ("/1imu", "\"1imu\""),
+            ("a b", "' '"),
+            ("imu-front", "'-'"),
+            ("~/x", "private"),
+            ("[a", "pattern is wrong"),
+            (":/imu", "a node's name is not empty"),
+            ("/listener:", "a topic's name is not empty"),
+            ("a:b:c", "':'"),
+        ] {
+            let error = text.parse::<Pattern>().unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

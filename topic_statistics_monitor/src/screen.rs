@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The live view: its state, its keys and the list of topics.
+
+use std::{cmp::Ordering, time::Instant};
+
+use ratatui::{
+    buffer::Buffer,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    layout::Rect,
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+    Frame,
+};
+
+use crate::{
+    detail,
+    format::{self, count_if_known, end_of, figure, seconds, sparkline, start_of},
+    row::{Row, Status},
+};
+
+/// What is looked at, and how.
+pub struct Screen {
+    /// The name of the topic that is selected; names stay where lines move.
+    selected: Option<String>,
+    sort: Column,
+    is_reversed: bool,
+    filter: String,
+    mode: Mode,
+    /// The first topic on the screen.
+    first: usize,
+    /// How many topics the screen had room for.
+    page: usize,
+    /// The first line of the detail view.
+    scrolled: u16,
+    /// What is to be said besides, in the first line.
+    pub notice: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    List,
+    /// The filter is being typed.
+    Filter,
+    Detail,
+}
+
+/// What topics are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Topic,
+    State,
+    Rate,
+    Period,
+    Age,
+    Lost,
+    Seen,
+}
+
+impl Column {
+    const ALL: [Self; 7] =
+        [Self::Topic, Self::State, Self::Rate, Self::Period, Self::Age, Self::Lost, Self::Seen];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::State => "state",
+            Self::Rate => "rate",
+            Self::Period => "period",
+            Self::Age => "age",
+            Self::Lost => "lost",
+            Self::Seen => "seen",
+        }
+    }
+
+    /// What one looks for comes first: the most, the worst.
+    fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
+        let most = |figure: &dyn Fn(&Row) -> f64| {
+            let of = |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
+            of(other).total_cmp(&of(one))
+        };
+        let column = match self {
+            Self::Topic => Ordering::Equal,
+            Self::State => one.status(now).cmp(&other.status(now)),
+            Self::Rate => most(&|row| row.reading.as_ref().map_or(f64::NAN, |reading| reading.rate)),
+            Self::Period => most(&|row| row.summary("message_period").average),
+            Self::Age => most(&|row| row.summary("message_age").average),
+            Self::Lost => other.lost.cmp(&one.lost),
+            Self::Seen => most(&|row| row.silence(now)),
+        };
+        column.then_with(|| one.name.cmp(&other.name))
+    }
+}
+
+/// From this width on a topic has one line instead of two.
+const WIDE: u16 = 150;
+
+impl Screen {
+    pub fn new() -> Self {
+        Self {
+            selected: None,
+            sort: Column::Topic,
+            is_reversed: false,
+            filter: String::new(),
+            mode: Mode::List,
+            first: 0,
+            page: 1,
+            scrolled: 0,
+            notice: None,
+        }
+    }
+
+    /// Does what a key asks for; returns true if that is to quit.
+    pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: Instant) -> bool {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && key.code == KeyCode::Char('c') {
+            return true;
+        }
+        match self.mode {
+            Mode::Filter => match key.code {
+                KeyCode::Enter => self.mode = Mode::List,
+                KeyCode::Esc => (self.mode, self.filter) = (Mode::List, String::new()),
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(c) if !is_control => self.filter.push(c),
+                _ => {}
+            },
+            Mode::Detail => match key.code {
+                KeyCode::Char('q') => return true,
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace | KeyCode::Left => self.mode = Mode::List,
+                KeyCode::Up | KeyCode::Char('k') => self.scrolled = self.scrolled.saturating_sub(1),
+                KeyCode::Down | KeyCode::Char('j') => self.scrolled = self.scrolled.saturating_add(1),
+                _ => {}
+            },
+            Mode::List => return self.list_key(key.code, rows, now),
+        }
+        false
+    }
+
+    fn list_key(&mut self, key: KeyCode, rows: &[Row], now: Instant) -> bool {
+        let page = isize::try_from(self.page).unwrap_or(1);
+        match key {
+            KeyCode::Char('q') => return true,
+            KeyCode::Up | KeyCode::Char('k') => self.select(-1, rows, now),
+            KeyCode::Down | KeyCode::Char('j') => self.select(1, rows, now),
+            KeyCode::PageUp => self.select(-page, rows, now),
+            KeyCode::PageDown => self.select(page, rows, now),
+            KeyCode::Home | KeyCode::Char('g') => self.select(isize::MIN, rows, now),
+            KeyCode::End | KeyCode::Char('G') => self.select(isize::MAX, rows, now),
+            KeyCode::Enter | KeyCode::Right => {
+                self.select(0, rows, now);
+                if self.selected.is_some() {
+                    (self.mode, self.scrolled) = (Mode::Detail, 0);
+                }
+            }
+            KeyCode::Char('s') => {
+                let at = Column::ALL.iter().position(|column| *column == self.sort).unwrap_or_default();
+                self.sort = Column::ALL[(at + 1) % Column::ALL.len()];
+            }
+            KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Esc => self.filter.clear(),
+            _ => {}
+        }
+        false
+    }
+
+    /// Selects the topic so many lines on.
+    fn select(&mut self, lines: isize, rows: &[Row], now: Instant) {
+        let shown = self.shown(rows, now);
+        let at = self.position(&shown).unwrap_or_default();
+        let to = at.saturating_add_signed(lines).min(shown.len().saturating_sub(1));
+        self.selected = shown.get(to).map(|row| row.name.clone());
+    }
+
+    fn position(&self, shown: &[&Row]) -> Option<usize> {
+        shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
+    }
+
+    /// The topics that pass the filter, in order.
+    fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
+        let filter = self.filter.to_lowercase();
+        let passes = |text: &str| text.to_lowercase().contains(&filter);
+        let mut shown: Vec<&Row> = rows
+            .iter()
+            .filter(|row| passes(&row.name) || row.message_type.as_deref().is_some_and(passes))
+            .collect();
+        shown.sort_by(|one, other| self.sort.compare(one, other, now));
+        if self.is_reversed {
+            shown.reverse();
+        }
+        shown
+    }
+
+    /// Draws what is looked at.
+    pub fn draw(&mut self, frame: &mut Frame, rows: &[Row], now: Instant) {
+        let area = frame.area();
+        if area.height < 2 || area.width == 0 {
+            return;
+        }
+        let shown = self.shown(rows, now);
+        if self.position(&shown).is_none() {
+            self.selected = shown.first().map(|row| row.name.clone());
+        }
+        let body = Rect { y: area.y + 1, height: area.height - 2, ..area };
+        let selected = rows.iter().find(|row| Some(&row.name) == self.selected.as_ref());
+        match (self.mode, selected) {
+            (Mode::Detail, Some(row)) => {
+                let lines = detail::lines(row, now, area.width.into());
+                let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
+                self.scrolled = self.scrolled.min(most);
+                put(frame.buffer_mut(), body, lines.into_iter().skip(self.scrolled.into()));
+                self.draw_frame(frame.buffer_mut(), area, rows, now, " q quit  Esc back  ↑↓ scroll");
+            }
+            (mode, _) => {
+                self.draw_list(frame.buffer_mut(), body, &shown, now);
+                let typed = format!(" filter: {}▏ Enter keep  Esc clear", self.filter);
+                let keys = match mode {
+                    Mode::Filter => &*typed,
+                    _ => " q quit  ↑↓ select  Enter details  s sort  r reverse  / filter",
+                };
+                self.draw_frame(frame.buffer_mut(), area, rows, now, keys);
+            }
+        }
+    }
+
+    /// Draws the first line and the last.
+    fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
+        let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
+        let order = if self.is_reversed { "▲" } else { "▼" };
+        let mut title = format!(" {} topics  sort {} {order}", rows.len(), self.sort.name());
+        if !self.filter.is_empty() {
+            title += &format!("  filter {:?}", self.filter);
+        }
+        for (number, word) in [
+            (number(|status| matches!(status, Status::Stale(_))), "stale"),
+            (number(|status| matches!(status, Status::Loss(_))), "with losses"),
+            (number(|status| status == Status::Error), "not heard"),
+            (number(|status| status == Status::Waiting), "waiting"),
+        ] {
+            if number > 0 {
+                title += &format!("  {number} {word}");
+            }
+        }
+        if let Some(notice) = &self.notice {
+            title += &format!("  {notice}");
+        }
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        for (y, text) in [(area.y, &*title), (area.bottom() - 1, keys)] {
+            let width = usize::from(area.width);
+            let text = format!("{:width$}", start_of(text, width));
+            buffer.set_stringn(area.x, y, text, width, style);
+        }
+    }
+
+    fn draw_list(&mut self, buffer: &mut Buffer, area: Rect, shown: &[&Row], now: Instant) {
+        let width = usize::from(area.width);
+        let lines_each = if area.width >= WIDE { 1 } else { 2 };
+        let header = header(width, lines_each == 1);
+        let room = usize::from(area.height).saturating_sub(header.len());
+        self.page = (room / lines_each).max(1);
+        let at = self.position(shown).unwrap_or_default();
+        self.first = self.first.min(at).max((at + 1).saturating_sub(self.page));
+        self.first = self.first.min(shown.len().saturating_sub(self.page));
+        let mut lines = header;
+        if shown.is_empty() {
+            let what = if self.filter.is_empty() {
+                "  No topic yet; waiting."
+            } else {
+                "  No topic passes the filter."
+            };
+            lines.push(Line::raw(what));
+        }
+        for (index, row) in shown.iter().enumerate().skip(self.first).take(self.page) {
+            lines.extend(row_lines(row, index == at, now, width, lines_each == 1));
+        }
+        put(buffer, area, lines.into_iter());
+    }
+}
+
+fn put(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<'static>>) {
+    for (y, line) in (area.y..area.bottom()).zip(lines) {
+        buffer.set_line(area.x, y, &line, area.width);
+    }
+}
+
+/// What the columns of figures take.
+const FIGURES: usize = 58;
+/// What the type and the state take on the second line of a topic, and where it is wide on the first.
+const TYPE: usize = 27;
+const STATE: usize = 11;
+
+/// The characters that a topic's name has room for.
+fn name_width(width: usize, is_wide: bool) -> usize {
+    let others = if is_wide { TYPE + STATE + 2 + 20 } else { 0 };
+    width.saturating_sub(2 + FIGURES + others).clamp(8, 60)
+}
+
+fn header(width: usize, is_wide: bool) -> Vec<Line<'static>> {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let name = name_width(width, is_wide);
+    let above = format!("  {:name$}         Hz -------- period ms --------     ms", "");
+    let mut columns =
+        format!("  {:name$} pub   rate    min   mean    max  stdev    age  lost  seen", "topic");
+    if is_wide {
+        columns += &format!(" {:TYPE$} {:STATE$}last minute", "type", "state");
+    }
+    vec![Line::styled(above, bold), Line::styled(columns, bold)]
+}
+
+fn row_lines(row: &Row, is_selected: bool, now: Instant, width: usize, is_wide: bool) -> Vec<Line<'static>> {
+    let (period, age) = (row.summary("message_period"), row.summary("message_age"));
+    let status = row.status(now);
+    let name = name_width(width, is_wide);
+    let publishers = row.publishers.map_or_else(|| "-".to_owned(), |publishers| publishers.to_string());
+    let figures = format!(
+        " {publishers:>3} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        figure(row.reading.as_ref().map_or(f64::NAN, |reading| reading.rate)),
+        figure(period.minimum),
+        figure(period.average),
+        figure(period.maximum),
+        figure(period.standard_deviation),
+        figure(age.average),
+    );
+    let (lost, seen) = (count_if_known(row.lost), seconds(row.silence(now)));
+    let is_lossy = row.lost.is_some_and(|lost| lost > 0);
+    let is_stale = matches!(status, Status::Stale(_));
+    let (mark, style) = match status {
+        Status::Error => ("✗", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+        Status::Stale(_) => ("!", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+        Status::Loss(_) => ("!", Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)),
+        Status::Waiting => ("…", Style::new().add_modifier(Modifier::DIM)),
+        Status::Good => (" ", Style::new()),
+    };
+    let emphasis = |is: bool| if is { style.add_modifier(Modifier::BOLD) } else { Style::new() };
+    let cursor = if is_selected { ">" } else { " " };
+    let name_style = if is_selected { style.add_modifier(Modifier::REVERSED) } else { style };
+    let mut line = vec![
+        Span::raw(cursor),
+        Span::styled(mark, style),
+        Span::styled(format!("{:name$}", end_of(&format::name(&row.name), name)), name_style),
+        Span::raw(figures),
+        Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
+        Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
+    ];
+    let message_type = format::name(row.message_type.as_deref().unwrap_or("-"));
+    let state = Span::styled(format!("{:STATE$}", status.text()), style);
+    let rest = |used: usize| match &row.problem {
+        Some(problem) => Span::raw(start_of(problem.text(), width.saturating_sub(used))),
+        None => Span::raw(sparkline(&row.history, now, width.saturating_sub(used + 1).min(60))),
+    };
+    if is_wide {
+        line.push(Span::raw(format!(" {:TYPE$} ", start_of(&message_type, TYPE))));
+        line.push(state);
+        line.push(rest(2 + name + FIGURES + TYPE + STATE + 2));
+        return vec![Line::from(line)];
+    }
+    let below = vec![
+        Span::raw("    "),
+        Span::styled(
+            format!("{:TYPE$} ", start_of(&message_type, TYPE)),
+            Style::new().add_modifier(Modifier::DIM),
+        ),
+        state,
+        rest(4 + TYPE + 1 + STATE),
+    ];
+    vec![Line::from(line), Line::from(below)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{
+        tests::{at, row},
+        Problem,
+    };
+    use ratatui::{backend::TestBackend, Terminal};
+
+    fn rows() -> Vec<Row> {
+        let mut lossy = row("/camera/image_raw", 30.0, 12);
+        lossy.message_type = Some("sensor_msgs/msg/Image".to_owned());
+        let mut stale = row("/odom", 50.0, 0);
+        stale.last_message = Some(at(93));
+        let mut unknown = Row::new("/unknown");
+        unknown.problem = Some(Problem::Error("the package my_msgs cannot be loaded".to_owned()));
+        let mut waiting = Row::new("/waits");
+        waiting.problem = Some(Problem::Waiting("no topic yet".to_owned()));
+        vec![lossy, row("/imu", 100.0, 0), stale, unknown, waiting]
+    }
+
+    fn draw(screen: &mut Screen, rows: &[Row], width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| screen.draw(frame, rows, at(100))).unwrap();
+        let buffer = terminal.backend().buffer();
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(line).collect()
+    }
+
+    fn press(screen: &mut Screen, rows: &[Row], keys: &str) {
+        for c in keys.chars() {
+            let code = match c {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                c => KeyCode::Char(c),
+            };
+            assert!(!screen.key(code.into(), rows, at(100)));
+        }
+    }
+
+    fn names(screen: &Screen, rows: &[Row]) -> Vec<String> {
+        screen.shown(rows, at(100)).iter().map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn eighty_columns_have_all_figures() {
+        let screen = draw(&mut Screen::new(), &rows(), 80, 24);
+        let text = screen.join("\n");
+        for expected in [
+            "                               Hz -------- period ms --------     ms",
+            "  topic                pub   rate    min   mean    max  stdev    age  lost  seen",
+            ">!/camera/image_raw      1  30.00  32.33  33.33  34.33  0.500  2.500    12  0.0s",
+            "    sensor_msgs/msg/Image       LOSS 12    ",
+            "  /imu                   1  100.0  9.000  10.00  11.00  0.500  2.500     0  0.0s",
+            " !/odom                  1  50.00  19.00  20.00  21.00  0.500  2.500     0  7.0s",
+            "STALE 7.0s",
+            "ERROR      the package my_msgs cannot be lo",
+            "WAITING    no topic yet",
+            "5 topics  sort topic ▼  1 stale  1 with losses  1 not heard  1 waiting",
+        ] {
+            assert!(text.contains(expected), "{expected}\nnot in\n{text}");
+        }
+        assert!(text.contains('█'), "a sparkline:\n{text}");
+    }
+
+    #[test]
+    fn any_size_is_drawn() {
+        for (width, height) in [(1, 1), (1, 2), (20, 3), (40, 10), (79, 5), (149, 24), (150, 24), (300, 100)]
+        {
+            let mut screen = Screen::new();
+            draw(&mut screen, &rows(), width, height);
+            press(&mut screen, &rows(), "\n");
+            draw(&mut screen, &rows(), width, height);
+            draw(&mut Screen::new(), &[], width, height);
+        }
+        let wide = draw(&mut Screen::new(), &rows(), 200, 24).join("\n");
+        assert!(wide.contains("last minute") && wide.contains("LOSS 12"), "{wide}");
+    }
+
+    #[test]
+    fn topics_are_sorted_by_each_column_and_reversed() {
+        let (rows, mut screen) = (rows(), Screen::new());
+        assert_eq!(names(&screen, &rows)[0], "/camera/image_raw");
+        press(&mut screen, &rows, "s");
+        assert_eq!(
+            names(&screen, &rows)[..3],
+            ["/unknown", "/odom", "/camera/image_raw"],
+            "the worst state first"
+        );
+        press(&mut screen, &rows, "s");
+        assert_eq!(names(&screen, &rows)[..2], ["/imu", "/odom"], "the highest rate first");
+        press(&mut screen, &rows, "r");
+        assert_eq!(names(&screen, &rows)[4], "/imu");
+        press(&mut screen, &rows, "rsss");
+        assert_eq!(names(&screen, &rows)[0], "/camera/image_raw", "the most losses first");
+        assert!(draw(&mut screen, &rows, 80, 24)[0].contains("sort lost ▼"));
+    }
+
+    #[test]
+    fn the_filter_is_typed_kept_and_cleared() {
+        let (rows, mut screen) = (rows(), Screen::new());
+        press(&mut screen, &rows, "/IMq");
+        assert!(names(&screen, &rows).is_empty());
+        assert!(draw(&mut screen, &rows, 80, 24).join("\n").contains("No topic passes the filter"));
+        screen.key(KeyCode::Backspace.into(), &rows, at(100));
+        assert!(draw(&mut screen, &rows, 80, 24)[23].contains("filter: IM"));
+        press(&mut screen, &rows, "\n");
+        assert_eq!(names(&screen, &rows), ["/camera/image_raw", "/imu", "/odom"], "types count too");
+        press(&mut screen, &rows, "\x1b");
+        assert_eq!(names(&screen, &rows).len(), 5);
+    }
+
+    #[test]
+    fn the_selected_topic_stays_selected_and_in_sight() {
+        let (rows, mut screen) = (
+            (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect::<Vec<_>>(),
+            Screen::new(),
+        );
+        draw(&mut screen, &rows, 80, 24);
+        press(&mut screen, &rows, "jj");
+        assert_eq!(screen.selected.as_deref(), Some("/t02"));
+        press(&mut screen, &rows, "ss");
+        assert!(
+            draw(&mut screen, &rows, 80, 24).iter().any(|line| line.starts_with("> /t02")),
+            "at the end by rate"
+        );
+        press(&mut screen, &rows, "g");
+        assert!(draw(&mut screen, &rows, 80, 24)[3].starts_with("> /t49"));
+        press(&mut screen, &rows, "G");
+        assert!(draw(&mut screen, &rows, 80, 24).iter().any(|line| line.starts_with("> /t00")));
+    }
+
+    #[test]
+    fn q_quits_but_not_while_the_filter_is_typed() {
+        let mut screen = Screen::new();
+        assert!(screen.key(KeyCode::Char('q').into(), &[], at(0)));
+        press(&mut screen, &[], "/q");
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(screen.key(control_c, &[], at(0)));
+    }
+}
