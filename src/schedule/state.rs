@@ -431,3 +431,6 @@ impl Warned {
         may
     }
 }
+
+#[cfg(test)]
+mod tests;

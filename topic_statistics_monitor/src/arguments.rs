@@ -1,81 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the program is asked to do.
+//! The command line.
 
 use std::{ffi::OsString, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
 
 use crate::{
-    condition::{Condition, Conditions},
     pattern::Pattern,
+    require::{Condition, Conditions},
 };
 
-/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type: a live view
-/// on a terminal, a line for each topic and window elsewhere.
+/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type.
+///
+/// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
-#[command(name = "topic_monitor", version, after_help = AFTER_HELP)]
+#[command(name = "topic_monitor", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Arguments {
-    /// Topics by name (`imu` is `/imu`) or pattern (`*`, `?`, `[ab]`, `{front,rear}` within a part of a name, `**` over parts:
-    /// `/camera/*`, `/**/imu`), now or later in the graph; in quotes, or the shell takes the patterns.
-    /// Without: those of the conditions, if each names its topic, or else all, but for /parameter_events, /rosout,
-    /// /statistics and hidden ones
+    /// Topics by name or by pattern [default: all topics]
+    ///
+    /// `imu` means `/imu`. In patterns, `*`, `?`, `[ab]` and `{front,rear}` match within a part of a name, `**` matches
+    /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them. Topics that appear
+    /// later are watched, too.
+    ///
+    /// Without TOPIC, the topics of the --require conditions are watched if each condition names its topic; otherwise
+    /// all topics but /parameter_events, /rosout, /statistics and hidden ones.
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Pattern>,
-    /// Patterns, and no topic at all, mean /parameter_events, /rosout, /statistics and hidden topics too
-    #[arg(long)]
+
+    /// Include /parameter_events, /rosout, /statistics and hidden topics
+    ///
+    /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
+    #[arg(long, help_heading = WATCHED)]
     pub all: bool,
-    /// How long a window is, in seconds, 0.1 to 86400
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = window)]
+    /// Watch at most that many topics [default: 500], or sources of statistics [default: 1000]
+    ///
+    /// When there are more, some are left out, and their number is reported.
+    #[arg(
+        long, value_name = "NUMBER", help_heading = WATCHED,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub max_topics: Option<u32>,
+    /// How many messages of a topic may wait for the monitor [default: 1000]
+    ///
+    /// The default is 100 for types with arrays of bytes, such as images.
+    #[arg(
+        long, value_name = "MESSAGES", help_heading = WATCHED,
+        value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics"
+    )]
+    pub depth: Option<u32>,
+    /// Show the statistics that nodes publish instead, on /statistics or another topic
+    ///
+    /// TOPIC arguments and conditions then match the `measurement_source_name`: '/r1/listener:/imu', '/r1/*:/imu',
+    /// 'cpp_listener'.
+    #[arg(
+        long, value_name = "TOPIC", help_heading = WATCHED, num_args = 0..=1, require_equals = true,
+        default_missing_value = "/statistics"
+    )]
+    pub from_statistics: Option<Pattern>,
+    /// Publish the windows on /statistics, for nodes without statistics of their own
+    #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
+    pub publish: bool,
+
+    /// The length of a window in seconds, 0.1 to 86400
+    #[arg(long, value_name = "SECONDS", help_heading = TIME, default_value = "1", value_parser = window)]
     pub period: Duration,
     /// End after that many seconds
-    #[arg(long, alias = "timeout", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, alias = "timeout", value_name = "SECONDS", help_heading = TIME, value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// One whole window of each topic, and end
-    #[arg(long)]
+    /// End after one whole window of each topic
+    #[arg(long, help_heading = TIME)]
     pub once: bool,
-    /// Lines on a terminal too, instead of the live view
-    #[arg(long)]
+
+    /// Print lines instead of the live view
+    #[arg(long, help_heading = OUTPUT)]
     pub plain: bool,
-    /// A JSON object for each topic and window, one a line
-    #[arg(long)]
+    /// Print a JSON object for each topic and window, one per line
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Wait until all topics fulfil these conditions in one whole window, and end; with --duration for that long at most.
-    /// `[TOPIC:] METRIC[.FIGURE] OPERATOR VALUE`, several apart by spaces: 'rate>=90 age.max<50 /imu:lost=0'
-    #[arg(long, value_name = "CONDITIONS")]
+    /// Wait until all topics fulfil these conditions in the same window, then end
+    ///
+    /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
+    /// /imu:lost=0'. One without a topic is about all watched topics. --duration limits the wait.
+    #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT)]
     pub require: Vec<Conditions>,
-    /// Publish the windows on /statistics, on behalf of nodes that have no statistics
-    #[arg(long, conflicts_with = "from_statistics")]
-    pub publish: bool,
-    /// Show what nodes publish as their own statistics instead, on /statistics or another topic. TOPIC are then their
-    /// `measurement_source_name`s: `/r1/listener:/imu`, `'/r1/*:/imu'`, `cpp_listener`
-    #[arg(long, value_name = "TOPIC", num_args = 0..=1, require_equals = true, default_missing_value = "/statistics")]
-    pub from_statistics: Option<Pattern>,
-    /// How many messages wait for the monitor on each topic [default: 100 of types with arrays of bytes, as images;
-    /// else 1000]
-    #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics")]
-    pub depth: Option<u32>,
-    /// How many topics at most, or sources of statistics [default: 500, or 1000 sources]; more are left out, and said so
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub max_topics: Option<u32>,
-    /// Panic after that many seconds, to see that the terminal is restored
+
+    /// Panic after that many seconds, to test that the terminal is restored
     #[arg(long, hide = true, value_parser = seconds)]
     pub panic_after: Option<Duration>,
 }
 
+const WATCHED: &str = "What is shown";
+const TIME: &str = "Time";
+const OUTPUT: &str = "Output";
+
 const AFTER_HELP: &str = "\
-Metrics: rate (Hz), period, age (ms), received, lost, out_of_order (messages in the window), publishers, gap (messages),
-silent (ms), and any metrics_source: message_age, source_to_receive_ms, ...
-Figures: mean (default), min, max, std, count. Operators: < <= > >= = == !=. What was not measured fulfils no condition.
+Conditions:
+  Metrics    rate (Hz); age, period, silent (ms); gap (messages); received, lost, out_of_order
+             (messages in the window); publishers; any metrics_source, such as source_to_receive_ms
+  Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources
+  Operators  < <= > >= = == !=
+  A metric without a value in the window fulfils no condition.
 
-Keys of the live view: up/down select, Enter details, Esc back, s sort, r reverse, / filter, q quit.
+Keys of the live view:
+  up/down select, Enter details, Esc back, s sort, r reverse, / filter, q quit
 
-Exit status: 0 ended as asked, conditions fulfilled; 1 conditions not fulfilled; 2 wrong usage; 3 could not start or go on.
+Exit status:
+  0  ended as asked; with --require, all conditions are fulfilled
+  1  conditions are not fulfilled
+  2  wrong usage
+  3  could not start or go on
 
-ROS arguments go behind --ros-args, as of any node: topic_monitor imu --ros-args -p use_sim_time:=true";
+ROS arguments come after --ros-args: topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
-    /// Errors if arguments do not go together.
+    /// Errors if the arguments contradict each other.
     pub fn check(&self) -> Result<(), clap::Error> {
         let patterns =
             self.topics.iter().chain(self.conditions().filter_map(|condition| condition.topic.as_ref()));
@@ -83,7 +122,7 @@ impl Arguments {
         match of_sources.next() {
             Some(source) if self.from_statistics.is_none() => {
                 let error = format!(
-                    "a topic's name has no ':', as {:?} has; NODE:TOPIC is a source of statistics, with --from-statistics",
+                    "a topic's name has no ':', unlike {:?}; NODE:TOPIC is a source of statistics, for --from-statistics",
                     source.text()
                 );
                 Err(Self::command().error(ErrorKind::ValueValidation, error))
@@ -92,16 +131,17 @@ impl Arguments {
         }
     }
 
-    fn conditions(&self) -> impl Iterator<Item = &Condition> {
+    /// Returns the conditions of all `--require` arguments.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.require.iter().flat_map(|conditions| &conditions.0)
     }
 
-    /// Whether there is to be a live view.
+    /// Returns whether the output is a live view.
     pub fn is_live(&self, on_terminal: bool) -> bool {
         on_terminal && !self.plain && !self.json && !self.once && self.require.is_empty()
     }
 
-    /// The patterns of the topics to watch; none for all topics.
+    /// Returns the names and patterns of the topics to watch. Empty for all topics.
     pub fn patterns(&self) -> Vec<Pattern> {
         if !self.topics.is_empty() {
             return self.topics.clone();
@@ -112,7 +152,8 @@ impl Arguments {
     }
 }
 
-/// Parts a command line in the program's own arguments, and those of ROS: from `--ros-args` to `--` or the end.
+/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
+/// end.
 pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
     for argument in line {
@@ -151,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ros_arguments_are_told_apart() {
+    fn ros_arguments_are_split_off() {
         let line =
             ["topic_monitor", "imu", "--ros-args", "-r", "__node:=m", "--", "--json"].map(OsString::from);
         let (own, ros) = split_ros_arguments(line);
@@ -206,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         Arguments::command().debug_assert();
     }
 }

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Figures, names and sparklines in few characters.
+//! Figures and names as short text.
 
-use std::{collections::VecDeque, time::Instant};
+use std::time::Duration;
 
 use rclrs_topic_statistics::Escaped;
 
-use crate::row::{Past, HISTORY};
-
-/// Returns a name from the network as a terminal may show it.
+/// Returns a name from the network with everything escaped that a terminal would obey.
 pub fn name(foreign: &str) -> String {
     Escaped(foreign).to_string()
 }
 
-/// Returns a figure in 6 characters at most; `-` if there is none.
+/// Returns a figure in at most 6 characters; `-` for NaN.
 pub fn figure(value: f64) -> String {
     let size = value.abs();
     if value.is_nan() {
@@ -35,7 +33,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// Returns a count in 5 characters at most, as far as counts go.
+/// Returns a count in at most 5 characters. The largest is `9999G`.
 pub fn count(count: u64) -> String {
     match count {
         0..=99_999 => count.to_string(),
@@ -45,12 +43,17 @@ pub fn count(count: u64) -> String {
     }
 }
 
-/// Returns a count, or `-`.
+/// Returns a count in at most 5 characters; `-` if it is not known.
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
 
-/// Returns a time since something, of milliseconds, in 5 characters at most.
+/// Returns a duration in milliseconds.
+pub fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Returns a duration of so many milliseconds with its unit, in at most 5 characters; `-` for NaN.
 pub fn seconds(milliseconds: f64) -> String {
     let seconds = milliseconds / 1000.0;
     if seconds.is_nan() {
@@ -71,7 +74,7 @@ pub fn seconds(milliseconds: f64) -> String {
     }
 }
 
-/// Returns a text in so many characters at most; what it has too many at its start is an ellipsis.
+/// Returns a text in at most `width` characters. A longer text loses its start, to an ellipsis.
 pub fn end_of(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -85,7 +88,7 @@ pub fn end_of(text: &str, width: usize) -> String {
     }
 }
 
-/// Returns a text in so many characters at most; what it has too many at its end is an ellipsis.
+/// Returns a text in at most `width` characters. A longer text loses its end, to an ellipsis.
 pub fn start_of(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -98,35 +101,9 @@ pub fn start_of(text: &str, width: usize) -> String {
     }
 }
 
-/// Returns the rates of the last minute: blank where nothing was measured, `_` where nothing came, and bars up to the
-/// highest.
-pub fn sparkline(history: &VecDeque<Past>, now: Instant, width: usize) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let highest = history.iter().map(|past| past.rate).fold(0.0, f64::max);
-    let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
-    let step_length = HISTORY.as_secs_f64() / width.max(1) as f64;
-    let bar = |step: usize| {
-        let (from, to) = ((width - step) as f64 * step_length, (width - step - 1) as f64 * step_length);
-        let is_in = |past: &&Past| ago(past.began) > to && ago(past.ended) < from;
-        let rates = history.iter().filter(is_in).map(|past| past.rate);
-        let (sum, number) = rates.fold((0.0, 0), |(sum, number), rate| (sum + rate, number + 1));
-        if number == 0 {
-            ' '
-        } else if sum.is_nan() || sum <= 0.0 {
-            '_'
-        } else {
-            let height = sum / f64::from(number) / highest * BARS.len() as f64;
-            BARS[(height.ceil() as usize).clamp(1, BARS.len()) - 1]
-        }
-    };
-    (0..width).map(bar).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::{at, reading};
-    use crate::row::Row;
 
     #[test]
     fn figures_have_six_characters_at_most() {
@@ -163,18 +140,5 @@ mod tests {
         assert_eq!(start_of("sensor_msgs/msg/Imu", 10), "sensor_ms…");
         assert_eq!((end_of("abc", 3), start_of("abc", 1)), ("abc".to_owned(), "…".to_owned()));
         assert_eq!((end_of("abc", 0), start_of("abc", 0)), (String::new(), String::new()));
-    }
-
-    #[test]
-    fn a_sparkline_shows_the_last_minute() {
-        let mut row = Row::new("/imu");
-        for stop in 41..=100 {
-            let rate = if stop <= 50 { 0.0 } else { 10.0 * f64::from(if stop <= 70 { 1 } else { 2 }) };
-            row.take(reading(stop, rate, 0));
-        }
-        assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
-        assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
-        assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);
-        assert_eq!(sparkline(&row.history, at(100), 0), "");
     }
 }

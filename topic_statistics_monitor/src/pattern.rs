@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Names of topics and of sources of statistics, and patterns of them.
+//! Names of topics and of sources of statistics, and patterns of such names.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 /// A name of a topic or of a source of statistics, or a pattern of names.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// With its first slash.
+    /// The text, with a slash at its start.
     text: String,
     form: Form,
 }
@@ -17,15 +17,16 @@ pub struct Pattern {
 #[derive(Clone, Debug)]
 enum Form {
     Name,
-    /// Of the whole name, or of a source's node and of its topic.
+    /// A pattern of the whole name.
     Pattern(GlobMatcher),
+    /// A pattern of a source's node, and one of its topic.
     Source(GlobMatcher, GlobMatcher),
 }
 
 impl FromStr for Pattern {
     type Err = String;
 
-    /// Errors if it can be no topic's name, and no source's (`NODE:TOPIC`), with what is wrong.
+    /// Errors if the text cannot be the name or a pattern of a topic or of a source (`NODE:TOPIC`).
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None => check(text, "a topic's name")?,
@@ -50,22 +51,22 @@ fn matcher(glob: &str) -> Result<GlobMatcher, String> {
 }
 
 impl Pattern {
-    /// Returns the name or pattern with its first slash.
+    /// Returns the name or pattern with a slash at its start.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the name, if it is one.
+    /// Returns the name. `None` for a pattern.
     pub fn name(&self) -> Option<&str> {
         matches!(self.form, Form::Name).then_some(&*self.text)
     }
 
-    /// Returns whether it can be of sources of statistics only: `NODE:TOPIC`.
+    /// Returns whether only sources of statistics can match: `NODE:TOPIC`.
     pub fn is_of_sources(&self) -> bool {
         self.text.contains(':')
     }
 
-    /// Returns whether that is, or has the form of, a name; a first slash may be missing.
+    /// Returns whether a name matches. The slash at its start may be missing.
     pub fn is_match(&self, name: &str) -> bool {
         let name = name.strip_prefix('/').unwrap_or(name);
         match &self.form {
@@ -80,14 +81,15 @@ impl Pattern {
 
 const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Errors if a text can be no name of that kind, by the rules of rmw_validate_full_topic_name, which are those of nodes too.
+/// Errors if a text cannot be a name or pattern of that kind. The rules are those of rmw_validate_full_topic_name,
+/// which hold for nodes, too.
 fn check(text: &str, kind: &str) -> Result<(), String> {
     let name = text.strip_prefix('/').unwrap_or(text);
     if name.is_empty() {
         return Err(format!("{kind} is not empty"));
     }
     if name.starts_with('~') {
-        return Err("private names (~) are those of a node; give the whole name".to_owned());
+        return Err("private names (~) belong to a node; give the whole name".to_owned());
     }
     if text.len() > 255 {
         return Err(format!("{kind} has at most 255 characters, not {}", text.len()));
@@ -102,7 +104,7 @@ fn check(text: &str, kind: &str) -> Result<(), String> {
         return Err(format!("{kind} has letters, digits, _ and / only, not {wrong:?}"));
     }
     if name.split('/').any(str::is_empty) {
-        return Err(format!("{kind} has no part without a character, as // or a / at its end"));
+        return Err(format!("{kind} has no part without a character, such as // or a / at its end"));
     }
     if let Some(part) = name.split('/').find(|part| part.starts_with(|c: char| c.is_ascii_digit())) {
         return Err(format!("no part of {kind} starts with a digit, as {part:?} does"));
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_told_apart_by_node_and_topic() {
+    fn sources_are_matched_by_node_and_topic() {
         assert!(
             is_match("/r1/listener:/imu", "/r1/listener:/imu")
                 && is_match("r1/listener:/imu", "/r1/listener:/imu")
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_with_the_reason() {
+    fn invalid_names_are_refused_with_the_reason() {
         for (text, reason) in [
             ("", "not empty"),
             ("/", "not empty"),

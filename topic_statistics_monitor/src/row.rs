@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is known of a topic: plain values.
+//! What the views show of a topic or of a source of statistics: plain values.
 //!
-//! Ages, and what is judged by them, are of the monotonic clock (`Instant`): a step of the system clock makes no topic stale, and none
-//! fresh. Times of the system clock are for the reader of the JSON only.
+//! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale
+//! and none fresh. Times of the system clock are kept for the JSON output only.
 
 use std::{
     collections::VecDeque,
@@ -12,41 +12,46 @@ use std::{
 
 use rclrs_topic_statistics::Summary;
 
+use crate::format::{count, milliseconds, seconds};
+
 /// A topic, or a source of statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     pub name: String,
-    /// As `package/msg/Name`; None before it is known.
+    /// The type as `package/msg/Name`. `None` before it is known.
     pub message_type: Option<String>,
-    /// The publishers in the graph at present; None where statistics are shown, which do not tell.
-    pub publishers: Option<usize>,
-    /// The publishers' nodes, with their namespaces.
+    /// The number of publishers in the graph. `None` for a source of statistics, which does not report it.
+    pub publisher_count: Option<usize>,
+    /// The node of each publisher in the graph, with its namespace.
     pub nodes: Vec<String>,
-    /// What the monitor's subscription asks for.
+    /// The QoS that the monitor subscribes with. Empty before it has subscribed.
     pub qos: String,
-    /// Why nothing is received.
+    /// Why messages are not received, or not all of them.
     pub problem: Option<Problem>,
     /// The last whole window.
-    pub reading: Option<Reading>,
-    /// Since the topic is watched.
+    pub window: Option<Window>,
+    /// Messages received since the topic is watched.
     pub received: u64,
+    /// Messages lost since then. `None` if that is not known.
     pub lost: Option<u64>,
+    /// Messages received out of order since then. `None` if that is not known.
     pub out_of_order: Option<u64>,
-    /// When the last message came.
+    /// When the last message was received.
     pub last_message: Option<Instant>,
-    /// From message to message, from the first to the last, in ms; NaN before there are two.
+    /// The mean period over all messages, in ms. NaN before the second message.
     pub mean_period: f64,
-    pub senders: Vec<Sender>,
+    /// The publishers that messages were received from.
+    pub publishers: Vec<Publisher>,
     /// The windows of the last minute.
-    pub history: VecDeque<Past>,
+    pub history: VecDeque<HistoryEntry>,
 }
 
-/// Why nothing is received of a topic.
+/// Why messages of a topic are not received, or not all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It has to appear first.
+    /// The topic or its publisher is not there yet.
     Waiting(String),
-    /// Somebody has to do something.
+    /// It stays so until the user changes something.
     Error(String),
 }
 
@@ -58,92 +63,119 @@ impl Problem {
     }
 }
 
-/// What a window came to.
+/// A window that has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    /// On the system clock, as the statistics have it: nanoseconds since the epoch.
+pub struct Window {
+    /// The start on the system clock, as nanoseconds since the epoch.
     pub start: i64,
+    /// The stop on the system clock, as nanoseconds since the epoch.
     pub stop: i64,
-    /// By how many nanoseconds the system clock was set in it; None if it was not, or if that is not known.
+    /// By how many nanoseconds the system clock was stepped in the window. `None` if it was not, or if that is not
+    /// known.
     pub clock_step: Option<i64>,
-    /// When it ended, and how long it was.
+    /// When the window ended, on the monotonic clock.
     pub ended: Instant,
     pub length: Duration,
-    /// Messages a second.
+    /// Messages per second.
     pub rate: f64,
-    /// Messages in the window; None where that is not known.
+    /// Messages received in the window. `None` if that is not known.
     pub received: Option<u64>,
+    /// Messages lost in the window. `None` if that is not known.
     pub lost: Option<u64>,
+    /// Messages received out of order in the window. `None` if that is not known.
     pub out_of_order: Option<u64>,
-    pub metrics: Vec<Measured>,
+    pub metrics: Vec<MetricFigures>,
 }
 
-/// What a metric came to.
+/// The figures of one metric in one window.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct MetricFigures {
     /// The `metrics_source`.
     pub name: String,
     pub unit: String,
-    pub summary: Summary,
+    pub figures: Figures,
 }
 
-/// A publisher of which something was received.
+/// The figures of a window's samples, in the unit of the metric. NaN without samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+    pub std_dev: f64,
+    pub count: u64,
+}
+
+impl Figures {
+    /// The figures without a sample.
+    pub const NONE: Self = Self { mean: f64::NAN, min: f64::NAN, max: f64::NAN, std_dev: f64::NAN, count: 0 };
+}
+
+impl From<&Summary> for Figures {
+    fn from(summary: &Summary) -> Self {
+        Self {
+            mean: summary.average,
+            min: summary.minimum,
+            max: summary.maximum,
+            std_dev: summary.standard_deviation,
+            count: summary.sample_count,
+        }
+    }
+}
+
+/// A publisher that messages were received from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct Publisher {
     /// In hexadecimal digits.
     pub gid: String,
-    /// Its node; None if that is not known.
+    /// The publisher's node. `None` if that is not known.
     pub node: Option<String>,
+    /// Messages received from the publisher.
     pub received: u64,
+    /// Messages of the publisher that were lost. `None` if that is not known.
     pub lost: Option<u64>,
+    /// Messages of the publisher received out of order. `None` if that is not known.
     pub out_of_order: Option<u64>,
-    /// On the system clock: nanoseconds since the epoch.
+    /// When its last message was received, on the system clock: nanoseconds since the epoch.
     pub last_message: i64,
-    /// When its last message came.
-    pub last_heard: Instant,
+    /// When its last message was received, on the monotonic clock.
+    pub last_received: Instant,
 }
 
-/// Windows that are past: one, or several that are short.
+/// One window of the history, or several short ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Past {
+pub struct HistoryEntry {
     pub began: Instant,
     pub ended: Instant,
-    /// When the first of them ended.
+    /// When the first of the windows ended.
     pub first_ended: Instant,
+    /// Messages per second.
     pub rate: f64,
+    /// Messages lost.
     pub lost: u64,
 }
 
-/// How a topic is, in a word.
+/// The state of a topic, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// Nothing can be received before somebody does something.
+    /// Messages are not received until the user changes something.
     Error,
-    /// Nothing came for that long.
+    /// No message was received for that long.
     Stale(Duration),
-    /// So many messages were lost in the last minute.
+    /// That many messages were lost in the last minute.
     Loss(u64),
-    /// Nobody publishes on it.
+    /// The topic has no publisher.
     Waiting,
     Good,
 }
 
-/// What a reading has no figures of.
-pub const NOTHING: Summary = Summary {
-    average: f64::NAN,
-    minimum: f64::NAN,
-    maximum: f64::NAN,
-    standard_deviation: f64::NAN,
-    sample_count: 0,
-};
-
-/// What the history holds.
+/// How far back the history goes.
 pub const HISTORY: Duration = Duration::from_secs(60);
-/// Shorter windows share a place in it.
-const SHORTEST: Duration = Duration::from_millis(100);
-/// A topic is never stale before that, in ms.
+/// Windows shorter than this share an entry of the history, so that its size has a bound.
+const SHORTEST_ENTRY: Duration = Duration::from_millis(100);
+/// A topic is stale after this time at the earliest, in ms.
 const STALE: f64 = 3000.0;
-/// Nor before that many of its periods.
+/// A topic is stale after this many of its mean periods at the earliest.
 const STALE_PERIODS: f64 = 5.0;
 
 impl Row {
@@ -151,53 +183,49 @@ impl Row {
         Self { name: name.to_owned(), mean_period: f64::NAN, ..Self::default() }
     }
 
-    /// Takes a window that ended.
-    pub fn take(&mut self, reading: Reading) {
-        let Reading { ended, length, rate, lost, .. } = reading;
+    /// Makes a window the last one, and adds it to the history.
+    pub fn add_window(&mut self, window: Window) {
+        let Window { ended, length, rate, lost, .. } = window;
         let lost = lost.unwrap_or_default();
-        self.history.retain(|past| ended.saturating_duration_since(past.ended) < HISTORY);
+        self.history.retain(|entry| ended.saturating_duration_since(entry.ended) < HISTORY);
         match self.history.back_mut() {
-            Some(last) if ended.saturating_duration_since(last.first_ended) < SHORTEST => {
-                last.take(ended, length, rate, lost);
+            Some(last) if ended.saturating_duration_since(last.first_ended) < SHORTEST_ENTRY => {
+                last.add_window(ended, length, rate, lost);
             }
             _ => {
                 let began = ended.checked_sub(length).unwrap_or(ended);
-                self.history.push_back(Past { began, ended, first_ended: ended, rate, lost });
+                self.history.push_back(HistoryEntry { began, ended, first_ended: ended, rate, lost });
             }
         }
-        self.reading = Some(reading);
+        self.window = Some(window);
     }
 
-    /// Returns what a metric came to in the last window.
-    pub fn summary(&self, metric: &str) -> Summary {
-        let metrics = self.reading.iter().flat_map(|reading| &reading.metrics);
-        metrics
-            .filter(|measured| measured.name == metric)
-            .map(|measured| measured.summary)
-            .next()
-            .unwrap_or(NOTHING)
+    /// Returns the figures of a metric in the last window.
+    pub fn figures(&self, metric: &str) -> Figures {
+        let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
+        metrics.find(|of| of.name == metric).map_or(Figures::NONE, |of| of.figures)
     }
 
-    /// Returns the last whole window, unless none has ended for long, as of a node that has left.
-    pub fn fresh_reading(&self, now: Instant) -> Option<&Reading> {
-        let is_fresh = |reading: &&Reading| {
-            now.saturating_duration_since(reading.ended)
-                < reading.length.saturating_mul(3).saturating_add(Duration::from_secs(1))
+    /// Returns the last whole window. `None` if it ended long ago, as for a source whose node has ended.
+    pub fn recent_window(&self, now: Instant) -> Option<&Window> {
+        let is_recent = |window: &&Window| {
+            now.saturating_duration_since(window.ended)
+                < window.length.saturating_mul(3).saturating_add(Duration::from_secs(1))
         };
-        self.reading.as_ref().filter(is_fresh)
+        self.window.as_ref().filter(is_recent)
     }
 
-    /// Returns the milliseconds since the last message; NaN before there is one.
+    /// Returns the milliseconds since the last message. NaN before the first one.
     pub fn silence(&self, now: Instant) -> f64 {
         self.last_message.map_or(f64::NAN, |last| milliseconds(now.saturating_duration_since(last)))
     }
 
     pub fn status(&self, now: Instant) -> Status {
         let silence = self.silence(now);
-        // A topic of which one message came, as of a map, has no period that it could miss.
+        // A topic with a single message, such as a map, has no period, and is never stale.
         let is_stale = silence > (STALE_PERIODS * self.mean_period).max(STALE) && !self.mean_period.is_nan();
-        let recent = self.history.iter().filter(|past| now.saturating_duration_since(past.ended) < HISTORY);
-        let lost = recent.map(|past| past.lost).fold(0, u64::saturating_add);
+        let recent = self.history.iter().filter(|entry| now.saturating_duration_since(entry.ended) < HISTORY);
+        let lost = recent.map(|entry| entry.lost).fold(0, u64::saturating_add);
         match &self.problem {
             Some(Problem::Error(_)) => Status::Error,
             _ if is_stale => Status::Stale(Duration::from_secs_f64(silence / 1000.0)),
@@ -208,9 +236,9 @@ impl Row {
     }
 }
 
-impl Past {
-    /// Adds a window that followed.
-    fn take(&mut self, ended: Instant, length: Duration, rate: f64, lost: u64) {
+impl HistoryEntry {
+    /// Adds the next window.
+    fn add_window(&mut self, ended: Instant, length: Duration, rate: f64, lost: u64) {
         let (before, length) = ((self.ended - self.began).as_secs_f64(), length.as_secs_f64());
         if before + length > 0.0 {
             self.rate = (self.rate * before + rate * length) / (before + length);
@@ -219,18 +247,13 @@ impl Past {
     }
 }
 
-/// Returns a time in milliseconds.
-pub fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
 impl Status {
-    /// Returns it in a word, and what is to be said with it.
+    /// Returns the state as a word, with its figure. Empty for a good topic.
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),
-            Self::Stale(since) => format!("STALE {}", crate::format::seconds(milliseconds(since))),
-            Self::Loss(lost) => format!("LOSS {}", crate::format::count(lost)),
+            Self::Stale(since) => format!("STALE {}", seconds(milliseconds(since))),
+            Self::Loss(lost) => format!("LOSS {}", count(lost)),
             Self::Waiting => "WAITING".to_owned(),
             Self::Good => String::new(),
         }
@@ -251,20 +274,13 @@ pub mod tests {
     }
 
     /// A window of one second that ends at `stop` (s).
-    pub fn reading(stop: i64, rate: f64, lost: u64) -> Reading {
-        let summary = |mean: f64| Summary {
-            average: mean,
-            minimum: mean - 1.0,
-            maximum: mean + 1.0,
-            standard_deviation: 0.5,
-            sample_count: rate as u64,
-        };
-        let measured = |name: &str, unit: &str, mean| Measured {
+    pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
+        let metric = |name: &str, unit: &str, mean: f64| MetricFigures {
             name: name.to_owned(),
             unit: unit.to_owned(),
-            summary: summary(mean),
+            figures: Figures { mean, min: mean - 1.0, max: mean + 1.0, std_dev: 0.5, count: rate as u64 },
         };
-        Reading {
+        Window {
             start: (stop - 1) * S,
             stop: stop * S,
             clock_step: None,
@@ -274,10 +290,7 @@ pub mod tests {
             received: Some(rate as u64),
             lost: Some(lost),
             out_of_order: Some(0),
-            metrics: vec![
-                measured("message_age", "ms", 2.5),
-                measured("message_period", "ms", 1000.0 / rate),
-            ],
+            metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
         }
     }
 
@@ -285,10 +298,10 @@ pub mod tests {
     pub fn row(name: &str, rate: f64, lost: u64) -> Row {
         let mut row = Row::new(name);
         row.message_type = Some("sensor_msgs/msg/Imu".to_owned());
-        (row.publishers, row.nodes) = (Some(1), vec!["/talker".to_owned()]);
+        (row.publisher_count, row.nodes) = (Some(1), vec!["/talker".to_owned()]);
         (row.received, row.lost, row.out_of_order) = (1234, Some(lost), Some(0));
         (row.last_message, row.mean_period) = (Some(at(100)), 1000.0 / rate);
-        row.take(reading(100, rate, lost));
+        row.add_window(window(100, rate, lost));
         row
     }
 
@@ -310,7 +323,7 @@ pub mod tests {
     }
 
     #[test]
-    fn losses_are_told_for_a_minute() {
+    fn losses_are_shown_for_a_minute() {
         assert_eq!(row("/imu", 0.02, 3).status(at(101)), Status::Loss(3));
         assert_eq!(row("/imu", 0.02, 3).status(at(161)), Status::Good);
     }
@@ -319,22 +332,22 @@ pub mod tests {
     fn a_step_of_the_system_clock_makes_no_topic_stale_and_none_fresh() {
         for step in [-60, 3600] {
             let mut row = row("/imu", 100.0, 0);
-            let mut stepped = reading(101, 100.0, 0);
+            let mut stepped = window(101, 100.0, 0);
             (stepped.start, stepped.stop) = (stepped.start, stepped.stop + step * S);
-            row.take(stepped);
+            row.add_window(stepped);
             row.last_message = Some(at(101));
             assert_eq!(row.status(at(102)), Status::Good);
-            assert!(row.fresh_reading(at(102)).is_some());
+            assert!(row.recent_window(at(102)).is_some());
             assert_eq!(row.history.len(), 2);
             assert!(matches!(row.status(at(105)), Status::Stale(_)));
-            assert!(row.fresh_reading(at(106)).is_none());
+            assert!(row.recent_window(at(106)).is_none());
         }
     }
 
     #[test]
     fn the_history_holds_a_minute() {
         let mut row = Row::new("/imu");
-        (0..100).for_each(|stop| row.take(reading(stop, 1.0, 0)));
+        (0..100).for_each(|stop| row.add_window(window(stop, 1.0, 0)));
         assert_eq!(row.history.len(), 60);
         assert_eq!(row.history[0].ended, at(40));
     }
@@ -342,11 +355,11 @@ pub mod tests {
     #[test]
     fn the_history_of_short_windows_is_bounded_and_keeps_their_losses() {
         let mut row = Row::new("/imu");
-        for window in 0..120_000 {
-            let ended = at(0) + Duration::from_millis(window);
+        for number in 0..120_000 {
+            let ended = at(0) + Duration::from_millis(number);
             // One in two claims to be a day long.
-            let length = if window % 2 == 0 { Duration::from_millis(1) } else { Duration::from_secs(86_400) };
-            row.take(Reading { ended, length, ..reading(0, 10.0, 1) });
+            let length = if number % 2 == 0 { Duration::from_millis(1) } else { Duration::from_secs(86_400) };
+            row.add_window(Window { ended, length, ..window(0, 10.0, 1) });
         }
         assert!((590..=601).contains(&row.history.len()), "{}", row.history.len());
         assert!(matches!(row.status(at(120)), Status::Loss(59_900..=60_100)), "{:?}", row.status(at(120)));
@@ -357,18 +370,22 @@ pub mod tests {
     fn hostile_figures_saturate() {
         let mut row = Row::new("/liar");
         for stop in 0..3 {
-            row.take(Reading { length: Duration::MAX, rate: f64::INFINITY, ..reading(stop, 1.0, u64::MAX) });
+            row.add_window(Window {
+                length: Duration::MAX,
+                rate: f64::INFINITY,
+                ..window(stop, 1.0, u64::MAX)
+            });
         }
         row.last_message = Some(at(0));
         for period in [f64::NEG_INFINITY, -1.0, 0.0, 1e300, f64::INFINITY] {
             row.mean_period = period;
             assert!(!row.status(at(4)).text().is_empty());
         }
-        assert!(row.fresh_reading(at(1000)).is_some());
+        assert!(row.recent_window(at(1000)).is_some());
     }
 
     #[test]
-    fn an_error_goes_before_all_and_waiting_behind_staleness() {
+    fn an_error_outranks_staleness_and_staleness_outranks_waiting() {
         let mut row = row("/imu", 100.0, 3);
         row.problem = Some(Problem::Waiting("gone".to_owned()));
         assert_eq!(row.status(at(101)), Status::Waiting);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What ends the program from outside.
+//! Signals that end the program.
 
 use std::{
     io,
@@ -19,13 +19,14 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// How long the program may take to end by itself. A write holds it up that nobody reads, as of a pipe or of a terminal that is
-/// stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
+/// hold it up for good.
+const LIMIT: Duration = Duration::from_secs(2);
 
-/// Returns what becomes true at SIGINT, SIGTERM or SIGHUP.
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set.
 ///
-/// The program ends after that, or else the signal ends it. A SIGHUP that is ignored, as under nohup, stays so.
+/// If the program does not end in time after that, the signal ends it. A SIGHUP that is ignored, as under nohup, stays
+/// ignored.
 pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     if !is_ignored(SIGHUP) {
@@ -36,8 +37,8 @@ pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
         interrupt.store(true, Ordering::Relaxed);
-        thread::sleep(PATIENCE);
-        // As far as it goes without a write; there may be no terminal.
+        thread::sleep(LIMIT);
+        // What can be restored without a write to the terminal, if there is one.
         let _no_terminal = disable_raw_mode();
         let _ends_here = emulate_default_handler(signal);
     })?;
@@ -46,7 +47,7 @@ pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
 
 fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action sigaction only writes the present one, and all of it where it returns 0.
+    // SAFETY: without a new action, sigaction only writes the present one, and all of it if it returns 0.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
             && action.assume_init().sa_sigaction == libc::SIG_IGN

@@ -1,99 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view: its state, its keys and the list of topics.
+//! The live view: its state, its keys, and how it is drawn.
 
-use std::{cmp::Ordering, time::Instant};
+mod column;
+mod list;
+
+use std::time::Instant;
 
 use ratatui::{
     buffer::Buffer,
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
     layout::Rect,
-    style::{Color, Modifier, Style},
-    text::{Line, Span},
+    style::{Modifier, Style},
+    text::Line,
     Frame,
 };
 
 use crate::{
-    detail,
-    format::{self, count_if_known, end_of, figure, seconds, sparkline, start_of},
+    format::start_of,
     row::{Row, Status},
+    views::detail,
 };
+use column::Column;
+use list::Layout;
 
-/// What is looked at, and how.
+/// The state of the live view.
 pub struct Screen {
-    /// The name of the topic that is selected; names stay where lines move.
+    /// The name of the selected topic. A name stays the same while lines move.
     selected: Option<String>,
     sort: Column,
     is_reversed: bool,
     filter: String,
     mode: Mode,
-    /// The first topic on the screen.
+    /// The index of the first topic on the screen.
     first: usize,
-    /// How many topics the screen had room for.
+    /// How many topics fit the screen.
     page: usize,
     /// The first line of the detail view.
     scrolled: u16,
-    /// What is to be said besides, in the first line.
+    /// A notice for the first line.
     pub notice: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     List,
-    /// The filter is being typed.
+    /// The list, while the user types the filter.
     Filter,
     Detail,
 }
-
-/// What topics are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Topic,
-    State,
-    Rate,
-    Period,
-    Age,
-    Lost,
-    Seen,
-}
-
-impl Column {
-    const ALL: [Self; 7] =
-        [Self::Topic, Self::State, Self::Rate, Self::Period, Self::Age, Self::Lost, Self::Seen];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Topic => "topic",
-            Self::State => "state",
-            Self::Rate => "rate",
-            Self::Period => "period",
-            Self::Age => "age",
-            Self::Lost => "lost",
-            Self::Seen => "seen",
-        }
-    }
-
-    /// What one looks for comes first: the most, the worst.
-    fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
-        let most = |figure: &dyn Fn(&Row) -> f64| {
-            let of = |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
-            of(other).total_cmp(&of(one))
-        };
-        let column = match self {
-            Self::Topic => Ordering::Equal,
-            Self::State => one.status(now).cmp(&other.status(now)),
-            Self::Rate => most(&|row| row.reading.as_ref().map_or(f64::NAN, |reading| reading.rate)),
-            Self::Period => most(&|row| row.summary("message_period").average),
-            Self::Age => most(&|row| row.summary("message_age").average),
-            Self::Lost => other.lost.cmp(&one.lost),
-            Self::Seen => most(&|row| row.silence(now)),
-        };
-        column.then_with(|| one.name.cmp(&other.name))
-    }
-}
-
-/// From this width on a topic has one line instead of two.
-const WIDE: u16 = 150;
 
 impl Screen {
     pub fn new() -> Self {
@@ -110,7 +65,7 @@ impl Screen {
         }
     }
 
-    /// Does what a key asks for; returns true if that is to quit.
+    /// Handles a key; returns whether it quits.
     pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: Instant) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
@@ -152,10 +107,7 @@ impl Screen {
                     (self.mode, self.scrolled) = (Mode::Detail, 0);
                 }
             }
-            KeyCode::Char('s') => {
-                let at = Column::ALL.iter().position(|column| *column == self.sort).unwrap_or_default();
-                self.sort = Column::ALL[(at + 1) % Column::ALL.len()];
-            }
+            KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Esc => self.filter.clear(),
@@ -164,11 +116,11 @@ impl Screen {
         false
     }
 
-    /// Selects the topic so many lines on.
-    fn select(&mut self, lines: isize, rows: &[Row], now: Instant) {
+    /// Moves the selection by so many topics.
+    fn select(&mut self, topics: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
-        let to = at.saturating_add_signed(lines).min(shown.len().saturating_sub(1));
+        let to = at.saturating_add_signed(topics).min(shown.len().saturating_sub(1));
         self.selected = shown.get(to).map(|row| row.name.clone());
     }
 
@@ -176,7 +128,7 @@ impl Screen {
         shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
     }
 
-    /// The topics that pass the filter, in order.
+    /// Returns the topics that pass the filter, sorted.
     fn shown<'a>(&self, rows: &'a [Row], now: Instant) -> Vec<&'a Row> {
         let filter = self.filter.to_lowercase();
         let passes = |text: &str| text.to_lowercase().contains(&filter);
@@ -191,7 +143,7 @@ impl Screen {
         shown
     }
 
-    /// Draws what is looked at.
+    /// Draws the list, or the details of the selected topic.
     pub fn draw(&mut self, frame: &mut Frame, rows: &[Row], now: Instant) {
         let area = frame.area();
         if area.height < 2 || area.width == 0 {
@@ -206,9 +158,9 @@ impl Screen {
         match (self.mode, selected) {
             (Mode::Detail, Some(row)) => {
                 let lines = detail::lines(row, now, area.width.into());
-                let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
-                self.scrolled = self.scrolled.min(most);
-                put(frame.buffer_mut(), body, lines.into_iter().skip(self.scrolled.into()));
+                let max = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
+                self.scrolled = self.scrolled.min(max);
+                draw_lines(frame.buffer_mut(), body, lines.into_iter().skip(self.scrolled.into()));
                 self.draw_frame(frame.buffer_mut(), area, rows, now, " q quit  Esc back  ↑↓ scroll");
             }
             (mode, _) => {
@@ -223,7 +175,7 @@ impl Screen {
         }
     }
 
-    /// Draws the first line and the last.
+    /// Draws the first line and the last one.
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
@@ -234,7 +186,7 @@ impl Screen {
         for (number, word) in [
             (number(|status| matches!(status, Status::Stale(_))), "stale"),
             (number(|status| matches!(status, Status::Loss(_))), "with losses"),
-            (number(|status| status == Status::Error), "not heard"),
+            (number(|status| status == Status::Error), "with errors"),
             (number(|status| status == Status::Waiting), "waiting"),
         ] {
             if number > 0 {
@@ -253,15 +205,13 @@ impl Screen {
     }
 
     fn draw_list(&mut self, buffer: &mut Buffer, area: Rect, shown: &[&Row], now: Instant) {
-        let width = usize::from(area.width);
-        let lines_each = if area.width >= WIDE { 1 } else { 2 };
-        let header = header(width, lines_each == 1);
-        let room = usize::from(area.height).saturating_sub(header.len());
-        self.page = (room / lines_each).max(1);
+        let layout = Layout::new(area.width);
+        let mut lines = layout.header();
+        let room = usize::from(area.height).saturating_sub(lines.len());
+        self.page = (room / layout.lines_per_topic()).max(1);
         let at = self.position(shown).unwrap_or_default();
         self.first = self.first.min(at).max((at + 1).saturating_sub(self.page));
         self.first = self.first.min(shown.len().saturating_sub(self.page));
-        let mut lines = header;
         if shown.is_empty() {
             let what = if self.filter.is_empty() {
                 "  No topic yet; waiting."
@@ -271,99 +221,16 @@ impl Screen {
             lines.push(Line::raw(what));
         }
         for (index, row) in shown.iter().enumerate().skip(self.first).take(self.page) {
-            lines.extend(row_lines(row, index == at, now, width, lines_each == 1));
+            lines.extend(layout.topic_lines(row, index == at, now));
         }
-        put(buffer, area, lines.into_iter());
+        draw_lines(buffer, area, lines.into_iter());
     }
 }
 
-fn put(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<'static>>) {
+fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<'static>>) {
     for (y, line) in (area.y..area.bottom()).zip(lines) {
         buffer.set_line(area.x, y, &line, area.width);
     }
-}
-
-/// What the columns of figures take.
-const FIGURES: usize = 58;
-/// What the type and the state take on the second line of a topic, and where it is wide on the first.
-const TYPE: usize = 27;
-const STATE: usize = 11;
-
-/// The characters that a topic's name has room for.
-fn name_width(width: usize, is_wide: bool) -> usize {
-    let others = if is_wide { TYPE + STATE + 2 + 20 } else { 0 };
-    width.saturating_sub(2 + FIGURES + others).clamp(8, 60)
-}
-
-fn header(width: usize, is_wide: bool) -> Vec<Line<'static>> {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let name = name_width(width, is_wide);
-    let above = format!("  {:name$}         Hz -------- period ms --------     ms", "");
-    let mut columns =
-        format!("  {:name$} pub   rate    min   mean    max  stdev    age  lost  seen", "topic");
-    if is_wide {
-        columns += &format!(" {:TYPE$} {:STATE$}last minute", "type", "state");
-    }
-    vec![Line::styled(above, bold), Line::styled(columns, bold)]
-}
-
-fn row_lines(row: &Row, is_selected: bool, now: Instant, width: usize, is_wide: bool) -> Vec<Line<'static>> {
-    let (period, age) = (row.summary("message_period"), row.summary("message_age"));
-    let status = row.status(now);
-    let name = name_width(width, is_wide);
-    let publishers = row.publishers.map_or_else(|| "-".to_owned(), |publishers| publishers.to_string());
-    let figures = format!(
-        " {publishers:>3} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
-        figure(row.reading.as_ref().map_or(f64::NAN, |reading| reading.rate)),
-        figure(period.minimum),
-        figure(period.average),
-        figure(period.maximum),
-        figure(period.standard_deviation),
-        figure(age.average),
-    );
-    let (lost, seen) = (count_if_known(row.lost), seconds(row.silence(now)));
-    let is_lossy = row.lost.is_some_and(|lost| lost > 0);
-    let is_stale = matches!(status, Status::Stale(_));
-    let (mark, style) = match status {
-        Status::Error => ("✗", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
-        Status::Stale(_) => ("!", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
-        Status::Loss(_) => ("!", Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)),
-        Status::Waiting => ("…", Style::new().add_modifier(Modifier::DIM)),
-        Status::Good => (" ", Style::new()),
-    };
-    let emphasis = |is: bool| if is { style.add_modifier(Modifier::BOLD) } else { Style::new() };
-    let cursor = if is_selected { ">" } else { " " };
-    let name_style = if is_selected { style.add_modifier(Modifier::REVERSED) } else { style };
-    let mut line = vec![
-        Span::raw(cursor),
-        Span::styled(mark, style),
-        Span::styled(format!("{:name$}", end_of(&format::name(&row.name), name)), name_style),
-        Span::raw(figures),
-        Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
-        Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
-    ];
-    let message_type = format::name(row.message_type.as_deref().unwrap_or("-"));
-    let state = Span::styled(format!("{:STATE$}", status.text()), style);
-    let rest = |used: usize| match &row.problem {
-        Some(problem) => Span::raw(start_of(problem.text(), width.saturating_sub(used))),
-        None => Span::raw(sparkline(&row.history, now, width.saturating_sub(used + 1).min(60))),
-    };
-    if is_wide {
-        line.push(Span::raw(format!(" {:TYPE$} ", start_of(&message_type, TYPE))));
-        line.push(state);
-        line.push(rest(2 + name + FIGURES + TYPE + STATE + 2));
-        return vec![Line::from(line)];
-    }
-    let below = vec![
-        Span::raw("    "),
-        Span::styled(
-            format!("{:TYPE$} ", start_of(&message_type, TYPE)),
-            Style::new().add_modifier(Modifier::DIM),
-        ),
-        state,
-        rest(4 + TYPE + 1 + STATE),
-    ];
-    vec![Line::from(line), Line::from(below)]
 }
 
 #[cfg(test)]
@@ -424,7 +291,7 @@ mod tests {
             "STALE 7.0s",
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
-            "5 topics  sort topic ▼  1 stale  1 with losses  1 not heard  1 waiting",
+            "5 topics  sort topic ▼  1 stale  1 with losses  1 with errors  1 waiting",
         ] {
             assert!(text.contains(expected), "{expected}\nnot in\n{text}");
         }

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The topics that are watched.
+//! Watches topics: finds them in the graph, subscribes to them, and keeps a row for each.
+
+mod graph;
+mod message_type;
+mod qos;
+mod subscribed;
+mod time;
+mod topic;
+mod window;
+
+pub use graph::{silence_history_errors, Graph};
+pub use qos::Qos;
 
 use std::{
     collections::BTreeMap,
@@ -15,47 +26,47 @@ use rclrs_topic_statistics::{
 };
 
 use crate::{
-    graph::Graph,
     pattern::Pattern,
     row::{Problem, Row},
-    topic::{Context, Topic},
 };
+use topic::{SubscribeContext, Topic};
 
-/// Topics that everybody has and few look at.
+/// Topics that every node has and that are rarely of interest.
 const COMMON: [&str; 3] = ["/parameter_events", "/rosout", "/statistics"];
 
-/// The metrics of whom only listens: all but the callback's own duration.
+/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
 fn metrics() -> impl Iterator<Item = Metric> {
-    Metric::ALL.into_iter().filter(|metric| *metric != Metric::CallbackDuration)
+    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
 }
 
-/// What is to be watched, and how.
+/// Which topics are watched, and how.
 pub struct Options {
-    /// None: all topics.
+    /// Names and patterns of topics. Empty for all topics.
     pub patterns: Vec<Pattern>,
-    /// Common and hidden topics too.
+    /// Whether patterns match common and hidden topics, too.
     pub all: bool,
     pub period: Duration,
     pub depth: Option<u32>,
     pub publish: bool,
-    /// How many topics at most, and so threads and subscriptions. Those that the patterns name are watched in any case.
+    /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given
+    /// by name are watched in any case.
     pub max_topics: usize,
 }
 
-/// The topics, and their subscriptions.
-pub struct Watch {
+/// The watched topics.
+pub struct TopicWatcher {
     node: Node,
     statistics: NodeStatistics,
     options: Options,
     graph: Graph,
     topics: BTreeMap<String, Topic>,
-    /// Of topics that are not watched any more. rclrs 0.8 does not end a worker's thread before the executor.
-    workers: Vec<Worker<()>>,
+    /// Workers of topics that are no longer watched. rclrs 0.8 does not end a worker's thread before the executor.
+    free_workers: Vec<Worker<()>>,
     left_out: usize,
 }
 
-impl Watch {
-    /// How many topics there are at most without an option.
+impl TopicWatcher {
+    /// The default of [`Options::max_topics`].
     pub const MAX_TOPICS: usize = 500;
 
     pub fn new(node: &Node, options: Options) -> Result<Self, StatisticsError> {
@@ -64,30 +75,30 @@ impl Watch {
             .publish_period(options.period)
             .first_period(FirstPeriod::CarriedOver)
             .metrics(metrics());
-        let statistics = if options.publish { statistics } else { statistics.unpublished() };
+        let statistics = if options.publish { statistics } else { statistics.publish(false) };
         let names = options.patterns.iter().filter_map(Pattern::name);
         let topics = names.map(|name| {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Waiting(format!("there is no topic {name} yet; waiting for it")));
-            row.publishers = Some(0);
+            row.publisher_count = Some(0);
             (name.to_owned(), Topic::new(row))
         });
         Ok(Self {
             node: Arc::clone(node),
-            // Losses are shown; they are no other node's to announce.
+            // The monitor shows losses, and publishes no loss events: those are for the node that lost messages.
             statistics: NodeStatistics::with_options(
                 node,
                 NodeStatisticsOptions::from(statistics).max_event_rate(0.0),
             )?,
             graph: Graph::new(node),
             topics: topics.collect(),
-            workers: vec![],
+            free_workers: vec![],
             left_out: 0,
             options,
         })
     }
 
-    /// Reads the graph if that is due, and returns the names of the topics of which a whole window ended.
+    /// Reads the graph if that is due, and updates the rows. Returns the names of the topics with a new whole window.
     pub fn poll(&mut self) -> Vec<String> {
         if self.graph.is_due() {
             self.refresh();
@@ -101,14 +112,15 @@ impl Watch {
         self.topics.values().map(|topic| &topic.row)
     }
 
-    /// Returns how many topics are left out because there is no room for them.
+    /// Returns how many topics are left out because of [`Options::max_topics`].
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
+    /// Reads the graph: adds new topics, and updates the subscriptions of all.
     fn refresh(&mut self) {
         let Some(graph) = self.graph.topics() else { return };
-        // One that has subscriptions only is nothing to see yet.
+        // A topic without a publisher has nothing to show yet.
         let is_new = |name: &&String| {
             !self.topics.contains_key(*name) && self.is_wanted(name) && self.graph.has_publisher(name)
         };
@@ -123,26 +135,26 @@ impl Watch {
             self.topics.insert(name, topic);
         }
         for (name, topic) in &mut self.topics {
-            let mut context = Context {
+            let mut context = SubscribeContext {
                 statistics: &self.statistics,
                 node: &self.node,
                 period: self.options.period,
                 depth: self.options.depth,
-                workers: &mut self.workers,
+                free_workers: &mut self.free_workers,
             };
             topic.refresh(self.graph.publishers(name), graph.contains(name), &mut context);
         }
     }
 
-    /// Drops the topic that has had no publisher for longest; returns whether there was one.
+    /// Drops the topic that has had no publisher for the longest time. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let others = self.topics.iter().filter(|(name, _)| !is_named(&self.options.patterns, name));
         let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
-        // One that is gone since the graph was read last is not marked as gone yet.
+        // A topic that lost its publisher since the last refresh has no `gone_since` yet.
         let now = Instant::now();
         let first = gone.min_by_key(|(_, topic)| topic.gone_since.unwrap_or(now)).map(|(name, _)| name);
         let Some(topic) = first.cloned().and_then(|name| self.topics.remove(&name)) else { return false };
-        self.workers.extend(topic.into_worker());
+        self.free_workers.extend(topic.into_worker());
         true
     }
 
@@ -155,6 +167,7 @@ impl Watch {
     }
 }
 
+/// Returns whether a topic is given by its name.
 fn is_named(patterns: &[Pattern], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.name() == Some(name))
 }

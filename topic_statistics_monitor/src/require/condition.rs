@@ -4,23 +4,26 @@
 
 use std::{fmt, str::FromStr};
 
-use rclrs_topic_statistics::{Metric, Summary};
+use rclrs_topic_statistics::Metric;
 
-use crate::{pattern::Pattern, row::Row};
+use crate::{
+    pattern::Pattern,
+    row::{Figures, Row},
+};
 
-/// Conditions that were written together.
+/// The conditions of one argument of `--require`.
 #[derive(Clone, Debug)]
 pub struct Conditions(pub Vec<Condition>);
 
 /// `[TOPIC:] METRIC[.FIGURE] OPERATOR VALUE`.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// None: all topics that are watched.
+    /// The topics that it is about. `None` for all watched topics.
     pub topic: Option<Pattern>,
     quantity: Quantity,
     operator: Operator,
     value: f64,
-    /// What the quantity is called in the condition.
+    /// The quantity as the user wrote it.
     name: String,
 }
 
@@ -56,7 +59,7 @@ enum Operator {
 impl FromStr for Conditions {
     type Err = String;
 
-    /// Errors with the word that is wrong, and what would be right.
+    /// Errors with the wrong word, and what is possible in its place.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut rest = text.trim_start();
         let mut conditions = vec![];
@@ -66,17 +69,17 @@ impl FromStr for Conditions {
             rest = after.trim_start();
         }
         if conditions.is_empty() {
-            return Err("there is no condition; one is: rate>=90".to_owned());
+            return Err("there is no condition; an example is rate>=90".to_owned());
         }
         Ok(Self(conditions))
     }
 }
 
 impl Condition {
-    /// Reads the condition that a text starts with; returns it, and the rest.
+    /// Parses the condition that a text starts with. Returns it with the rest of the text.
     fn parse(text: &str) -> Result<(Self, &str), String> {
         let operator = text.find(OPERATOR_SIGNS).unwrap_or(text.len());
-        // A source's name has a colon too, so that the topic ends at the last one.
+        // The name of a source has a colon, too, so the topic ends at the last one.
         let parts = text[..operator].rsplit_once(':');
         let parts = parts.filter(|(topic, _)| !topic.trim().contains(char::is_whitespace));
         let (mut topic, mut after) = (None, text);
@@ -91,37 +94,36 @@ impl Condition {
         }
         let quantity = Quantity::parse(word)?;
         let (operator, after) = Operator::parse(rest).ok_or_else(|| {
-            format!("behind {word:?} there has to be one of {OPERATORS}, not {:?}", first(rest))
+            format!("{word:?} is followed by {:?} instead of one of {OPERATORS}", first(rest))
         })?;
         let after = after.trim_start();
         let (number, rest) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
         let value = number.parse().ok().filter(|value: &f64| value.is_finite());
-        let value = value.ok_or_else(|| {
-            format!("behind {word:?} and its operator there has to be a number, as 90 or 0.5, not {number:?}")
-        })?;
+        let value =
+            value.ok_or_else(|| format!("{word:?} needs a number, such as 90 or 0.5, not {number:?}"))?;
         Ok((Self { topic, quantity, operator, value, name: word.to_owned() }, rest))
     }
 
-    /// Returns whether it is about a topic.
+    /// Returns whether the condition is about a topic.
     pub fn is_about(&self, row: &Row) -> bool {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns the value of what it is about in the last whole window; NaN if there is none.
+    /// Returns the value of the quantity in the last whole window. NaN if there is none.
     pub fn value_of(&self, row: &Row) -> f64 {
-        let Some(reading) = &row.reading else { return f64::NAN };
+        let Some(window) = &row.window else { return f64::NAN };
         let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
         match self.quantity {
-            Quantity::Rate => reading.rate,
-            Quantity::Received => known(reading.received),
-            Quantity::Lost => known(reading.lost),
-            Quantity::OutOfOrder => known(reading.out_of_order),
-            Quantity::Publishers => row.publishers.map_or(f64::NAN, |publishers| publishers as f64),
-            Quantity::Metric(metric, figure) => figure.of(&row.summary(metric.name())),
+            Quantity::Rate => window.rate,
+            Quantity::Received => known(window.received),
+            Quantity::Lost => known(window.lost),
+            Quantity::OutOfOrder => known(window.out_of_order),
+            Quantity::Publishers => row.publisher_count.map_or(f64::NAN, |count| count as f64),
+            Quantity::Metric(metric, figure) => figure.of(&row.figures(metric.name())),
         }
     }
 
-    /// Returns whether a value fulfils it; NaN never does.
+    /// Returns whether a value fulfils the condition. NaN never does.
     pub fn is_fulfilled_by(&self, value: f64) -> bool {
         match self.operator {
             Operator::Less => value < self.value,
@@ -133,12 +135,12 @@ impl Condition {
         }
     }
 
-    /// Returns it without its topic.
+    /// Returns the condition without its topic.
     pub fn requirement(&self) -> String {
         format!("{}{}{}", self.name, self.operator.text(), self.value)
     }
 
-    /// Returns what the quantity is called.
+    /// Returns the quantity as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -170,7 +172,7 @@ impl Quantity {
         if let Some(counted) = counted {
             return match figure {
                 None => Ok(counted),
-                Some(figure) => Err(format!("{name:?} is one value a window and has no {figure:?}")),
+                Some(figure) => Err(format!("{name:?} is one value per window and has no figure {figure:?}")),
             };
         }
         let metric = match name {
@@ -178,8 +180,9 @@ impl Quantity {
             "period" => Some(Metric::MessagePeriod),
             "gap" => Some(Metric::PublicationSeqGap),
             "silent" | "last" => Some(Metric::TimeSinceLastMessage),
-            _ => Metric::ALL
-                .into_iter()
+            _ => Metric::OF_SUBSCRIPTIONS
+                .iter()
+                .copied()
                 .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name)),
         };
         let metric = metric.ok_or_else(|| format!("there is no metric {name:?}; {}", metrics()))?;
@@ -204,25 +207,25 @@ impl Figure {
         })
     }
 
-    fn of(self, summary: &Summary) -> f64 {
+    fn of(self, figures: &Figures) -> f64 {
         match self {
-            Self::Mean => summary.average,
-            Self::Minimum => summary.minimum,
-            Self::Maximum => summary.maximum,
-            Self::StandardDeviation => summary.standard_deviation,
-            Self::Count => summary.sample_count as f64,
+            Self::Mean => figures.mean,
+            Self::Minimum => figures.min,
+            Self::Maximum => figures.max,
+            Self::StandardDeviation => figures.std_dev,
+            Self::Count => figures.count as f64,
         }
     }
 }
 
 const OPERATORS: &str = "< <= > >= = == !=";
-/// What operators begin with.
+/// The characters that operators begin with.
 const OPERATOR_SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 impl Operator {
-    /// Reads the operator that a text starts with; returns it, and the rest.
+    /// Parses the operator that a text starts with. Returns it with the rest of the text.
     fn parse(text: &str) -> Option<(Self, &str)> {
-        // Longer ones first.
+        // Longer ones first, because some operators start with another one.
         let all = [
             ("<=", Self::LessOrEqual),
             (">=", Self::GreaterOrEqual),
@@ -247,7 +250,7 @@ impl Operator {
     }
 }
 
-/// The word that a text starts with, and what comes behind it and behind blanks.
+/// Returns the word that a text starts with, and the text after it and after blanks.
 fn word(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| c.is_whitespace() || c == ':' || OPERATOR_SIGNS.contains(&c))
@@ -256,13 +259,15 @@ fn word(text: &str) -> (&str, &str) {
     (word, rest.trim_start())
 }
 
-/// The first word, to name it.
+/// Returns the first word of a text for an error message.
 fn first(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or("the end")
 }
 
+/// Returns all quantities for an error message.
 fn metrics() -> String {
-    let names = Metric::ALL.map(Metric::name).join(", ");
+    let names: Vec<&str> = Metric::OF_SUBSCRIPTIONS.iter().map(|metric| metric.name()).collect();
+    let names = names.join(", ");
     format!("it has to be one of rate, period, age, received, lost, out_of_order, publishers, gap, silent, {names}")
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where the rows come from: topics, or the statistics of nodes.
+//! Where the rows come from: watched topics, or the statistics that nodes publish.
 
 use std::time::{Duration, Instant};
 
@@ -8,85 +8,84 @@ use rclrs::Node;
 
 use crate::{
     arguments::Arguments,
-    from_statistics::FromStatistics,
-    graph::expect_no_history,
+    error::Failure,
     row::Row,
-    watch::{self, Watch},
-    Failure,
+    statistics::StatisticsReader,
+    topics::{self, silence_history_errors, TopicWatcher},
 };
 
 /// Where the rows come from.
-pub enum Source {
-    Topics(Box<Watch>),
-    Statistics(Box<FromStatistics>),
+pub enum RowProvider {
+    Topics(Box<TopicWatcher>),
+    Statistics(Box<StatisticsReader>),
 }
 
-impl Source {
+impl RowProvider {
     pub fn new(node: &Node, arguments: &Arguments) -> Result<Self, Failure> {
-        expect_no_history()?;
+        silence_history_errors()?;
         let max = arguments.max_topics.map(|max| max as usize);
         if let Some(topic) = &arguments.from_statistics {
             let name = topic.name().filter(|_| !topic.is_of_sources());
             let Some(name) = name else {
                 return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
             };
-            let max = max.unwrap_or(FromStatistics::MAX_SOURCES);
-            let statistics = FromStatistics::new(node, name, arguments.patterns(), max);
+            let max = max.unwrap_or(StatisticsReader::MAX_SOURCES);
+            let statistics = StatisticsReader::new(node, name, arguments.patterns(), max);
             return Ok(Self::Statistics(Box::new(statistics)));
         }
-        let options = watch::Options {
+        let options = topics::Options {
             patterns: arguments.patterns(),
             all: arguments.all,
             period: arguments.period,
             depth: arguments.depth,
             publish: arguments.publish,
-            max_topics: max.unwrap_or(Watch::MAX_TOPICS),
+            max_topics: max.unwrap_or(TopicWatcher::MAX_TOPICS),
         };
-        Ok(Self::Topics(Box::new(Watch::new(node, options)?)))
+        Ok(Self::Topics(Box::new(TopicWatcher::new(node, options)?)))
     }
 
-    /// Reads what is new, and returns the names of the rows of which a whole window ended.
+    /// Updates the rows. Returns the names of those with a new whole window.
     pub fn poll(&mut self) -> Result<Vec<String>, Failure> {
         Ok(match self {
-            Self::Topics(watch) => watch.poll(),
+            Self::Topics(topics) => topics.poll(),
             Self::Statistics(statistics) => statistics.poll()?,
         })
     }
 
     pub fn rows(&self) -> Vec<&Row> {
         match self {
-            Self::Topics(watch) => watch.rows().collect(),
+            Self::Topics(topics) => topics.rows().collect(),
             Self::Statistics(statistics) => statistics.rows().collect(),
         }
     }
 
-    /// Returns what is not shown for want of room, in a few words.
+    /// Returns what is left out or dropped because a bound is reached, in a few words.
     pub fn notice(&self) -> Option<String> {
         let (left_out, dropped) = match self {
-            Self::Topics(watch) => (watch.left_out(), 0),
+            Self::Topics(topics) => (topics.left_out(), 0),
             Self::Statistics(statistics) => (statistics.left_out(), statistics.dropped()),
         };
         let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
-        let dropped = (dropped > 0).then(|| format!("{dropped} messages not taken"));
+        let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
         let notices: Vec<String> = left_out.into_iter().chain(dropped).collect();
         (!notices.is_empty()).then(|| notices.join(", "))
     }
 }
 
-/// Which notice was reported, and when.
+/// The notice that was reported last, and when.
 #[derive(Default)]
 pub struct Notices {
     last: Option<(String, Instant)>,
 }
 
 impl Notices {
-    /// As their numbers change.
-    const EVERY: Duration = Duration::from_secs(60);
+    /// A notice whose numbers change is reported no more often than this.
+    const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns the notice if it is to be reported: at once, and then as often as that at most.
+    /// Returns the notice if it is to be reported now.
     pub fn next(&mut self, notice: Option<String>, now: Instant) -> Option<String> {
         let notice = notice?;
-        if self.last.as_ref().is_some_and(|(text, at)| *text == notice || now < *at + Self::EVERY) {
+        if self.last.as_ref().is_some_and(|(text, at)| *text == notice || now < *at + Self::MIN_INTERVAL) {
             return None;
         }
         self.last = Some((notice.clone(), now));

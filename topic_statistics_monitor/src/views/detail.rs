@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The view of one topic: all metrics, and who sends.
+//! The details of one topic: all metrics, and the publishers.
 
 use std::time::Instant;
 
@@ -10,11 +10,12 @@ use ratatui::{
 };
 
 use crate::{
-    format::{count, count_if_known, figure, name, seconds, sparkline, start_of},
-    row::{milliseconds, Row},
+    format::{count, count_if_known, figure, milliseconds, name, seconds, start_of},
+    row::Row,
+    views::sparkline::sparkline,
 };
 
-/// Returns the lines of the view.
+/// Returns the lines of the details.
 pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let status = row.status(now).text();
@@ -27,10 +28,10 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
             lines.push(Line::raw(format!("{:12}{part}", if index == 0 { "problem" } else { "" })));
         }
     }
-    if let Some(publishers) = row.publishers {
+    if let Some(count) = row.publisher_count {
         let nodes: Vec<String> = row.nodes.iter().map(|node| name(node)).collect();
-        lines.push(Line::raw(format!("publishers  {publishers}: {}", nodes.join(" "))));
-        lines.push(Line::raw(format!("heard as    {}", if row.qos.is_empty() { "-" } else { &row.qos })));
+        lines.push(Line::raw(format!("publishers  {count}: {}", nodes.join(" "))));
+        lines.push(Line::raw(format!("subscribed  {}", if row.qos.is_empty() { "-" } else { &row.qos })));
     }
     lines.push(Line::raw(format!(
         "in all      {} received, {} lost, {} out of order, last {} ago",
@@ -39,14 +40,14 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
         count_if_known(row.out_of_order),
         seconds(row.silence(now)),
     )));
-    if let Some(reading) = &row.reading {
+    if let Some(window) = &row.window {
         lines.push(Line::raw(format!(
             "window      {:.3} s, rate {} Hz, {} received, {} lost, {} out of order",
-            reading.length.as_secs_f64(),
-            figure(reading.rate),
-            count_if_known(reading.received),
-            count_if_known(reading.lost),
-            count_if_known(reading.out_of_order),
+            window.length.as_secs_f64(),
+            figure(window.rate),
+            count_if_known(window.received),
+            count_if_known(window.lost),
+            count_if_known(window.out_of_order),
         )));
     }
     lines.push(Line::raw(format!("last minute {}", sparkline(&row.history, now, width.saturating_sub(13)))));
@@ -58,20 +59,20 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
         ),
         bold,
     ));
-    for measured in row.reading.iter().flat_map(|reading| &reading.metrics) {
-        let summary = &measured.summary;
+    for metric in row.window.iter().flat_map(|window| &window.metrics) {
+        let figures = &metric.figures;
         lines.push(Line::raw(format!(
             "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            start_of(&name(&measured.name), 27),
-            start_of(&name(&measured.unit), 8),
-            figure(summary.average),
-            figure(summary.minimum),
-            figure(summary.maximum),
-            figure(summary.standard_deviation),
-            count(summary.sample_count),
+            start_of(&name(&metric.name), 27),
+            start_of(&name(&metric.unit), 8),
+            figure(figures.mean),
+            figure(figures.min),
+            figure(figures.max),
+            figure(figures.std_dev),
+            count(figures.count),
         )));
     }
-    if !row.senders.is_empty() {
+    if !row.publishers.is_empty() {
         lines.push(Line::raw(""));
         lines.push(Line::styled(
             format!(
@@ -81,21 +82,21 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
             bold,
         ));
     }
-    for sender in &row.senders {
+    for publisher in &row.publishers {
         lines.push(Line::raw(format!(
             "{:32} {:>9} {:>6} {:>6} {:>6}  {}",
-            sender.gid,
-            sender.received,
-            count_if_known(sender.lost),
-            count_if_known(sender.out_of_order),
-            seconds(milliseconds(now.saturating_duration_since(sender.last_heard))),
-            name(sender.node.as_deref().unwrap_or("-")),
+            publisher.gid,
+            publisher.received,
+            count_if_known(publisher.lost),
+            count_if_known(publisher.out_of_order),
+            seconds(milliseconds(now.saturating_duration_since(publisher.last_received))),
+            name(publisher.node.as_deref().unwrap_or("-")),
         )));
     }
     lines
 }
 
-/// A text in lines of so many characters, broken between words.
+/// Returns a text in lines of at most `width` characters, broken between words. A longer word has a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -116,23 +117,23 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::row::{
-        tests::{at, reading, row, S},
-        Problem, Sender,
+        tests::{at, row, window, S},
+        Problem, Publisher,
     };
 
     #[test]
-    fn all_metrics_and_the_losses_of_each_publisher_are_told() {
+    fn all_metrics_and_the_losses_of_each_publisher_are_shown() {
         let mut imu = row("/imu", 100.0, 12);
-        let sender = |gid: &str, node: Option<&str>, lost| Sender {
+        let publisher = |gid: &str, node: Option<&str>, lost| Publisher {
             gid: gid.repeat(32),
             node: node.map(str::to_owned),
             received: 600,
             lost: Some(lost),
             out_of_order: Some(1),
             last_message: 99 * S,
-            last_heard: at(99),
+            last_received: at(99),
         };
-        imu.senders = vec![sender("a", Some("/front"), 12), sender("b", None, 0)];
+        imu.publishers = vec![publisher("a", Some("/front"), 12), publisher("b", None, 0)];
         imu.problem = Some(Problem::Error("something is wrong ".repeat(10)));
         let lines: Vec<String> = lines(&imu, at(100), 80).iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
@@ -149,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_foreign_reaches_the_terminal_as_it_is() {
+    fn no_name_reaches_the_terminal_unescaped() {
         let hostile = "x\u{1b}[2J\n\u{202e}";
         let mut imu = row(hostile, 100.0, 0);
         (imu.message_type, imu.nodes) = (Some(hostile.to_owned()), vec![hostile.to_owned()]);
-        let mut window = reading(101, 100.0, 0);
+        let mut window = window(101, 100.0, 0);
         (window.metrics[0].name, window.metrics[0].unit) = (hostile.to_owned(), hostile.to_owned());
-        imu.take(window);
+        imu.add_window(window);
         let lines: String = lines(&imu, at(101), 80).iter().map(ToString::to_string).collect();
         assert!(!lines.contains(['\u{1b}', '\n', '\u{202e}']) && lines.contains("x\\u{1b}[2J"), "{lines:?}");
     }

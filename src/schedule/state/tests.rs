@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::{
+    atomic::{AtomicI64, Ordering},
+    Mutex,
+};
+
+use rclrs::RclrsError;
+
+use super::*;
+use crate::{
+    measure::{timer::Durations, windowed::Windowed},
+    report::Publish,
+};
+
+const S: i64 = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A host whose time is set by the test; the system clock is ahead of the monotonic one by the epoch.
+struct Host {
+    started: Instant,
+    monotonic: AtomicI64,
+}
+
+impl Host {
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    fn new() -> Self {
+        Self { started: Instant::now(), monotonic: AtomicI64::new(0) }
+    }
+
+    /// Lets time pass, and returns the time after it.
+    fn pass(&self, time: Duration) -> Instant {
+        self.monotonic.fetch_add(time.as_nanos() as i64, Ordering::Relaxed);
+        self.now()
+    }
+
+    fn now(&self) -> Instant {
+        self.started + Duration::from_nanos(self.monotonic.load(Ordering::Relaxed) as u64)
+    }
+}
+
+impl Clock for Host {
+    fn monotonic(&self) -> i64 {
+        self.monotonic.load(Ordering::Relaxed)
+    }
+
+    fn system(&self) -> i64 {
+        Self::EPOCH + self.monotonic()
+    }
+
+    fn suspended(&self) -> i64 {
+        0
+    }
+}
+
+/// A reader of /statistics.
+#[derive(Default)]
+struct Reader(Mutex<Vec<MetricsMessage>>);
+
+impl Publish<MetricsMessage> for Reader {
+    fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
+        self.0.lock().unwrap().push(message);
+        Ok(())
+    }
+}
+
+/// A schedule, its host, and its reader.
+struct Rig {
+    schedule: Schedule,
+    host: Host,
+    reader: Arc<Reader>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let loss_events = LossEvents::new("/node".to_owned(), 1.0);
+        let schedule = Schedule::new(true, SECOND, false, loss_events);
+        Self { schedule, host: Host::new(), reader: Arc::default() }
+    }
+
+    /// Adds a timer.
+    fn add(&mut self, name: &str, state: TopicStatisticsState) -> (Arc<Source>, Arc<Windowed<Durations>>) {
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        let source = Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None));
+        let publisher = Some(Arc::clone(&self.reader) as _);
+        self.schedule.add(&source, state, None, publisher, self.host.now(), &self.host);
+        (source, durations)
+    }
+
+    /// Does what the schedule returns until it waits. Returns the finished windows, and until when it waits.
+    fn run(&mut self) -> (Vec<(String, Arc<WindowStatistics>)>, Option<Duration>) {
+        let mut finished = vec![];
+        loop {
+            match self.schedule.next(self.host.now(), &self.host) {
+                Action::HandOut(out) => {
+                    finished.extend(
+                        out.finished.into_iter().map(|(source, window)| (source.name.clone(), window)),
+                    );
+                }
+                Action::Publish { batch, .. } => {
+                    let mut failures = Failures::default();
+                    batch.into_iter().for_each(|message| message.publish(&mut failures));
+                    self.schedule.add_failures(failures);
+                }
+                Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
+                Action::Wait(wake) => return (finished, wake.map(|wake| wake - self.host.started)),
+                Action::End { .. } => panic!("the schedule is not closed"),
+            }
+        }
+    }
+
+    /// Lets time pass until the next windows have ended and are published. Returns the windows.
+    fn windows(&mut self, pass: Duration) -> Vec<(String, Arc<WindowStatistics>)> {
+        self.host.pass(pass);
+        let (mut windows, mut wake) = self.run();
+        while wake.is_some_and(|wake| wake < self.host.now() - self.host.started + SECOND / 2) {
+            self.host.pass(Duration::from_millis(10));
+            let (more, next) = self.run();
+            windows.extend(more);
+            wake = next;
+        }
+        windows
+    }
+}
+
+#[test]
+fn it_waits_for_the_end_of_the_window_and_then_hands_out_and_publishes() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.run(), (vec![], None), "without a source there is nothing to wait for");
+    let (_source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    assert_eq!(rig.run(), (vec![], Some(SECOND)));
+    durations.record(|| 5.0);
+    rig.host.pass(SECOND - Duration::from_nanos(1));
+    assert_eq!(rig.run(), (vec![], Some(SECOND)), "a nanosecond before the end");
+
+    let windows = rig.windows(Duration::from_nanos(1));
+    let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
+    assert_eq!((name.as_str(), window.count, window.length), ("timer", 1, SECOND));
+    assert_eq!((window.window.start, window.window.stop), (Host::EPOCH, Host::EPOCH + S));
+    let messages = rig.reader.0.lock().unwrap();
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].measurement_source_name, "timer");
+}
+
+#[test]
+fn windows_follow_each_other_and_missed_periods_make_a_longer_one() {
+    let mut rig = Rig::new();
+    let (_source, _durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let first = rig.windows(SECOND);
+    let second = rig.windows(SECOND * 7 / 2);
+    assert_eq!((first.len(), second.len()), (1, 1), "no empty windows of the missed periods");
+    assert_eq!(first[0].1.window.stop, second[0].1.window.start);
+    assert_eq!(second[0].1.length, SECOND * 7 / 2);
+    let (_, wake) = rig.run();
+    assert_eq!(wake, Some(SECOND * 11 / 2), "one period after the late end");
+}
+
+#[test]
+fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
+    let mut rig = Rig::new();
+    let (_early, _) = rig.add("early", TopicStatisticsState::NodeDefault);
+    rig.host.pass(SECOND / 2);
+    let (_late, _) = rig.add("late", TopicStatisticsState::NodeDefault);
+    let first = rig.windows(SECOND / 2);
+    assert_eq!(first.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["early"]);
+    let second = rig.windows(SECOND);
+    let late = second.iter().find(|(name, _)| name == "late").unwrap();
+    assert_eq!(late.1.length, SECOND * 3 / 2);
+}
+
+#[test]
+fn a_disabled_source_has_no_windows_and_a_state_of_its_own_overrides_the_nodes() {
+    let mut rig = Rig::new();
+    let (_always, _) = rig.add("always", TopicStatisticsState::Enable);
+    let (as_node, _) = rig.add("as the node", TopicStatisticsState::NodeDefault);
+    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    let names = |windows: Vec<(String, Arc<WindowStatistics>)>| -> Vec<String> {
+        windows.into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(rig.windows(SECOND)), ["always"]);
+    rig.schedule.set_state(&as_node, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
+    rig.windows(SECOND);
+    assert_eq!(names(rig.windows(SECOND)), ["always", "as the node"]);
+}
+
+#[test]
+fn a_closed_schedule_returns_what_is_left_and_enables_nothing_any_more() {
+    let mut rig = Rig::new();
+    let (source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    rig.host.pass(SECOND);
+    let Action::HandOut(_) = rig.schedule.next(rig.host.now(), &rig.host) else {
+        panic!("a finished window")
+    };
+    rig.schedule.close();
+    rig.schedule.set_state(&source, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
+    assert!(!durations.is_enabled());
+    let Action::End { messages, .. } = rig.schedule.next(rig.host.now(), &rig.host) else { panic!("no end") };
+    assert_eq!(messages.len(), 1, "the finished window");
+}
+
+#[test]
+fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
+    let mut rig = Rig::new();
+    let sources: Vec<_> = (0..100).map(|_| rig.add("timer", TopicStatisticsState::NodeDefault)).collect();
+    let mut warnings = vec![];
+    for _ in 0..Outbox::BOUND / 100 + 2 {
+        rig.host.pass(SECOND);
+        // Nobody publishes: the messages wait.
+        if let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) {
+            warnings.extend(out.warnings);
+        }
+    }
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("are discarded"), "{warnings:?}");
+    drop(sources);
+}

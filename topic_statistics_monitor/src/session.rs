@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One run of the program: it polls the rows, and shows, writes or judges them until it is time to end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+use ratatui::crossterm::event::{Event, KeyEventKind};
+
+use crate::{
+    arguments::Arguments,
+    error::{print_error, Failure},
+    executor::Spinning,
+    provider::{Notices, RowProvider},
+    require::{self, Condition},
+    row::{Problem, Row},
+    views::{Input, LiveTerminal, Report, Screen},
+};
+
+/// The exit status if conditions are not fulfilled.
+const UNFULFILLED: u8 = 1;
+/// The exit status if the program cannot start or go on.
+pub const FAILED: u8 = 3;
+
+/// How often the rows are polled.
+const TICK: Duration = Duration::from_millis(50);
+/// How often the live view is drawn, unless a key is pressed.
+const FRAME: Duration = Duration::from_millis(250);
+/// How long the discovery of the graph takes at most.
+const DISCOVERY: Duration = Duration::from_secs(2);
+
+/// One run of the program.
+pub struct Session<'a> {
+    pub arguments: &'a Arguments,
+    pub spinning: Spinning,
+    pub is_interrupted: Arc<AtomicBool>,
+    pub started: Instant,
+}
+
+impl Session<'_> {
+    /// Shows the live view until the program ends. Returns the exit status.
+    pub fn show_live_view(mut self, mut provider: RowProvider) -> Result<u8, Failure> {
+        let mut live = LiveTerminal::start()?;
+        let input = Input::start()?;
+        let mut screen = Screen::new();
+        let mut rows: Vec<Row> = vec![];
+        let mut drawn: Option<Instant> = None;
+        while !self.is_over()? {
+            provider.poll()?;
+            if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+                rows = provider.rows().into_iter().cloned().collect();
+                screen.notice = provider.notice();
+                live.terminal.draw(|frame| screen.draw(frame, &rows, Instant::now()))?;
+                drawn = Some(Instant::now());
+            }
+            match input.next(TICK)? {
+                Some(Event::Key(key))
+                    if key.kind != KeyEventKind::Release && screen.key(key, &rows, Instant::now()) =>
+                {
+                    break
+                }
+                Some(_) => drawn = None, // Draws at once, after a resize, too.
+                None => {}
+            }
+        }
+        Ok(0)
+    }
+
+    /// Writes lines until the program ends. Returns the exit status.
+    pub fn write_lines(mut self, mut provider: RowProvider) -> Result<u8, Failure> {
+        let arguments = self.arguments;
+        let conditions: Vec<Condition> = arguments.conditions().cloned().collect();
+        let mut report = Report::new(io::stdout().lock(), arguments.json);
+        let mut reported = BTreeMap::new();
+        let mut notices = Notices::default();
+        let mut written = BTreeSet::new();
+        loop {
+            let is_over = self.is_over()?;
+            let new = provider.poll()?;
+            let rows = provider.rows();
+            for row in rows.iter().filter(|row| new.contains(&row.name)) {
+                let is_first = written.insert(row.name.clone());
+                if is_first || !arguments.once {
+                    report.write(row, Instant::now())?;
+                }
+            }
+            if self.started.elapsed() >= DISCOVERY / 2 {
+                report_problems(&rows, &mut reported);
+            }
+            if let Some(notice) = notices.next(provider.notice(), Instant::now()) {
+                print_error(&notice);
+            }
+            let is_discovered = self.started.elapsed() >= DISCOVERY;
+            if !conditions.is_empty() {
+                let failures = require::failures(&conditions, &rows, Instant::now());
+                if failures.is_empty() && !new.is_empty() && is_discovered {
+                    return Ok(0);
+                }
+                if is_over {
+                    failures.iter().for_each(|failure| print_error(failure));
+                    return Ok(UNFULFILLED);
+                }
+            }
+            let is_failed =
+                |row: &&Row| matches!(row.problem, Some(Problem::Error(_))) && row.window.is_none();
+            if written.len() > rows.len() {
+                written.retain(|name| rows.iter().any(|row| row.name == *name));
+            }
+            let is_complete = rows.iter().all(|row| written.contains(&row.name) || is_failed(row));
+            if arguments.once && is_discovered && is_complete && !rows.is_empty() {
+                return Ok(if rows.iter().any(is_failed) { FAILED } else { 0 });
+            }
+            if is_over {
+                return Ok(0);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Returns whether it is time to end.
+    fn is_over(&mut self) -> Result<bool, Failure> {
+        self.spinning.check()?;
+        let elapsed = self.started.elapsed();
+        if self.arguments.panic_after.is_some_and(|after| elapsed >= after) {
+            panic!("as --panic-after asks");
+        }
+        let is_late = self.arguments.duration.is_some_and(|duration| elapsed >= duration);
+        Ok(is_late || self.is_interrupted.load(Ordering::Relaxed))
+    }
+}
+
+/// Reports on standard error why messages of a topic are not received, each reason once.
+fn report_problems(rows: &[&Row], reported: &mut BTreeMap<String, String>) {
+    if reported.len() > rows.len() {
+        reported.retain(|name, _| rows.iter().any(|row| row.name == *name));
+    }
+    for row in rows {
+        let Some(problem) = row.problem.as_ref().map(|problem| problem.text().to_owned()) else {
+            reported.remove(&row.name);
+            continue;
+        };
+        if reported.get(&row.name) != Some(&problem) {
+            print_error(&problem);
+            reported.insert(row.name.clone(), problem);
+        }
+    }
+}

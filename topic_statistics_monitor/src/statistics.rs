@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Reads what nodes publish on /statistics, and keeps a row for each source.
+//!
+//! Anybody can publish there, and anything. Names and figures are checked when they are received, everything that is
+//! kept has a bound, and what exceeds a bound is counted and reported.
+
+mod message;
+mod source;
+mod sources;
+
+use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver, SyncSender},
+        Arc,
+    },
+    time::Instant,
+};
+
+use rclrs::*;
+use ros_env::statistics_msgs::msg::MetricsMessage;
+
+use crate::{
+    pattern::Pattern,
+    row::Row,
+    topics::{Graph, Qos},
+};
+use message::SourceMetric;
+use sources::Sources;
+
+/// The statistics that nodes publish.
+pub struct StatisticsReader {
+    worker: Worker<()>,
+    graph: Graph,
+    topic: String,
+    subscribed: Option<(WorkerSubscription<MetricsMessage, ()>, Qos)>,
+    sender: SyncSender<SourceMetric>,
+    messages: Receiver<SourceMetric>,
+    /// Messages that were not accepted: the queue was full, or their names were too long.
+    dropped: Arc<AtomicU64>,
+    sources: Sources,
+}
+
+impl StatisticsReader {
+    /// How many sources are shown by default.
+    pub const MAX_SOURCES: usize = 1000;
+    /// How many messages wait in the middleware.
+    const DEPTH: u32 = 2000;
+    /// How many messages wait to be read.
+    const QUEUE: usize = 10_000;
+
+    pub fn new(node: &Node, topic: &str, patterns: Vec<Pattern>, max_sources: usize) -> Self {
+        let (sender, messages) = mpsc::sync_channel(Self::QUEUE);
+        Self {
+            worker: node.create_worker(()),
+            graph: Graph::new(node),
+            topic: topic.to_owned(),
+            subscribed: None,
+            sender,
+            messages,
+            dropped: Arc::default(),
+            sources: Sources::new(patterns, topic, max_sources),
+        }
+    }
+
+    /// Reads the messages that were received. Returns the names of the sources with a new complete window.
+    pub fn poll(&mut self) -> Result<Vec<String>, RclrsError> {
+        if self.graph.is_due() {
+            self.subscribe()?;
+        }
+        let mut complete = vec![];
+        // One queue at most, so that a flood of messages does not hold up the rest.
+        for message in self.messages.try_iter().take(Self::QUEUE) {
+            complete.extend(self.sources.accept(message));
+        }
+        complete.extend(self.sources.settle(Instant::now()));
+        Ok(complete)
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.sources.rows()
+    }
+
+    /// Returns how many sources are left out because there is no room for them.
+    pub fn left_out(&self) -> usize {
+        self.sources.left_out()
+    }
+
+    /// Returns how many messages were not accepted.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Subscribes with a QoS that all publishers can serve.
+    fn subscribe(&mut self) -> Result<(), RclrsError> {
+        let publishers = self.graph.publishers(&self.topic);
+        // Volatile, because windows that ended before the monitor started are of no interest.
+        let offered = publishers.iter().map(|of| of.qos_profile.volatile()).collect::<Vec<_>>();
+        let qos = Qos::of_all(offered.iter());
+        let is_same = self.subscribed.as_ref().is_some_and(|(_, before)| *before == qos);
+        if publishers.is_empty() || is_same {
+            return Ok(());
+        }
+        let mut options = SubscriptionOptions::new(&self.topic);
+        options.qos = qos.profile(Self::DEPTH);
+        let (sender, dropped) = (self.sender.clone(), Arc::clone(&self.dropped));
+        let subscription = self.worker.create_subscription(options, move |message: MetricsMessage| {
+            let is_accepted = SourceMetric::new(message, Instant::now())
+                .is_some_and(|message| sender.try_send(message).is_ok());
+            if !is_accepted {
+                dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
+        self.subscribed = Some((subscription, qos));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        row::tests::at,
+        views::{detail, Report},
+    };
+    use proptest::prelude::*;
+    use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::StatisticDataPoint};
+    use std::time::Duration;
+
+    fn any_message() -> impl Strategy<Value = MetricsMessage> {
+        let metrics = vec![
+            "message_age",
+            "message_period",
+            "publication_seq_gap",
+            "time_since_last_message_ms",
+            "other",
+        ];
+        let extreme = vec![0.0, -1.0, 1e300, -1e300, f64::INFINITY, f64::NAN, u64::MAX as f64, 1e-320];
+        let figure = prop_oneof![prop::num::f64::ANY, prop::sample::select(extreme)];
+        let time = || (prop_oneof![any::<i32>(), Just(i32::MIN), Just(i32::MAX)], any::<u32>());
+        let points = prop::collection::vec((0_u8..7, figure), 0..8);
+        ("[ab]", prop::sample::select(metrics), time(), time(), points).prop_map(
+            |(source, metric, start, stop, points)| MetricsMessage {
+                measurement_source_name: source,
+                metrics_source: metric.to_owned(),
+                unit: "ms".to_owned(),
+                window_start: Time { sec: start.0, nanosec: start.1 },
+                window_stop: Time { sec: stop.0, nanosec: stop.1 },
+                statistics: points
+                    .into_iter()
+                    .map(|(data_type, data)| StatisticDataPoint { data_type, data })
+                    .collect(),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_makes_it_panic(
+            messages in prop::collection::vec((any_message(), 0_u32..2_000_000), 0..60)
+        ) {
+            let mut sources = Sources::new(vec![], "/statistics", 2);
+            let mut now = at(0);
+            for (message, later) in messages {
+                now += Duration::from_millis(later.into());
+                if let Some(message) = SourceMetric::new(message, now) {
+                    sources.accept(message);
+                }
+                sources.settle(now + Duration::from_millis(300));
+                for row in sources.rows() {
+                    prop_assert!(row.status(now).text().chars().count() <= 11, "{}", row.status(now).text());
+                    prop_assert!(row.silence(now).is_nan() || row.silence(now).is_finite());
+                    let rate = row.window.as_ref().map_or(f64::NAN, |window| window.rate);
+                    prop_assert!(rate.is_nan() || (rate > 0.0 && rate.is_finite()));
+                    detail::lines(row, now, 80);
+                    for is_json in [false, true] {
+                        Report::new(std::io::sink(), is_json).write(row, now).unwrap();
+                    }
+                }
+            }
+        }
+    }
+}

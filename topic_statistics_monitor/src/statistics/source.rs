@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A source of statistics: its windows, which arrive metric by metric.
+
+use std::time::{Duration, Instant};
+
+use super::message::SourceMetric;
+use crate::row::{Figures, Row, Window};
+
+/// A source of statistics.
+pub struct Source {
+    pub row: Row,
+    /// When the last message of the source was received. `None` before the first one.
+    pub last_received: Option<Instant>,
+    /// When the first metric of the last window was received.
+    last_window: Option<Instant>,
+    /// The window whose metrics are being received, and when the last of them was.
+    incomplete: Option<(Window, Instant)>,
+}
+
+impl Source {
+    /// How many metrics of a window are kept.
+    const MAX_METRICS: usize = 64;
+    /// The longest window that nodes may have, in nanoseconds.
+    const MAX_LENGTH: i64 = 86_400_000_000_000;
+    /// How late a window may be received.
+    const MAX_DELAY: Duration = Duration::from_secs(5);
+    /// A window is complete after that time without a further metric.
+    const BATCH: Duration = Duration::from_millis(200);
+    /// A source is gone after that time without a message, and that many of its windows.
+    const GONE: Duration = Duration::from_secs(60);
+    const GONE_WINDOWS: u32 = 10;
+
+    pub fn new(name: &str) -> Self {
+        Self { row: Row::new(name), last_received: None, last_window: None, incomplete: None }
+    }
+
+    /// Adds a metric; returns whether it completes the window before.
+    pub fn accept(&mut self, message: SourceMetric) -> bool {
+        let SourceMetric { received_at, start, stop, metric, .. } = message;
+        self.last_received = Some(received_at);
+        // rclcpp's two collectors read the clock one after the other, so the stops of a window may differ slightly.
+        let is_same = |window: &Window| {
+            window.stop.abs_diff(stop) < 1_000_000 && !window.metrics.iter().any(|of| of.name == metric.name)
+        };
+        let completes_last =
+            !self.incomplete.as_ref().is_some_and(|(window, _)| is_same(window)) && self.complete();
+        if self.incomplete.is_none() {
+            let length = self.length(start, stop, received_at);
+            self.last_window = Some(received_at);
+            let window = Window {
+                start,
+                stop,
+                clock_step: None,
+                ended: received_at,
+                length,
+                rate: f64::NAN,
+                received: None,
+                lost: None,
+                out_of_order: None,
+                metrics: vec![],
+            };
+            self.incomplete = Some((window, received_at));
+        }
+        if let Some((window, last)) = &mut self.incomplete {
+            *last = received_at;
+            if window.metrics.len() < Self::MAX_METRICS {
+                window.metrics.push(metric);
+            }
+        }
+        completes_last
+    }
+
+    /// Completes the window if its metrics have all been received by now. Returns whether it did.
+    pub fn settle(&mut self, now: Instant) -> bool {
+        let is_over = |(_, last): &(Window, Instant)| now.saturating_duration_since(*last) > Self::BATCH;
+        self.incomplete.as_ref().is_some_and(is_over) && self.complete()
+    }
+
+    /// Returns the length of a window.
+    ///
+    /// Its stamps are of the system clock of another host. If that clock was stepped in the window, they do not agree
+    /// with the time since the window before was received, which is the length then.
+    fn length(&self, start: i64, stop: i64, received_at: Instant) -> Duration {
+        let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
+        let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
+        let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
+        // Delayed windows are received shortly after each other.
+        let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
+        since.filter(is_stepped).unwrap_or(stamped)
+    }
+
+    /// Moves the incomplete window to the row. Returns whether there was one.
+    fn complete(&mut self) -> bool {
+        let Some((mut window, _)) = self.incomplete.take() else { return false };
+        let of = |name: &str| {
+            let found = window.metrics.iter().find(|metric| metric.name == name);
+            found.map_or(Figures::NONE, |metric| metric.figures)
+        };
+        let (period, age) = (of("message_period"), of("message_age"));
+        let (gap, silence) = (of("publication_seq_gap"), of("time_since_last_message_ms"));
+        let row = &mut self.row;
+        window.rate = rate(period.mean);
+        // A sample is the number of messages lost before a message.
+        if gap.count > 0 && gap.mean >= 0.0 {
+            let lost = (gap.mean * gap.count as f64).round() as u64;
+            window.lost = Some(lost);
+            row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
+        }
+        // n messages have n - 1 periods, or n where periods are carried over from window to window.
+        let messages = period.count.max(age.count);
+        row.received = row.received.saturating_add(messages);
+        let silence = Duration::try_from_secs_f64(silence.mean / 1e3).ok();
+        if let Some(last) = silence.and_then(|silence| window.ended.checked_sub(silence)) {
+            row.last_message = Some(last);
+        } else if messages > 0 {
+            row.last_message = Some(window.ended);
+        }
+        if !window.rate.is_nan() {
+            row.mean_period = period.mean;
+        }
+        row.add_window(window);
+        true
+    }
+
+    /// Returns whether the source has stopped publishing.
+    pub fn is_gone(&self, now: Instant) -> bool {
+        let window = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
+        let limit = Self::GONE.max(window.saturating_mul(Self::GONE_WINDOWS));
+        self.last_received.is_some_and(|last| now.saturating_duration_since(last) > limit)
+    }
+}
+
+/// Returns the rate (Hz) of a mean period (ms). NaN unless it is a finite rate above 0.
+fn rate(period: f64) -> f64 {
+    let rate = 1000.0 / period;
+    if rate > 0.0 && rate.is_finite() {
+        rate
+    } else {
+        f64::NAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_period_above_zero_has_a_rate() {
+        assert_eq!(rate(20.0), 50.0);
+        for period in [0.0, -0.0, -20.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE * 1e-10] {
+            assert!(rate(period).is_nan(), "{period}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The sources of statistics, whose number has a bound.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use super::{message::SourceMetric, source::Source};
+use crate::{
+    pattern::Pattern,
+    row::{Problem, Row},
+};
+
+/// The sources that have published, and those that were asked for by name.
+pub struct Sources {
+    patterns: Vec<Pattern>,
+    sources: BTreeMap<String, Source>,
+    max: usize,
+    /// The names of sources for which there is no room, `max` of them at most.
+    left_out: BTreeSet<String>,
+}
+
+impl Sources {
+    pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
+        let waiting = |name: &str| {
+            // Whether its name begins with a slash is not known before it publishes. rclcpp's bare node names have
+            // none.
+            let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
+            let mut source = Source::new(name);
+            source.row.problem =
+                Some(Problem::Waiting(format!("nothing of {name} on {topic} yet; waiting for it")));
+            (name.to_owned(), source)
+        };
+        let sources = patterns.iter().filter_map(Pattern::name).map(waiting).collect();
+        Self { patterns, sources, max, left_out: BTreeSet::new() }
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.sources.values().map(|source| &source.row)
+    }
+
+    /// Returns how many sources are left out because there is no room for them.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
+    }
+
+    /// Adds a metric. Returns the name of its source if that completes the source's window before.
+    pub fn accept(&mut self, message: SourceMetric) -> Option<String> {
+        let name = message.source.clone();
+        if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
+            return None;
+        }
+        if !self.sources.contains_key(&name) {
+            self.remove_waiting(name.trim_start_matches('/'));
+            if self.sources.len() >= self.max {
+                if self.left_out.len() < self.max {
+                    self.left_out.insert(name);
+                }
+                return None;
+            }
+        }
+        let source = self.sources.entry(name.clone()).or_insert_with(|| Source::new(&name));
+        source.row.problem = None;
+        source.accept(message).then_some(name)
+    }
+
+    /// Removes a source that was waited for under this name and has not published under it.
+    fn remove_waiting(&mut self, name: &str) {
+        if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
+            self.sources.remove(name);
+        }
+    }
+
+    /// Completes windows whose metrics have all been received, and returns the names of their sources. Drops sources
+    /// that are gone.
+    pub fn settle(&mut self, now: Instant) -> Vec<String> {
+        let mut complete = vec![];
+        for (name, source) in &mut self.sources {
+            if source.settle(now) {
+                complete.push(name.clone());
+            }
+        }
+        let before = self.sources.len();
+        let patterns = &self.patterns;
+        self.sources.retain(|name, source| !source.is_gone(now) || is_asked_for(patterns, name));
+        if self.sources.len() < before {
+            self.left_out.clear(); // There is room now; sources that still publish are counted again.
+        }
+        complete
+    }
+}
+
+/// Returns whether a source was asked for by its name.
+fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.name().is_some() && pattern.is_match(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        row::{
+            tests::{at, S},
+            Status,
+        },
+        statistics::message::tests::message,
+    };
+    use std::time::Duration;
+
+    fn sources(patterns: &[&str], max: usize) -> Sources {
+        let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        Sources::new(patterns, "/statistics", max)
+    }
+
+    fn names(sources: &Sources) -> Vec<&str> {
+        sources.rows().map(|row| &*row.name).collect()
+    }
+
+    #[test]
+    fn two_nodes_that_subscribe_to_the_same_topic_are_two_rows() {
+        let mut sources = sources(&[], 10);
+        for source in ["/r3/listener:/r1/imu", "/r4/listener:/r1/imu", "cpp_listener"] {
+            sources.accept(message(source, "message_age", 100, 1.5));
+        }
+        assert_eq!(names(&sources), ["/r3/listener:/r1/imu", "/r4/listener:/r1/imu", "cpp_listener"]);
+    }
+
+    #[test]
+    fn a_source_that_was_asked_for_waits_until_it_publishes() {
+        let mut sources = sources(&["r1/listener:/imu", "cpp_listener", "/custom", "/r1/*:/scan"], 10);
+        assert_eq!(names(&sources), ["/r1/listener:/imu", "cpp_listener", "custom"]);
+        for source in ["/r1/listener:/imu", "/r2/listener:/imu", "cpp_listener", "/custom", "/r1/a:/scan"] {
+            sources.accept(message(source, "message_age", 100, 1.5));
+        }
+        assert_eq!(names(&sources), ["/custom", "/r1/a:/scan", "/r1/listener:/imu", "cpp_listener"]);
+        assert!(sources.rows().all(|row| row.problem.is_none()));
+    }
+
+    #[test]
+    fn a_silent_source_is_dropped_after_ten_windows_and_a_minute() {
+        let mut sources = sources(&["asked_for", "*"], 10);
+        for source in ["asked_for", "node"] {
+            sources.accept(message(source, "message_period", 100, 20.0));
+            sources.accept(message(source, "message_period", 101, 20.0));
+        }
+        let mut slow = message("slow", "message_period", 101, 20.0);
+        slow.start = 91 * S;
+        sources.accept(slow);
+        assert_eq!(sources.settle(at(102)), ["asked_for", "node", "slow"]);
+        sources.settle(at(161));
+        assert_eq!(names(&sources), ["asked_for", "node", "slow"]);
+        sources.settle(at(163));
+        assert_eq!(names(&sources), ["asked_for", "slow"]);
+        sources.settle(at(202));
+        assert_eq!(names(&sources), ["asked_for"]);
+        assert!(matches!(sources.rows().next().unwrap().status(at(202)), Status::Stale(_)));
+    }
+
+    #[test]
+    fn sources_are_bounded_and_room_is_used_again() {
+        let mut sources = sources(&[], 3);
+        for node in 0..20 {
+            sources.accept(message(&format!("node_{node:02}"), "message_age", 100, 1.5));
+        }
+        assert_eq!(names(&sources), ["node_00", "node_01", "node_02"]);
+        assert_eq!(sources.left_out(), 3, "what is known of them is bounded, too");
+        sources.settle(at(161));
+        sources.accept(message("node_19", "message_age", 161, 1.5));
+        assert_eq!((names(&sources), sources.left_out()), (vec!["node_19"], 0));
+    }
+
+    #[test]
+    fn a_step_of_the_system_clock_spoils_no_length() {
+        let mut sources = sources(&[], 3);
+        for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
+            let mut message = message("node", "message_period", stop, 20.0);
+            (message.start, message.stop) = (start * S, stamp * S);
+            sources.accept(message);
+            sources.settle(at(stop) + Duration::from_millis(300));
+            let row = sources.rows().next().unwrap();
+            assert_eq!(row.window.as_ref().unwrap().length, Duration::from_secs(1), "{stop}");
+            assert_eq!(row.status(at(stop)), Status::Good);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The topics and publishers of the ROS graph, as a node sees them.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+use rclrs::*;
+
+/// The ROS graph, as a node sees it.
+pub struct Graph {
+    node: Node,
+    has_changed: Arc<AtomicBool>,
+    last_refresh: Option<Instant>,
+    next_change: Option<Promise<()>>,
+}
+
+impl Graph {
+    /// The graph is read when it changes, and no more often than this.
+    const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+    pub fn new(node: &Node) -> Self {
+        Self { node: Arc::clone(node), has_changed: Arc::default(), last_refresh: None, next_change: None }
+    }
+
+    /// Returns whether it is time to read the graph. Call it before the graph is read, so that no change is missed.
+    pub fn is_due(&mut self) -> bool {
+        let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
+        // What exists at the start is no change, so the first call reads the graph in any case.
+        if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
+            return false;
+        }
+        self.last_refresh = Some(Instant::now());
+        let has_changed = Arc::clone(&self.has_changed);
+        let change = on_next_graph_change(&self.node, move || has_changed.store(true, Ordering::Relaxed));
+        self.next_change = Some(change);
+        true
+    }
+
+    /// Returns the names of all topics. `None` if they cannot be read.
+    pub fn topics(&self) -> Option<Vec<String>> {
+        Some(self.node.get_topic_names_and_types().ok()?.into_keys().collect())
+    }
+
+    /// Returns whether a topic has a publisher.
+    pub fn has_publisher(&self, topic: &str) -> bool {
+        self.node.count_publishers(topic).is_ok_and(|publishers| publishers > 0)
+    }
+
+    /// Returns the publishers of a topic.
+    pub fn publishers(&self, topic: &str) -> Vec<TopicEndpointInfo> {
+        self.node.get_publishers_info_by_topic(topic).unwrap_or_default()
+    }
+}
+
+/// Silences an error that rclrs 0.8 logs for each publisher that is read: DDS does not report a publisher's history,
+/// and nobody can change that. The level holds for the whole process.
+pub fn silence_history_errors() -> Result<(), RclrsError> {
+    Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)
+}
+
+/// Calls `act` once, at the next change of the graph, as long as the returned promise is kept.
+///
+/// rclrs 0.8 reports a change of the graph with every received message, too. A callback for each would cost time with
+/// every message.
+fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
+    // rclrs also calls at this interval, which is not needed here.
+    const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+    let (mut is_first, mut act) = (true, Some(act));
+    node.notify_on_graph_change_with_period(INTERVAL, move || {
+        if std::mem::take(&mut is_first) {
+            return false; // The first call comes without a change.
+        }
+        if let Some(act) = act.take() {
+            act();
+        }
+        true
+    })
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Message types that are known at run time only.
+
+use rclrs::*;
+
+use crate::format::name;
+
+/// Returns how many messages of a type may wait for the monitor: enough for short delays of the monitor, few enough
+/// that large messages do not fill the memory.
+pub fn default_depth(structure: &MessageStructure) -> u32 {
+    let has_bytes = structure.fields.iter().any(|field| {
+        let is_byte =
+            matches!(field.base_type, BaseType::Octet | BaseType::Uint8 | BaseType::Int8 | BaseType::Char);
+        is_byte && matches!(field.value_kind, ValueKind::Sequence | ValueKind::BoundedSequence { .. })
+    });
+    if has_bytes {
+        100
+    } else {
+        1000
+    }
+}
+
+/// Returns why messages of a type cannot be received, and how to change that.
+pub fn explain(topic: &str, message_type: &str, error: &DynamicMessageError) -> String {
+    let (topic, message_type) = (name(topic), name(message_type));
+    let package = message_type.split('/').next().unwrap_or_default();
+    match error {
+        DynamicMessageError::InvalidMessageTypeSyntax { .. } => {
+            format!("{topic} has the type {message_type}, which is no message type of ROS 2")
+        }
+        DynamicMessageError::InvalidMessageType => format!(
+            "{topic} has the type {message_type}, which the local version of the package {package} lacks: source the \
+             version that the publisher uses"
+        ),
+        error => format!(
+            "{topic} has the type {message_type}, and the package {package} cannot be loaded ({error}): install \
+             ros-{distro}-{debian}, or source the workspace that has {package}",
+            distro = std::env::var("ROS_DISTRO").unwrap_or_else(|_| "$ROS_DISTRO".to_owned()),
+            debian = package.replace('_', "-"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_have_a_shorter_queue() {
+        let depth = |name: &str| {
+            let metadata = DynamicMessageMetadata::new(name.try_into().unwrap()).unwrap();
+            default_depth(metadata.structure())
+        };
+        assert_eq!(depth("sensor_msgs/msg/Image"), 100);
+        assert_eq!(depth("sensor_msgs/msg/Imu"), 1000);
+    }
+
+    #[test]
+    fn an_unknown_type_names_the_package() {
+        let error = DynamicMessageError::RequiredPrefixNotSourced { package: "my_msgs".to_owned() };
+        let text = explain("/x", "my_msgs/msg/Foo", &error);
+        assert!(
+            text.contains("my_msgs/msg/Foo") && text.contains("-my-msgs, or source the workspace"),
+            "{text}"
+        );
+    }
+}

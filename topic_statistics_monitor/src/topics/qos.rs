@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The QoS of a subscription that all publishers of a topic can serve.
+
+use rclrs::*;
+
+/// The policies that decide which publishers can serve a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Qos {
+    reliable: bool,
+    transient_local: bool,
+}
+
+impl Qos {
+    /// Returns the strongest policies that all publishers can serve.
+    pub fn of_all<'a>(offered: impl Iterator<Item = &'a QoSProfile>) -> Self {
+        let all = Self { reliable: true, transient_local: true };
+        offered.fold(all, |all, one| Self {
+            reliable: all.reliable && one.reliability != QoSReliabilityPolicy::BestEffort,
+            transient_local: all.transient_local && one.durability == QoSDurabilityPolicy::TransientLocal,
+        })
+    }
+
+    /// Returns whether a subscription with these policies is served by all publishers that serve one with the others.
+    pub fn receives_all_of(self, other: Self) -> bool {
+        (other.reliable || !self.reliable) && (other.transient_local || !self.transient_local)
+    }
+
+    pub fn profile(self, depth: u32) -> QoSProfile {
+        let profile = QoSProfile::topics_default().keep_last(depth);
+        let profile = if self.reliable { profile.reliable() } else { profile.best_effort() };
+        if self.transient_local {
+            profile.transient_local()
+        } else {
+            profile.volatile()
+        }
+    }
+
+    pub fn text(self, depth: u32) -> String {
+        let reliability = if self.reliable { "reliable" } else { "best effort" };
+        let durability = if self.transient_local { "transient local" } else { "volatile" };
+        format!("{reliability}, {durability}, depth {depth}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_qos_is_the_strongest_that_all_can_serve() {
+        let (reliable, best_effort) = (QoSProfile::topics_default(), QoSProfile::sensor_data_default());
+        let latched = reliable.transient_local();
+        let of = |offered: &[QoSProfile]| Qos::of_all(offered.iter());
+        assert_eq!(of(&[reliable]), Qos { reliable: true, transient_local: false });
+        assert_eq!(of(&[latched, latched]), Qos { reliable: true, transient_local: true });
+        assert_eq!(of(&[latched, reliable]), Qos { reliable: true, transient_local: false });
+        assert_eq!(of(&[latched, best_effort]), Qos { reliable: false, transient_local: false });
+    }
+
+    #[test]
+    fn a_subscription_is_replaced_only_if_it_misses_a_publisher() {
+        let weak = Qos { reliable: false, transient_local: false };
+        let strong = Qos { reliable: true, transient_local: true };
+        assert!(weak.receives_all_of(strong) && weak.receives_all_of(weak) && strong.receives_all_of(strong));
+        assert!(!strong.receives_all_of(weak));
+        assert!(!strong.receives_all_of(Qos { transient_local: false, ..strong }));
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A subscription of a topic: its windows, its totals and its publishers.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rclrs::DynamicMessage;
+use rclrs_topic_statistics::{watch::Receiver, PublisherTotals, StatsSubscription, Totals, WindowStatistics};
+
+use super::{
+    qos::Qos,
+    time::{age, between},
+    window::row_window,
+};
+use crate::row::{Publisher, Row};
+
+/// A subscription, with what was read of it last.
+pub struct Subscribed {
+    subscription: StatsSubscription<DynamicMessage>,
+    windows: Receiver<Option<Arc<WindowStatistics>>>,
+    pub message_type: String,
+    pub qos: Qos,
+    since: Instant,
+    last_read: Instant,
+    publishers_read: Instant,
+    /// Messages received at the last reading.
+    received: u64,
+    /// The totals at the end of the last window that was read.
+    totals: Totals,
+    /// The counts of the topic's earlier subscriptions.
+    before: Counts,
+}
+
+/// The messages of a topic's subscriptions. A count is `None` if it is not known of each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    received: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+}
+
+impl Counts {
+    pub const NONE: Self = Self { received: 0, lost: Some(0), out_of_order: Some(0) };
+
+    fn plus(self, totals: &Totals) -> Self {
+        if totals.received == 0 {
+            return self; // The losses of a subscription without messages are 0, not unknown.
+        }
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+        Self {
+            received: self.received + totals.received,
+            lost: sum(self.lost, totals.lost),
+            out_of_order: sum(self.out_of_order, totals.out_of_order),
+        }
+    }
+}
+
+impl Subscribed {
+    /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
+    const MATCHING: Duration = Duration::from_millis(500);
+    /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known
+    /// to this interval if the system clock is stepped.
+    const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
+
+    pub fn new(
+        subscription: StatsSubscription<DynamicMessage>,
+        message_type: String,
+        qos: Qos,
+        before: Counts,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            windows: subscription.watch(),
+            subscription,
+            message_type,
+            qos,
+            since: now,
+            last_read: now,
+            publishers_read: now,
+            received: 0,
+            totals: Totals::default(),
+            before,
+        }
+    }
+
+    /// Returns the messages of this subscription and of those before it.
+    pub fn counts(&self) -> Counts {
+        self.before.plus(&self.subscription.totals())
+    }
+
+    /// Updates the row; returns whether a whole window has ended.
+    pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
+        let totals = self.subscription.totals();
+        let counts = self.before.plus(&totals);
+        (row.received, row.lost, row.out_of_order) = (counts.received, counts.lost, counts.out_of_order);
+        row.mean_period = 1000.0 / totals.rate();
+        let last_read = std::mem::replace(&mut self.last_read, now);
+        if let Some(last) = totals.last_message.filter(|_| totals.received != self.received) {
+            self.received = totals.received;
+            row.last_message = Some(between(last_read, now, age(last)));
+        }
+        let has_window = self.windows.has_changed().unwrap_or(false);
+        if has_window || now.saturating_duration_since(self.publishers_read) >= Self::PUBLISHERS_INTERVAL {
+            row.publishers = self.publishers(&row.publishers, &row.nodes, now);
+        }
+        if !has_window {
+            return false;
+        }
+        let Some(window) = self.windows.borrow_and_update().clone() else { return false };
+        let ended = between(last_read, now, age(window.window.stop));
+        let is_whole = ended.saturating_duration_since(self.since) >= window.length + Self::MATCHING;
+        let before = std::mem::replace(&mut self.totals, window.totals.unwrap_or_default());
+        if is_whole {
+            row.add_window(row_window(&window, &before, ended));
+        }
+        is_whole
+    }
+
+    /// Returns the publishers that messages were received from, the latest first.
+    fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
+        let last_read = std::mem::replace(&mut self.publishers_read, now);
+        // The graph of rclrs 0.8 has no GIDs. Where all publishers in it are of one node, that is the node of as many
+        // GIDs.
+        let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
+        let publisher = |totals: PublisherTotals| {
+            let gid: String = totals.gid.iter().map(|byte| format!("{byte:02x}")).collect();
+            let same = before.iter().find(|of| of.gid == gid && of.received == totals.received);
+            let last_received =
+                same.map_or_else(|| between(last_read, now, age(totals.last_message)), |of| of.last_received);
+            Publisher {
+                gid,
+                node: None,
+                received: totals.received,
+                lost: totals.lost,
+                out_of_order: totals.out_of_order,
+                last_message: totals.last_message,
+                last_received,
+            }
+        };
+        let mut publishers: Vec<Publisher> =
+            self.subscription.publishers().into_iter().map(publisher).collect();
+        publishers.sort_by_key(|publisher| std::cmp::Reverse(publisher.last_received));
+        publishers.iter_mut().take(nodes.len()).for_each(|publisher| publisher.node = node.cloned());
+        publishers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_without_messages_changes_no_count() {
+        let counts = Counts { received: 3, lost: Some(2), out_of_order: None };
+        assert_eq!(counts.plus(&Totals::default()), counts);
+        assert_eq!(Counts::NONE.plus(&Totals::default()).lost, Some(0));
+    }
+}

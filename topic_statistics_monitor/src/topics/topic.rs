@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A watched topic: when it is subscribed to, and with which type and QoS.
+
+use std::time::{Duration, Instant};
+
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoStatsSubscriptionOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions,
+    TopicStatisticsState,
+};
+
+use super::{
+    message_type::{default_depth, explain},
+    qos::Qos,
+    subscribed::{Counts, Subscribed},
+};
+use crate::{
+    format::name,
+    row::{Problem, Row},
+};
+
+/// A watched topic, with its subscription.
+pub struct Topic {
+    pub row: Row,
+    /// Since when the topic has no publisher.
+    pub gone_since: Option<Instant>,
+    /// A thread of the topic's own. In a wait set that topics share, each message costs time for each of its
+    /// subscriptions: with 22 topics in one wait set, twice the CPU time. A failure on one topic does not stop the
+    /// others, either. The worker is kept for later subscriptions, because rclrs 0.8 does not end its thread before the
+    /// executor.
+    worker: Option<Worker<()>>,
+    subscribed: Option<Subscribed>,
+    /// The type and QoS of the last subscription that could not be created.
+    failed: Option<(String, Qos)>,
+}
+
+/// What a topic needs to subscribe.
+pub struct SubscribeContext<'a> {
+    pub statistics: &'a NodeStatistics,
+    pub node: &'a Node,
+    pub period: Duration,
+    pub depth: Option<u32>,
+    /// Workers without a topic.
+    pub free_workers: &'a mut Vec<Worker<()>>,
+}
+
+impl Topic {
+    /// How many publishers have their nodes shown.
+    const MAX_NODES: usize = 256;
+
+    pub fn new(row: Row) -> Self {
+        Self { row, gone_since: None, worker: None, subscribed: None, failed: None }
+    }
+
+    /// Ends the subscription; returns the worker for another topic.
+    pub fn into_worker(self) -> Option<Worker<()>> {
+        self.worker
+    }
+
+    /// Takes in the present publishers. Subscribes if the present subscription does not serve all of them.
+    pub fn refresh(
+        &mut self,
+        publishers: Vec<TopicEndpointInfo>,
+        is_in_graph: bool,
+        context: &mut SubscribeContext,
+    ) {
+        self.row.publisher_count = Some(publishers.len());
+        let nodes = publishers.iter().take(Self::MAX_NODES);
+        self.row.nodes =
+            nodes.map(|of| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name)).collect();
+        let Some(first) = publishers.first() else {
+            self.gone_since.get_or_insert_with(Instant::now);
+            let name = name(&self.row.name);
+            self.row.problem = Some(Problem::Waiting(if is_in_graph || self.subscribed.is_some() {
+                format!("{name} has no publisher; waiting for one")
+            } else {
+                format!("there is no topic {name} yet; waiting for it")
+            }));
+            return;
+        };
+        self.gone_since = None;
+        let is_offered = |wanted: &str| publishers.iter().any(|of| of.topic_type == wanted);
+        // Of several types, the one that is subscribed already.
+        let message_type = match &self.subscribed {
+            Some(subscribed) if is_offered(&subscribed.message_type) => subscribed.message_type.clone(),
+            _ => first.topic_type.clone(),
+        };
+        let of_type = publishers.iter().filter(|of| of.topic_type == message_type);
+        let qos = Qos::of_all(of_type.map(|of| &of.qos_profile));
+        let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
+            subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
+        });
+        if !is_served && self.failed.as_ref() != Some(&(message_type.clone(), qos)) {
+            self.subscribe(&message_type, qos, context);
+        }
+        if self.failed.is_none() {
+            let other = publishers.iter().find(|of| of.topic_type != message_type);
+            self.row.problem = other.map(|other| {
+                Problem::Error(format!(
+                    "{} publishes {} on it, which is not shown: all publishers of a topic need the same type",
+                    name(&other.node_name),
+                    name(&other.topic_type)
+                ))
+            });
+        }
+    }
+
+    fn subscribe(&mut self, message_type: &str, qos: Qos, context: &mut SubscribeContext) {
+        let before = self.subscribed.take().map_or(Counts::NONE, |subscribed| subscribed.counts());
+        self.row.message_type = Some(message_type.to_owned());
+        self.failed = None;
+        match self.try_subscribe(message_type, qos, before, context) {
+            Ok(subscribed) => self.subscribed = Some(subscribed),
+            Err(error) => {
+                self.row.problem = Some(Problem::Error(error));
+                self.failed = Some((message_type.to_owned(), qos));
+            }
+        }
+    }
+
+    fn try_subscribe(
+        &mut self,
+        message_type: &str,
+        qos: Qos,
+        before: Counts,
+        context: &mut SubscribeContext,
+    ) -> Result<Subscribed, String> {
+        let topic = &self.row.name;
+        let explain = |error: DynamicMessageError| explain(topic, message_type, &error);
+        let type_name = MessageTypeName::try_from(message_type).map_err(explain)?;
+        let metadata = DynamicMessageMetadata::new(type_name.clone()).map_err(explain)?;
+        let depth = context.depth.unwrap_or_else(|| default_depth(metadata.structure()));
+        let mut options = SubscriptionOptions::new(topic);
+        options.qos = qos.profile(depth);
+        // Set here, so that a parameter of the node cannot override the command line.
+        let statistics =
+            TopicStatisticsOptions::new().state(TopicStatisticsState::Enable).publish_period(context.period);
+        let SubscribeContext { node, free_workers, .. } = context;
+        let worker =
+            self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));
+        let subscription = context.statistics.create_dynamic_worker_subscription(
+            worker,
+            type_name,
+            options.topic_statistics(statistics),
+            |_: &mut (), _, _| (),
+        );
+        let subscription = subscription.map_err(|error| match error {
+            StatisticsError::CreateSubscription {
+                source: RclrsError::DynamicMessageError { err }, ..
+            } => explain(err),
+            error => name(&error.to_string()),
+        })?;
+        self.row.qos = qos.text(depth);
+        Ok(Subscribed::new(subscription, message_type.to_owned(), qos, before))
+    }
+
+    /// Updates the row; returns whether a whole window has ended.
+    pub fn read(&mut self, now: Instant) -> bool {
+        self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now))
+    }
+}

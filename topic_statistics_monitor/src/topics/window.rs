@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A window of a subscription as the row shows it.
+
+use std::time::Instant;
+
+use rclrs_topic_statistics::{Metric, Totals, WindowStatistics};
+
+use crate::row::{MetricFigures, Window};
+
+/// Returns a window as the row shows it. `before` are the totals at the end of the last window that was read.
+pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
+    let totals = window.totals.unwrap_or_default();
+    let since = totals.received.saturating_sub(before.received);
+    let gap = window.get(Metric::PublicationSeqGap).filter(|gap| gap.sample_count > 0);
+    let gaps = gap.map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
+    let metrics = window.metrics.iter().map(|(metric, summary)| MetricFigures {
+        name: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        figures: summary.into(),
+    });
+    Window {
+        start: window.window.start,
+        stop: window.window.stop,
+        clock_step: window.clock_step,
+        ended,
+        length: window.length,
+        rate: window.rate(),
+        received: Some(window.count),
+        lost: in_window(totals.lost, before.lost, window.count, since, gaps),
+        out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
+        metrics: metrics.collect(),
+    }
+}
+
+/// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at
+/// the end of the last window that was read. `since` messages were received since then.
+///
+/// If `since` is more than `received`, windows in between were not read, because nobody read the monitor's output. The
+/// result is then of this window alone: `own`, which is known from its metrics, or `None`.
+fn in_window(
+    total: Option<u64>,
+    before: Option<u64>,
+    received: u64,
+    since: u64,
+    own: Option<u64>,
+) -> Option<u64> {
+    let new = total?.saturating_sub(before.unwrap_or_default());
+    match received {
+        _ if since == received => Some(new),
+        0 => Some(0),
+        _ => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_its_own_figures_where_others_were_not_read() {
+        assert_eq!(in_window(Some(12), Some(10), 50, 50, Some(3)), Some(2), "one was made good");
+        assert_eq!(in_window(Some(12), None, 50, 50, Some(12)), Some(12), "the first");
+        assert_eq!(in_window(Some(612), Some(10), 50, 2450, Some(1)), Some(1));
+        assert_eq!(in_window(Some(612), Some(10), 50, 2450, None), None);
+        assert_eq!(in_window(Some(612), Some(10), 0, 2450, None), Some(0), "a silent one");
+        assert_eq!(in_window(None, Some(10), 50, 50, None), None);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The objects of `--json`.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    time::Instant,
+};
+
+use serde::Serialize;
+
+use crate::row::{Figures, MetricFigures, Publisher, Row, Status, Window};
+
+/// Writes a window of a topic as an object on a line of its own.
+pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
+    let mut json = serde_json::Serializer::with_formatter(&mut *to, Ascii);
+    Line::of(row, window, now).serialize(&mut json)?;
+    writeln!(to)
+}
+
+/// Writes strings in ASCII: a reader of the JSON gets each name unchanged, and a terminal obeys none of it.
+struct Ascii;
+
+impl serde_json::ser::Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
+        for c in fragment.chars() {
+            if c == ' ' || c.is_ascii_graphic() {
+                write!(to, "{c}")?;
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(to, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An object of `--json`. docs/topic_monitor.md describes its fields.
+#[derive(Serialize)]
+struct Line<'a> {
+    topic: &'a str,
+    r#type: Option<&'a str>,
+    state: &'static str,
+    problem: Option<&'a str>,
+    window_start: i64,
+    window_stop: i64,
+    clock_step: Option<i64>,
+    publishers: Option<usize>,
+    nodes: &'a [String],
+    qos: Option<&'a str>,
+    rate: f64,
+    received: Option<u64>,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+    since_last_message: f64,
+    total: Total,
+    metrics: BTreeMap<&'a str, MetricLine<'a>>,
+    senders: Vec<PublisherLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct Total {
+    received: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct MetricLine<'a> {
+    unit: &'a str,
+    mean: f64,
+    min: f64,
+    max: f64,
+    std_dev: f64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct PublisherLine<'a> {
+    gid: &'a str,
+    node: Option<&'a str>,
+    received: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+    last_message: i64,
+}
+
+impl<'a> Line<'a> {
+    fn of(row: &'a Row, window: &'a Window, now: Instant) -> Self {
+        let state = match row.status(now) {
+            Status::Error => "error",
+            Status::Stale(_) => "stale",
+            Status::Loss(_) => "loss",
+            Status::Waiting => "waiting",
+            Status::Good => "good",
+        };
+        let metric = |metric: &'a MetricFigures| {
+            let Figures { mean, min, max, std_dev, count } = metric.figures;
+            (&*metric.name, MetricLine { unit: &metric.unit, mean, min, max, std_dev, count })
+        };
+        let publisher = |publisher: &'a Publisher| PublisherLine {
+            gid: &publisher.gid,
+            node: publisher.node.as_deref(),
+            received: publisher.received,
+            lost: publisher.lost,
+            out_of_order: publisher.out_of_order,
+            last_message: publisher.last_message,
+        };
+        Self {
+            topic: &row.name,
+            r#type: row.message_type.as_deref(),
+            state,
+            problem: row.problem.as_ref().map(|problem| problem.text()),
+            window_start: window.start,
+            window_stop: window.stop,
+            clock_step: window.clock_step,
+            publishers: row.publisher_count,
+            nodes: &row.nodes,
+            qos: (!row.qos.is_empty()).then_some(&row.qos),
+            rate: window.rate,
+            received: window.received,
+            lost: window.lost,
+            out_of_order: window.out_of_order,
+            since_last_message: row.silence(now),
+            total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
+            metrics: window.metrics.iter().map(metric).collect(),
+            senders: row.publishers.iter().map(publisher).collect(),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The columns that topics are sorted by.
+
+use std::{cmp::Ordering, time::Instant};
+
+use crate::row::Row;
+
+/// A column that topics are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    Topic,
+    State,
+    Rate,
+    Period,
+    Age,
+    Lost,
+    Seen,
+}
+
+impl Column {
+    const ALL: [Self; 7] =
+        [Self::Topic, Self::State, Self::Rate, Self::Period, Self::Age, Self::Lost, Self::Seen];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::State => "state",
+            Self::Rate => "rate",
+            Self::Period => "period",
+            Self::Age => "age",
+            Self::Lost => "lost",
+            Self::Seen => "seen",
+        }
+    }
+
+    /// Returns the next column; after the last, the first.
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|column| *column == self).unwrap_or_default();
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+
+    /// Compares two topics. Names are in alphabetical order, the worst state and the highest figure come first.
+    pub fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
+        let highest = |figure: &dyn Fn(&Row) -> f64| {
+            let of = |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
+            of(other).total_cmp(&of(one))
+        };
+        let column = match self {
+            Self::Topic => Ordering::Equal,
+            Self::State => one.status(now).cmp(&other.status(now)),
+            Self::Rate => highest(&|row| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
+            Self::Period => highest(&|row| row.figures("message_period").mean),
+            Self::Age => highest(&|row| row.figures("message_age").mean),
+            Self::Lost => other.lost.cmp(&one.lost),
+            Self::Seen => highest(&|row| row.silence(now)),
+        };
+        column.then_with(|| one.name.cmp(&other.name))
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The rates of the last minute as a line of bars.
+
+use std::{collections::VecDeque, time::Instant};
+
+use crate::row::{HistoryEntry, HISTORY};
+
+/// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was
+/// watched, `_` for a rate of 0, otherwise bars in proportion to the highest rate.
+pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = history.iter().map(|entry| entry.rate).fold(0.0, f64::max);
+    let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+    let step_length = HISTORY.as_secs_f64() / width.max(1) as f64;
+    let bar = |step: usize| {
+        let (from, to) = ((width - step) as f64 * step_length, (width - step - 1) as f64 * step_length);
+        let is_in = |entry: &&HistoryEntry| ago(entry.began) > to && ago(entry.ended) < from;
+        let rates = history.iter().filter(is_in).map(|entry| entry.rate);
+        let (sum, number) = rates.fold((0.0, 0), |(sum, number), rate| (sum + rate, number + 1));
+        if number == 0 {
+            ' '
+        } else if sum.is_nan() || sum <= 0.0 {
+            '_'
+        } else {
+            let height = sum / f64::from(number) / highest * BARS.len() as f64;
+            BARS[(height.ceil() as usize).clamp(1, BARS.len()) - 1]
+        }
+    };
+    (0..width).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{
+        tests::{at, window},
+        Row,
+    };
+
+    #[test]
+    fn a_sparkline_shows_the_last_minute() {
+        let mut row = Row::new("/imu");
+        for stop in 41..=100 {
+            let rate = if stop <= 50 { 0.0 } else { 10.0 * f64::from(if stop <= 70 { 1 } else { 2 }) };
+            row.add_window(window(stop, rate, 0));
+        }
+        assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
+        assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
+        assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);
+        assert_eq!(sparkline(&row.history, at(100), 0), "");
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The program topic_monitor on real topics: in a terminal, whose screen is read, and as a process that writes lines.
+
+mod ending;
+mod from_statistics;
+mod live_view;
+mod output;
+mod run;
+mod terminal;
+mod topics;

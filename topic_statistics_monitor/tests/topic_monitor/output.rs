@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Lines and JSON on standard output, and what `--require` and `--publish` make of the windows.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{ChildStdout, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use test_support::{domain, middleware, program, wait_for, Process, Reader};
+
+use crate::run::{command, objects, run, text, Json, FAST};
+
+#[test]
+fn lines_have_a_header_end_after_the_duration_and_with_their_reader() {
+    let domain = domain(6);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let output = run(&["--duration", "5", "/im?"], domain);
+    let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+    assert!(lines[1].starts_with("topic "), "{lines:#?}");
+    assert!(lines.len() >= 4 && lines[2..].iter().all(|line| line.starts_with("/imu ")), "{lines:#?}");
+    assert_eq!(output.status.code(), Some(0));
+
+    let mut child =
+        command(&["--period", "0.2"], domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().is_ok());
+    drop(lines);
+    let mut status = None;
+    wait_for("end with the reader", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(0));
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(!errors.contains("ipe"), "{errors}");
+}
+
+#[test]
+fn once_writes_one_whole_window_of_each_topic() {
+    let domain = domain(4);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let output = run(&["--once", "--json", "imu", "chatter"], domain);
+    let objects = objects(&output);
+    assert_eq!(objects.len(), 2, "{objects:#?}");
+    for object in &objects {
+        let rate = object["rate"].as_f64().unwrap();
+        assert!((30.0..70.0).contains(&rate), "{object}"); // The talker may be delayed.
+        let length = object["window_stop"].as_i64().unwrap() - object["window_start"].as_i64().unwrap();
+        let received = object["received"].as_f64().unwrap();
+        assert!((rate * length as f64 / 1e9 - received).abs() < 0.1, "{object}");
+        assert!((900_000_000..1_200_000_000).contains(&length), "{object}");
+        assert_eq!(object["nodes"][0], "/talker");
+        assert_eq!(object["senders"][0]["node"], "/talker");
+    }
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Starts the monitor so that it writes JSON to a pipe that nobody reads. Returns both once the pipe is full.
+pub fn start_unread(arguments: &[&str], domain: u32) -> (Process, ChildStdout) {
+    let arguments = [&["--json", "--period", "0.1"], arguments].concat();
+    let mut child = command(&arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
+    let unread = child.stdout.take().unwrap();
+    wait_until_full(&unread);
+    (Process::from(child), unread)
+}
+
+/// Waits until a pipe is full.
+pub fn wait_until_full(pipe: &ChildStdout) {
+    let (mut waiting, mut since) = (0, Instant::now());
+    wait_for("full pipe", || {
+        let waits = rustix::io::ioctl_fionread(pipe).unwrap();
+        if waits != waiting {
+            (waiting, since) = (waits, Instant::now());
+        }
+        waiting > 0 && since.elapsed() > Duration::from_secs(2)
+    });
+}
+
+#[test]
+fn a_window_has_its_own_rate_after_a_time_in_which_nobody_read() {
+    let is_unnumbered = middleware::lacks_sequence_numbers("losses after a time in which nobody read");
+    let domain = domain(18);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let (_monitor, unread) = start_unread(&["imu"], domain);
+    let started = Instant::now();
+    wait_for("time without a reader", || started.elapsed() >= Duration::from_secs(5));
+    let lines = BufReader::new(unread).lines().map_while(Result::ok);
+    let objects = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let number = |object: &Value, field: &str| object[field].as_f64();
+    let (mut before, mut after_gap) = (None::<Value>, 0);
+    for object in objects.take_while(|_| started.elapsed() < test_support::LIMIT) {
+        let stop_before = before.as_ref().map(|before| before["window_stop"].as_i64().unwrap());
+        let missed = stop_before.map_or(0, |stop| object["window_start"].as_i64().unwrap() - stop);
+        // 5 messages in 0.1 s, and more after a delay of the talker.
+        let received = number(&object, "received").unwrap();
+        assert!(received <= 40.0 && number(&object, "rate").unwrap() <= 400.0, "{object}");
+        assert!(is_unnumbered || number(&object, "lost") == Some(0.0), "{object}");
+        if missed > 3_000_000_000 || after_gap > 0 {
+            after_gap += 1;
+        }
+        if after_gap > 5 {
+            return;
+        }
+        before = Some(object);
+    }
+    panic!("no window after a gap");
+}
+
+#[test]
+fn conditions_decide_about_the_exit_status() {
+    let domain = domain(5);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let has_losses = !middleware::lacks_sequence_numbers("conditions on losses");
+    let losses = if has_losses { "lost=0" } else { "received>0" };
+    let conditions = format!("/imu:rate>=40 /imu:age.max<10000 /chatter:{losses}");
+    let fulfilled = run(&["--require", &conditions, "--duration", "50"], domain);
+    assert_eq!(fulfilled.status.code(), Some(0), "{}", text(&fulfilled.stderr));
+    let conditions = format!("rate>=1000 {losses}");
+    let failed = run(&["imu", "--require", &conditions, "--timeout", "12"], domain);
+    assert_eq!(failed.status.code(), Some(1));
+    let errors = text(&failed.stderr);
+    assert!(
+        errors.contains("/imu: rate>=1000 fails: rate is ") && !errors.contains(&format!("{losses} fails")),
+        "{errors}"
+    );
+    let missing = run(&["nobody", "--require", "rate>0", "--duration", "3"], domain);
+    assert_eq!(missing.status.code(), Some(1));
+    let errors = text(&missing.stderr);
+    assert!(errors.contains("there is no topic /nobody yet; waiting for it"), "{errors}");
+}
+
+#[test]
+fn windows_are_published_if_asked_for_and_only_then() {
+    let domain = domain(8);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let mut reader = Reader::start(domain);
+    let silent = Json::start(&["imu", "--ros-args", "-r", "__node:=silent"], domain);
+    silent.until("window", |json| json["received"].as_u64() > Some(5));
+    let _publishing = Json::start(&["--publish", "imu"], domain);
+    let has_gaps = !middleware::lacks_sequence_numbers("gaps that the monitor publishes");
+    reader.read_until("windows of the monitor", |metrics| {
+        let of = |metric: &str| metrics.iter().any(|of| of.metric == metric && of.count() > 5.0);
+        of("message_age") && of("message_period") && (!has_gaps || of("publication_seq_gap"))
+    });
+    assert!(reader.metrics.iter().any(|of| of.source == "/topic_monitor:/imu"));
+    assert!(reader.metrics.iter().all(|of| !of.source.starts_with("/silent")), "{:#?}", reader.metrics);
+}
+
+#[test]
+fn wrong_usage_is_reported_with_what_is_right() {
+    for (arguments, expected) in [
+        (&["--require", "rte>=90"][..], "there is no metric \"rte\"; it has to be one of rate, period, age"),
+        (&["--require", "age.mx<5"], "it has to be one of mean, min, max, std, count"),
+        (&["--require", "rate>=fast"], "number, such as 90 or 0.5, not \"fast\""),
+        (&["imu//front"], "no part without a character"),
+        (&["9imu"], "no part of a topic's name starts with a digit"),
+        (&["imu-front"], "letters, digits, _ and / only, not '-'"),
+        (&["--period", "0"], "more than 0 seconds"),
+    ] {
+        let output = run(arguments, domain(11));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let output = run(&["--once", "--ros-args", "-r", "__node:=not/a/name"], domain(11));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("topic_monitor: "), "{}", text(&output.stderr));
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Which topics are subscribed to, and how.
+
+use test_support::{domain, middleware, Program};
+
+use crate::run::{command, objects, text, Json};
+
+#[test]
+fn best_effort_and_transient_local_topics_are_subscribed_to() {
+    let domain = domain(3);
+    let mut publisher = Program::start("qos_publisher.py", &[], domain);
+    let monitor = Json::start(&[], domain);
+    let weak = monitor.until("best effort", |json| json["topic"] == "/best_effort" && json["received"] == 3);
+    assert!(weak["qos"].as_str().unwrap().starts_with("best effort, volatile"), "{weak}");
+    if !middleware::lacks_sequence_numbers("losses of a best-effort topic") {
+        assert_eq!(weak["lost"], 0, "{weak}");
+    }
+    assert!(weak["metrics"]["message_age"]["mean"].as_f64().unwrap() < 1000.0, "{weak}");
+    let latched =
+        monitor.until("latched", |json| json["topic"] == "/latched" && json["total"]["received"] == 1);
+    assert!(latched["qos"].as_str().unwrap().starts_with("reliable, transient local"), "{latched}");
+    assert!(latched["metrics"]["message_age"]["mean"].is_null(), "{latched}");
+
+    // A topic that appears later, and then a publisher that cannot serve its subscription.
+    assert_eq!(publisher.ask("late"), "done");
+    let late = monitor.until("late", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(1));
+    assert!(late["qos"].as_str().unwrap().starts_with("reliable, volatile"), "{late}");
+    assert_eq!(publisher.ask("weak"), "done");
+    let both = monitor.until("both", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(4));
+    assert!(both["qos"].as_str().unwrap().starts_with("best effort"), "{both}");
+    assert_eq!(both["publishers"], 2, "{both}");
+    assert_eq!(both["senders"].as_array().unwrap().len(), 2, "{both}");
+    assert!(both["total"]["received"].as_u64() > late["total"]["received"].as_u64(), "{both}");
+}
+
+#[test]
+fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
+    let domain = domain(24);
+    let mut publisher = Program::start("topics.py", &[], domain);
+    assert_eq!(publisher.ask("add /keep /a0 /a1 /a2"), "done");
+    let monitor = Json::start(&["--max-topics", "3"], domain);
+    monitor.until_error("1 left out (--max-topics)");
+    let mut most = 0;
+    for round in 0..8 {
+        let new = format!("/b{round}");
+        let old: Vec<String> = if round == 0 {
+            vec!["/a0".to_owned(), "/a1".to_owned(), "/a2".to_owned()]
+        } else {
+            vec![format!("/b{}", round - 1)]
+        };
+        assert_eq!(publisher.ask(&format!("remove {}", old.join(" "))), "done");
+        assert_eq!(publisher.ask(&format!("add {new}")), "done");
+        monitor.until(&new, |json| json["topic"] == *new && json["received"].as_u64() > Some(0));
+        if round == 1 {
+            most = monitor.threads();
+        }
+    }
+    assert!(monitor.threads() <= most + 1, "{} threads, {most} before", monitor.threads());
+    monitor.until("/keep", |json| json["topic"] == "/keep");
+}
+
+#[test]
+fn an_unknown_type_names_the_package_that_is_missing() {
+    let domain = domain(10);
+    let mut publisher = Program::start("qos_publisher.py", &[], domain);
+    assert_eq!(publisher.ask("unknown"), "done");
+    // A prefix with the markers of all packages but test_msgs.
+    let prefix = std::env::temp_dir().join(format!("topic_monitor-{}", std::process::id()));
+    let index = prefix.join("share/ament_index/resource_index/packages");
+    std::fs::create_dir_all(&index).unwrap();
+    for whole in std::env::split_paths(&std::env::var_os("AMENT_PREFIX_PATH").unwrap()) {
+        let Ok(packages) = std::fs::read_dir(whole.join("share/ament_index/resource_index/packages")) else {
+            continue;
+        };
+        for package in packages.flatten().filter(|package| package.file_name() != "test_msgs") {
+            let _there_already = std::fs::write(index.join(package.file_name()), "");
+        }
+        if whole.join("lib/libtest_msgs__rosidl_typesupport_c.so").exists() {
+            let _there_already = std::os::unix::fs::symlink(whole.join("lib"), prefix.join("lib"));
+        }
+    }
+    let output = command(&["unknown", "best_effort", "--duration", "5", "--json"], domain)
+        .env("AMENT_PREFIX_PATH", &prefix)
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&prefix).unwrap();
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("/unknown has the type test_msgs/msg/BasicTypes, and the package test_msgs"),
+        "{errors}"
+    );
+    assert!(errors.contains("-test-msgs, or source the workspace that has test_msgs"), "{errors}");
+    assert!(
+        objects(&output).iter().any(|json| json["topic"] == "/best_effort"),
+        "the others are shown: {errors}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
