@@ -99,7 +99,9 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 
 fn clippy(environment: &Environment, project: &Path) -> Result<Outcome> {
     let packages = Workspace::read(project)?.packages;
-    let all = packages.iter().map(Package::features).collect::<Vec<_>>().join(",");
+    let of =
+        |package: &Package| package.features().map(|of| format!("{}/{of}", package.name)).collect::<Vec<_>>();
+    let all = packages.iter().flat_map(of).collect::<Vec<_>>().join(",");
     for features in [&[][..], &["--features", &all]] {
         let mut clippy = environment.command("cargo");
         clippy

@@ -47,7 +47,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
                 "--package",
                 name,
                 "--features",
-                &package.features(),
+                &package.feature_list(),
             ])
             .args(package.targets())
             .env("CARGO_TARGET_DIR", project.join("target/msrv"));

@@ -44,7 +44,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
             .arg(&program)
             // Without blanket implementations, which are the same for every type.
             .args(["--simplified", "--color=never", "--package", &package.name])
-            .args(["--features", &package.features()])
+            .args(["--features", &package.feature_list()])
             .env("CARGO_TARGET_DIR", project.join("target/public-api"));
         let output = list.stderr(Stdio::inherit()).output().context("rustup cannot be started")?;
         if !output.status.success() {

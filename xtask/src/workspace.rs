@@ -60,10 +60,14 @@ impl Package {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns its features as an argument to cargo, but for those that stand in for ROS.
-    pub fn features(&self) -> String {
-        let names = self.features.keys().filter(|feature| *feature != WITHOUT_ROS);
-        names.map(|feature| format!("{}/{feature}", self.name)).collect::<Vec<_>>().join(",")
+    /// Returns its features, but for those that stand in for ROS.
+    pub fn features(&self) -> impl Iterator<Item = &str> {
+        self.features.keys().map(String::as_str).filter(|feature| *feature != WITHOUT_ROS)
+    }
+
+    /// Returns its features as an argument to cargo, of this package alone.
+    pub fn feature_list(&self) -> String {
+        self.features().collect::<Vec<_>>().join(",")
     }
 
     /// Whether it has a library that other packages can use.
@@ -96,7 +100,7 @@ mod tests {
         let both = package("null", r#"{"kind": ["lib"]}, {"kind": ["bin"]}, {"kind": ["test"]}"#);
         assert_eq!(both.targets(), ["--lib", "--bins"]);
         assert_eq!(package("null", r#"{"kind": ["bin"]}"#).targets(), ["--bins"]);
-        assert_eq!(both.features(), "p/default,p/yaml");
+        assert_eq!(both.feature_list(), "default,yaml");
         assert!(both.has_library() && !package("null", r#"{"kind": ["bin"]}"#).has_library());
     }
 }
