@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `cargo xtask demo`: live statistics of a real node.
 //!
 //! Three processes: the talker, the listener with its statistics, and a reader of /statistics in another language.
@@ -123,6 +125,7 @@ impl Process {
     fn start(name: &'static str, mut command: Command, output: Stdio, logs: &Path) -> Result<Process> {
         let log = logs.join(format!("{}.log", name.replace(' ', "_")));
         let file = File::create(&log).with_context(|| format!("Cannot write {}", log.display()))?;
+        end_with_this_process(&mut command);
         let child = command
             // A domain of our own, on this machine only: nobody else's nodes in the table.
             .env("ROS_DOMAIN_ID", (1 + std::process::id() % 101).to_string())
@@ -144,6 +147,31 @@ impl Process {
         }
         Ok(())
     }
+}
+
+/// Has the kernel kill a child when this process dies, by whatever signal. Nothing but Linux has that.
+///
+/// More exactly, when the thread that starts the child ends: here the main thread.
+fn end_with_this_process(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getpid, getppid, set_parent_process_death_signal, Signal};
+        let parent = getpid();
+        let set = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // If the parent has died before that, nobody will say so.
+            if getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::Interrupted.into())
+            }
+        };
+        // SAFETY: Between fork and exec `set` makes two system calls and neither allocates nor locks: an ErrorKind and an Errno
+        // become io::Errors without an allocation.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(command, set) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
 }
 
 impl Drop for Process {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The environment in which everything of ROS 2 runs: variables on top of the caller's.
 
 use std::{
@@ -92,13 +94,23 @@ impl Environment {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
-    /// The environment as lines for a POSIX shell to evaluate.
+    /// Returns the environment as lines for a POSIX shell to evaluate.
+    ///
+    /// Where nothing is hidden, a search path is extended. Where another ROS 2 has to be hidden, it is replaced.
     pub fn exports(&self) -> String {
         let mut lines = String::new();
         for (name, value) in &self.variables {
             let _ = writeln!(lines, "export {name}={}", quoted(value));
         }
         for name in SEARCH_PATHS {
+            if callers(name).iter().any(|directory| self.hides(directory)) {
+                let ours = self.ours(name).map(Path::to_owned);
+                let others = callers(name);
+                let others = others.into_iter().filter(|other| !self.hides(other) && !is_cargos(other));
+                let whole = env::join_paths(ours.chain(others)).unwrap_or_default();
+                let _ = writeln!(lines, "export {name}={}", quoted(&whole));
+                continue;
+            }
             let ours: Vec<_> = self.ours(name).collect();
             if let (false, Ok(ours)) = (ours.is_empty(), env::join_paths(ours)) {
                 let _ = writeln!(lines, "export {name}={}\"${{{name}:+:${name}}}\"", quoted(&ours));
@@ -114,15 +126,36 @@ impl Environment {
     /// Ours first, then the caller's, without what is hidden and without what is there already.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).map(Path::to_owned).collect();
-        for directory in env::split_paths(&env::var_os(name).unwrap_or_default()) {
-            let hidden = self.hidden.iter().any(|prefix| directory.starts_with(prefix));
-            if !hidden && !directory.as_os_str().is_empty() && !directories.contains(&directory) {
+        for directory in callers(name) {
+            if !self.hides(&directory) && !directories.contains(&directory) {
                 directories.push(directory);
             }
         }
         // Joining fails only for a directory with a colon in its name, which no search path can hold.
         env::join_paths(directories).unwrap_or_default()
     }
+
+    fn hides(&self, directory: &Path) -> bool {
+        self.hidden.iter().any(|prefix| directory.starts_with(prefix))
+    }
+}
+
+/// The directories of one of the caller's search paths.
+fn callers(name: &str) -> Vec<PathBuf> {
+    let path = env::var_os(name).unwrap_or_default();
+    env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
+}
+
+/// Whether `cargo run` has put a directory on LD_LIBRARY_PATH, for this program alone: its toolchain's, and where it built.
+fn is_cargos(directory: &Path) -> bool {
+    let toolchain = env::var_os("CARGO").map(PathBuf::from);
+    let toolchain = toolchain.as_deref().and_then(Path::parent).and_then(Path::parent);
+    let built = env::current_exe().ok();
+    let built = built.as_deref().and_then(Path::parent);
+    [toolchain.map(|toolchain| toolchain.join("lib")), built.map(Path::to_owned)]
+        .into_iter()
+        .flatten()
+        .any(|cargos| directory.starts_with(cargos))
 }
 
 fn find_program(program: &OsStr, path: &OsStr) -> PathBuf {
@@ -171,6 +204,22 @@ mod tests {
 
         assert_eq!(path[0], Path::new("/ours/bin"));
         assert!(!path.contains(&first_of_callers));
+    }
+
+    #[test]
+    fn exports_hide_what_commands_do_not_see() {
+        let mut environment = Environment::new(String::new(), PathBuf::new());
+        let callers = env::var_os("PATH").unwrap();
+        let first_of_callers = env::split_paths(&callers).next().unwrap();
+        environment.prepend("PATH", "/ours/bin");
+        environment.hide([first_of_callers.clone()]);
+
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(environment.exports() + "printf %s \"$PATH\"").env("PATH", &callers);
+        let path = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+
+        assert!(path.starts_with("/ours/bin:"), "{path}");
+        assert!(!env::split_paths(&path).any(|directory| directory == first_of_callers), "{path}");
     }
 
     #[test]

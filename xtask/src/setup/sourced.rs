@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The ROS 2 that the caller has sourced, with an overlay of what it lacks.
 
 use std::{

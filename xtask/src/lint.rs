@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `cargo xtask lint`: everything about the sources that can be judged without running them.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::{
+    environment::Environment,
+    setup::{self, tools},
+    workspace::{Package, Workspace},
+    RosOptions,
+};
+
+const CARGO_DENY: &str = "0.20.2";
+
+/// Directories with nothing of ours in them, anywhere in the project.
+const NOT_OURS: [&str; 4] = [".git", ".ros", "__pycache__", "target"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// Rust's format (rustfmt)
+    Fmt,
+    /// Rust's lints, with the default features and with all of them (clippy)
+    Clippy,
+    /// Advisories, licenses, duplicates and sources of the dependencies (cargo-deny, deny.toml)
+    Deny,
+    /// Shell scripts (shellcheck)
+    Shellcheck,
+    /// Python (ruff, ruff.toml)
+    Ruff,
+    /// Spelling (typos, typos.toml)
+    Typos,
+}
+
+/// What became of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    /// It could not be made on this machine, for this reason.
+    Skipped(String),
+}
+
+/// Makes the checks, all of them if none is named, and prints a table of the results.
+///
+/// With `no_skip`, a check that cannot be made has failed.
+pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
+    let checks = if checks.is_empty() { Check::value_variants() } else { checks };
+    let mut results = vec![];
+    for check in checks {
+        eprintln!("-- {}", name(*check));
+        let begun = Instant::now();
+        results.push((name(*check), one(*check, options, project)?, begun.elapsed()));
+    }
+    eprint!("{}", table(&results));
+    let failed = |outcome: &Outcome| match outcome {
+        Outcome::Passed => false,
+        Outcome::Failed => true,
+        Outcome::Skipped(_) => no_skip,
+    };
+    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| failed(outcome)))))
+}
+
+fn table(results: &[(String, Outcome, Duration)]) -> String {
+    let row = |(name, outcome, time): &(String, Outcome, Duration)| {
+        let (result, reason) = match outcome {
+            Outcome::Passed => ("passed", String::new()),
+            Outcome::Failed => ("FAILED", String::new()),
+            Outcome::Skipped(reason) => ("skipped", format!("  {reason}")),
+        };
+        format!("{name:<12} {result:<8} {:>6.1} s{reason}\n", time.as_secs_f32())
+    };
+    results.iter().map(row).collect()
+}
+
+fn name(check: Check) -> String {
+    check.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
+    match check {
+        Check::Fmt => passes(Command::new("cargo").current_dir(project).args(["fmt", "--all", "--check"])),
+        Check::Clippy => clippy(&setup::ensure(options, project)?, project),
+        Check::Deny => deny(project),
+        Check::Shellcheck => pypi(project, "shellcheck", &shell_scripts(project)?),
+        Check::Ruff => pypi(project, "ruff", &["check", "--no-cache", "."]),
+        Check::Typos => pypi(project, "typos", &["."]),
+    }
+}
+
+fn clippy(environment: &Environment, project: &Path) -> Result<Outcome> {
+    let packages = Workspace::read(project)?.packages;
+    let of =
+        |package: &Package| package.features().map(|of| format!("{}/{of}", package.name)).collect::<Vec<_>>();
+    let all = packages.iter().flat_map(of).collect::<Vec<_>>().join(",");
+    for features in [&[][..], &["--features", &all]] {
+        let mut clippy = environment.command("cargo");
+        clippy
+            .current_dir(project)
+            .args(["clippy", "--locked", "--workspace", "--all-targets"])
+            .args(features);
+        if passes(clippy.args(["--", "-D", "warnings"]))? == Outcome::Failed {
+            return Ok(Outcome::Failed);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Runs cargo-deny; the advisories need their database, which is on GitHub.
+fn deny(project: &Path) -> Result<Outcome> {
+    let program = match tools::from_crates_io(project, "cargo-deny", CARGO_DENY) {
+        Ok(program) => program,
+        Err(error) => return Ok(Outcome::Skipped(reason(&error))),
+    };
+    let deny = || {
+        let mut deny = Command::new(&program);
+        deny.current_dir(project).args(["--all-features", "--locked"]);
+        deny
+    };
+    let check = ["check", "--hide-inclusion-graph"];
+    if passes(deny().args(check).args(["bans", "licenses", "sources"]))? == Outcome::Failed {
+        return Ok(Outcome::Failed);
+    }
+    let fetched = deny().args(["fetch", "db"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if !fetched.success() {
+        return Ok(Outcome::Skipped(
+            "the advisories: their database on github.com cannot be fetched".to_owned(),
+        ));
+    }
+    passes(deny().args(check).arg("advisories"))
+}
+
+/// Runs a tool from PyPI on the project.
+fn pypi(project: &Path, tool: &str, arguments: &[impl AsRef<OsStr>]) -> Result<Outcome> {
+    match tools::from_pypi(project) {
+        Ok(programs) => passes(Command::new(programs.join(tool)).current_dir(project).args(arguments)),
+        Err(error) => Ok(Outcome::Skipped(reason(&error))),
+    }
+}
+
+/// Why a tool cannot be installed, in one line.
+pub fn reason(error: &anyhow::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// Runs a command that prints its findings itself.
+pub fn passes(command: &mut Command) -> Result<Outcome> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{program} cannot be started"))?;
+    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
+}
+
+/// The shell scripts of the project, by name or by first line, sorted.
+fn shell_scripts(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut scripts = vec![];
+    let entries = fs::read_dir(directory).with_context(|| format!("Cannot read {}", directory.display()))?;
+    for entry in entries {
+        let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        let kind = entry?;
+        if kind.is_dir()
+            && !path.file_name().is_some_and(|name| NOT_OURS.iter().any(|of| name == OsStr::new(of)))
+        {
+            scripts.extend(shell_scripts(&path)?);
+        } else if kind.is_file() && is_shell_script(&path)? {
+            scripts.push(path);
+        }
+    }
+    scripts.sort();
+    Ok(scripts)
+}
+
+fn is_shell_script(path: &Path) -> Result<bool> {
+    if path.extension().is_some_and(|extension| extension == "sh") {
+        return Ok(true);
+    }
+    let content = fs::read(path).with_context(|| format!("Cannot read {}", path.display()))?;
+    let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(first_line.starts_with(b"#!") && (first_line.ends_with(b"sh")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_scripts_are_found_by_name_and_by_first_line_and_not_in_build_products() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |path: &str, content: &str| {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+            path
+        };
+        let expected =
+            [file(".ci/run", "#!/usr/bin/env bash\n"), file("a/b.sh", "echo"), file("c", "#!/bin/sh\n")];
+        file("target/d.sh", "");
+        file("e.py", "#!/usr/bin/env python3\n");
+
+        assert_eq!(shell_scripts(directory.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_table_says_why_a_check_was_skipped() {
+        let skipped =
+            Outcome::Skipped(reason(&anyhow::anyhow!("long\nstory").context("PyPI cannot be reached")));
+        let results = [
+            ("ruff".to_owned(), skipped, Duration::from_millis(1500)),
+            ("fmt".to_owned(), Outcome::Failed, Duration::ZERO),
+        ];
+        assert_eq!(
+            table(&results),
+            "ruff         skipped     1.5 s  PyPI cannot be reached\nfmt          FAILED      0.0 s\n"
+        );
+    }
+}

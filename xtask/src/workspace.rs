@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The packages of the workspace, as cargo lists them.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{bail, Context, Result};
+use serde::Deserialize;
+
+/// The feature that replaces ROS by stubs, which cannot be linked.
+const WITHOUT_ROS: &str = "use_ros_shim";
+
+/// What `cargo metadata` prints, as far as it matters here.
+#[derive(Deserialize)]
+pub struct Workspace {
+    pub packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+pub struct Package {
+    pub name: String,
+    manifest_path: PathBuf,
+    pub rust_version: Option<String>,
+    /// The registries that it may be published to; None is any.
+    publish: Option<Vec<String>>,
+    features: BTreeMap<String, Vec<String>>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+}
+
+impl Workspace {
+    /// Reads the workspace's members.
+    pub fn read(project: &Path) -> Result<Workspace> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1"]);
+        let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
+        if !output.status.success() {
+            bail!("The workspace cannot be read; cargo says above why");
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+impl Package {
+    /// Whether it may be published.
+    pub fn is_public(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// Returns where its manifest is.
+    pub fn directory(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    /// Returns its features, but for those that stand in for ROS.
+    pub fn features(&self) -> impl Iterator<Item = &str> {
+        self.features.keys().map(String::as_str).filter(|feature| *feature != WITHOUT_ROS)
+    }
+
+    /// Returns its features as an argument to cargo, of this package alone.
+    pub fn feature_list(&self) -> String {
+        self.features().collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether it has a library that other packages can use.
+    pub fn has_library(&self) -> bool {
+        let is_library = |kind: &String| ["lib", "rlib"].contains(&kind.as_str());
+        self.targets.iter().any(|target| target.kind.iter().any(is_library))
+    }
+
+    /// The targets that its users build, as arguments to cargo.
+    pub fn targets(&self) -> Vec<&'static str> {
+        let has = |kind: &str| self.targets.iter().any(|target| target.kind.iter().any(|of| of == kind));
+        let library = (has("lib") || has("proc-macro")).then_some("--lib");
+        library.into_iter().chain(has("bin").then_some("--bins")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_to_be_published_are_checked_with_what_their_users_build() {
+        let package = |publish: &str, kinds: &str| {
+            let text = format!(
+                r#"{{"name": "p", "manifest_path": "/p/Cargo.toml", "rust_version": "1.85", "publish": {publish}, "features": {{"default": [], "use_ros_shim": [], "yaml": []}}, "targets": [{kinds}]}}"#
+            );
+            serde_json::from_str::<Package>(&text).unwrap()
+        };
+        assert!(package("null", "").is_public() && !package("[]", "").is_public());
+        let both = package("null", r#"{"kind": ["lib"]}, {"kind": ["bin"]}, {"kind": ["test"]}"#);
+        assert_eq!(both.targets(), ["--lib", "--bins"]);
+        assert_eq!(package("null", r#"{"kind": ["bin"]}"#).targets(), ["--bins"]);
+        assert_eq!(both.feature_list(), "default,yaml");
+        assert!(both.has_library() && !package("null", r#"{"kind": ["bin"]}"#).has_library());
+    }
+}
