@@ -53,7 +53,7 @@
 //!
 //! # Features
 //!
-//! - `totals_file`: [`NodeStatisticsOptions::totals_file`], which writes the messages received and lost to a YAML file when a node
+//! - `totals_file`: `NodeStatisticsOptions::totals_file`, which writes the messages received and lost to a YAML file when a node
 //!   ends. Off by default, because it needs serde and a YAML library.
 //! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does. For
 //!   documentation and `cargo check` only: the result does not link.

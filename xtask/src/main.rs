@@ -12,6 +12,7 @@ mod environment;
 mod lint;
 mod monitor;
 mod msrv;
+mod package;
 mod progress;
 mod public_api;
 mod setup;
@@ -99,6 +100,12 @@ enum Verb {
     },
     /// Checks that every package to be published builds with the Rust version that it declares
     Msrv {
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Checks that the packages can be published: that they build from what is published, that their documentation builds without
+    /// ROS, and that they build for other platforms
+    Package {
         #[command(flatten)]
         skipping: Skipping,
     },
@@ -215,6 +222,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
+        Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }

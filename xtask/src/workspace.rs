@@ -29,6 +29,8 @@ pub struct Package {
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +76,13 @@ impl Package {
     pub fn has_library(&self) -> bool {
         let is_library = |kind: &String| ["lib", "rlib"].contains(&kind.as_str());
         self.targets.iter().any(|target| target.kind.iter().any(is_library))
+    }
+
+    /// Returns a list of `[package.metadata.docs.rs]` in its manifest; empty if it has none.
+    pub fn docs_rs(&self, key: &str) -> Vec<String> {
+        let list = self.metadata["docs"]["rs"][key].as_array();
+        let texts = list.into_iter().flatten().filter_map(serde_json::Value::as_str);
+        texts.map(str::to_owned).collect()
     }
 
     /// The targets that its users build, as arguments to cargo.
