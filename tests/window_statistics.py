@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Computes windows of topic statistics from recorded messages, with numpy and none of this project's code.
 
@@ -17,6 +16,7 @@ backwards); the standard deviation is the population's, and null for a single sa
 the count are null.
 """
 
+import itertools
 import json
 import sys
 
@@ -42,7 +42,7 @@ def window(messages, start, stop):
     """What the messages of one window come to."""
     received = [(now, stamp) for now, stamp in messages if start <= now < stop]
     ages = [now - stamp for now, stamp in received if stamp != 0]
-    periods = [now - last for (last, _), (now, _) in zip(received, received[1:]) if now >= last]
+    periods = [now - last for (last, _), (now, _) in itertools.pairwise(received) if now >= last]
     return {"age": figures(ages), "period": figures(periods)}
 
 

@@ -39,7 +39,7 @@ def obey():
         client.wait_for_service()
         answered = threading.Event()
         future = client.call_async(GetTopicStatistics.Request())
-        future.add_done_callback(lambda _: answered.set())
+        future.add_done_callback(lambda _, answered=answered: answered.set())
         answered.wait()
         response = future.result()
         say({
