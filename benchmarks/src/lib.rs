@@ -5,7 +5,7 @@
 //! That code is private in the library. So its modules are compiled here a second time, from the same files: nothing has to be public
 //! for the benchmarks' sake. They are all but `node` and `schedule`, which no message reaches.
 
-#![allow(dead_code, unused_imports, unexpected_cfgs, missing_docs)] // they are only a part of the library
+#![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)] // they are only a part of the library
 
 #[path = "../../src/collector/mod.rs"]
 pub mod collector;

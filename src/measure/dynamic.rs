@@ -10,6 +10,7 @@ use rclrs::{
 };
 
 use super::{
+    clock::monotonic,
     recorder::{Recorder, RunningCallback},
     stamp::is_header,
     subscription::AnySubscription,
@@ -78,13 +79,13 @@ impl DynamicProbe {
     pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningCallback> {
         let epoch = self.recorder.epoch()?;
         let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
-        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info))
+        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info), monotonic)
     }
 
     /// Records that a callback ends now.
     pub(crate) fn end(&self, callback: Option<RunningCallback>) {
         if let Some(callback) = callback {
-            self.recorder.record_end(callback);
+            self.recorder.record_end(callback, monotonic());
         }
     }
 }

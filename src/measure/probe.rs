@@ -8,6 +8,7 @@ use rclrs::MessageInfo;
 use rosidl_runtime_rs::Message;
 
 use super::{
+    clock::monotonic,
     recorder::{ReceivedMessage, Recorder, RunningCallback},
     stamp::StampField,
 };
@@ -42,14 +43,14 @@ impl<T: Message> Probe<T> {
     /// Records a message whose callback starts now. Returns what [`end`](Self::end) needs, if a metric needs it.
     #[inline]
     pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
-        self.recorder.record(&message?)
+        self.recorder.record(&message?, monotonic)
     }
 
     /// Records that a callback ends now.
     #[inline]
     pub(crate) fn end(&self, callback: Option<RunningCallback>) {
         if let Some(callback) = callback {
-            self.recorder.record_end(callback);
+            self.recorder.record_end(callback, monotonic());
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{
 use rclrs::MessageInfo;
 
 use super::{
-    clock::{monotonic, Clock, HostClock, SystemClock},
+    clock::{Clock, SystemClock},
     host,
     sample_lock::{Accept, SampleLock},
     simulated_time::SimulatedTime,
@@ -150,35 +150,35 @@ impl Recorder {
         message
     }
 
-    /// Records a message whose callback starts now. Returns what [`record_end`](Self::record_end) needs, if a metric needs it.
-    #[inline]
-    pub(crate) fn record(&self, message: &ReceivedMessage) -> Option<RunningCallback> {
-        let started = self.record_at(message, monotonic);
-        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
-    }
-
-    /// Records a message whose callback starts at the time that `clock` returns. Returns that time.
+    /// Records a message whose callback starts now, at the time that `clock` returns. Returns what
+    /// [`record_end`](Self::record_end) needs, if a metric needs it.
     #[inline(always)]
-    pub(crate) fn record_at(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
-        let simulated = || self.simulated.as_ref().map_or(0, |time| time.now(message.header));
-        match self.collectors.try_lock() {
+    pub(crate) fn record(
+        &self,
+        message: &ReceivedMessage,
+        clock: impl FnOnce() -> i64,
+    ) -> Option<RunningCallback> {
+        let simulated =
+            |callback| self.simulated.as_ref().map_or(0, |time| time.now(message.header, callback));
+        let started = match self.collectors.try_lock() {
             Some(mut collectors) => {
                 let callback = clock();
-                collectors.accept_message(message, callback, simulated);
+                collectors.accept_message(message, callback, || simulated(callback));
                 callback
             }
             None => {
                 let callback = clock();
-                let sample = Sample::Message { message: *message, callback, simulated: simulated() };
+                let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
                 self.collectors.enqueue_or_count(sample, true);
                 callback
             }
-        }
+        };
+        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
     }
 
-    /// Records that a callback ends now.
-    pub(crate) fn record_end(&self, callback: RunningCallback) {
-        let milliseconds = milliseconds_between(callback.started, monotonic());
+    /// Records that a callback ends at `now`, on the monotonic clock.
+    pub(crate) fn record_end(&self, callback: RunningCallback, now: i64) {
+        let milliseconds = milliseconds_between(callback.started, now);
         let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
@@ -194,13 +194,13 @@ impl Recorder {
     }
 
     /// Returns the times of the last message that was recorded.
-    pub(crate) fn last_message(&self) -> Option<MessageTimes> {
+    pub(crate) fn last_message(&self, clock: &dyn Clock) -> Option<MessageTimes> {
         let collectors = self.collectors.lock();
         let Times { header, source, received, .. } = collectors.last_times();
         let mut system = collectors.window.system;
         let (callback, before) = (collectors.last_callback(), collectors.last_of_epochs_before());
         drop(collectors);
-        let _step_since_the_last_window = system.check(&HostClock);
+        let _step_since_the_last_window = system.check(clock);
         let if_known = |time: i64| (time != 0).then_some(time);
         Some(MessageTimes {
             header: if_known(header),

@@ -4,7 +4,7 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rclrs::Clock;
@@ -14,8 +14,20 @@ use rclrs::Clock;
 /// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and every
 /// [`SimulatedTime::INTERVAL`].
 pub(crate) struct SimulatedTime {
-    clock: Clock,
+    clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
+}
+
+/// A clock of ROS time; a test can have one of its own.
+pub(crate) trait RosClock: Send + Sync {
+    /// Returns the time in nanoseconds; 0 if it has not started.
+    fn now(&self) -> i64;
+}
+
+impl RosClock for Clock {
+    fn now(&self) -> i64 {
+        self.now().nsec
+    }
 }
 
 impl SimulatedTime {
@@ -23,22 +35,22 @@ impl SimulatedTime {
     pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
     /// Follows a clock from now on.
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, timeline: Mutex::default() }
+    pub(crate) fn new(clock: impl RosClock + 'static) -> Self {
+        Self { clock: Box::new(clock), timeline: Mutex::default() }
     }
 
-    /// Reads the clock, to find a jump.
-    pub(crate) fn refresh(&self) {
-        self.now(0);
+    /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
+    pub(crate) fn refresh(&self, seen: i64) {
+        self.now(0, seen);
     }
 
     /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is of the time
-    /// before a jump.
-    pub(crate) fn now(&self, stamp: i64) -> i64 {
+    /// before a jump. `seen` is the monotonic time, in nanoseconds.
+    pub(crate) fn now(&self, stamp: i64, seen: i64) -> i64 {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock, so that the timeline gets the readings in order.
-        let now = self.clock.now().nsec;
-        timeline.advance(now, Instant::now());
+        let now = self.clock.now();
+        timeline.advance(now, seen);
         if timeline.has(stamp, now) {
             now
         } else {
@@ -51,12 +63,12 @@ impl SimulatedTime {
 #[derive(Debug, Default)]
 struct Timeline {
     /// The last reading that differed from the one before, and when it was read.
-    last: Option<(i64, Instant)>,
+    last: Option<(i64, i64)>,
     /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed reading
     /// would distort the rate between two readings.
     rate: f64,
     /// The start of the interval over which the rate is measured.
-    rate_from: Option<(i64, Instant)>,
+    rate_from: Option<(i64, i64)>,
     /// The time after the last jump. Earlier stamps are of the time before the jump.
     start: i64,
     /// How far stamps may lie in the future after a jump back. Stamps beyond are nearer to the time before the jump.
@@ -74,7 +86,7 @@ impl Timeline {
     const SLOWEST: f64 = 1e9;
 
     /// Accepts a reading.
-    fn advance(&mut self, now: i64, seen: Instant) {
+    fn advance(&mut self, now: i64, seen: i64) {
         let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
             if now != 0 {
                 self.last = Some((now, seen));
@@ -85,7 +97,7 @@ impl Timeline {
         if now == last {
             return;
         }
-        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).as_nanos() as f64);
+        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
         if step < 0.0 {
             (self.start, self.ahead) = (now, Some((last - now) / 2));
@@ -96,7 +108,7 @@ impl Timeline {
             self.rate = step / elapsed.max(1.0);
             self.rate_from = self.last;
         } else if let Some((from, from_seen)) = self.rate_from {
-            let over = (seen - from_seen).as_nanos() as f64;
+            let over = (seen - from_seen) as f64;
             if over >= Self::RATE_OVER {
                 self.rate = (now - from) as f64 / over;
                 self.rate_from = self.last;
@@ -115,13 +127,15 @@ mod tests {
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
+    const MS: i64 = 1_000_000;
+    const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
 
     /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
-    fn running(to: i64, rate: i64) -> (Timeline, Instant) {
-        let (mut timeline, mut seen) = (Timeline::default(), Instant::now());
+    fn running(to: i64, rate: i64) -> (Timeline, i64) {
+        let (mut timeline, mut seen) = (Timeline::default(), 1);
         for tick in 0..=100 {
             timeline.advance(to * SECOND - (100 - tick) * rate * SECOND / 100, seen);
-            seen += Duration::from_millis(10);
+            seen += 10 * MS;
         }
         (timeline, seen)
     }
@@ -158,8 +172,7 @@ mod tests {
         assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND), "{timeline:?}");
         // A second later, with no message in between.
         for reading in 1..=10 {
-            timeline
-                .advance((100_000 + 5 * reading) * SECOND, seen + SimulatedTime::INTERVAL * reading as u32);
+            timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
         assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND), "{timeline:?}");
     }
@@ -167,12 +180,12 @@ mod tests {
     #[test]
     fn a_pause_and_a_coarse_clock_are_no_jumps() {
         let (mut timeline, mut seen) = running(1000, 1);
-        seen += Duration::from_secs(600); // paused
+        seen += 600 * SECOND; // paused
         for second in 0..10 {
             // A /clock of one message a second, read twice as often.
             timeline.advance((1001 + second) * SECOND, seen);
-            timeline.advance((1001 + second) * SECOND, seen + Duration::from_millis(500));
-            seen += Duration::from_secs(1);
+            timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
+            seen += SECOND;
         }
         assert!(timeline.has(999 * SECOND, 1010 * SECOND), "{timeline:?}");
     }
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn a_jump_forward_in_a_pause_is_a_jump() {
         let (mut timeline, seen) = running(1000, 1);
-        timeline.advance(1100 * SECOND, seen + Duration::from_secs(600));
+        timeline.advance(1100 * SECOND, seen + 600 * SECOND);
         assert!(!timeline.has(1000 * SECOND, 1100 * SECOND), "{timeline:?}");
     }
 
@@ -193,10 +206,10 @@ mod tests {
             now += SECOND / 100;
             timeline.advance(now, seen);
             now += SECOND / 100;
-            timeline.advance(now, seen + Duration::from_micros(100));
-            seen += Duration::from_millis(20);
+            timeline.advance(now, seen + 100 * MS / 1000);
+            seen += 20 * MS;
         }
-        timeline.advance(now + 3 * SECOND, seen + Duration::from_millis(100));
+        timeline.advance(now + 3 * SECOND, seen + 100 * MS);
         assert!(!timeline.has(now, now + 3 * SECOND), "{timeline:?}");
     }
 
@@ -204,7 +217,7 @@ mod tests {
     fn a_simulation_that_becomes_much_faster_is_a_jump_once() {
         let (mut timeline, mut seen) = running(1000, 1);
         for step in 1..=30 {
-            seen += SimulatedTime::INTERVAL;
+            seen += INTERVAL;
             timeline.advance((1000 + 5 * step) * SECOND, seen);
         }
         assert_eq!(timeline.start, 1005 * SECOND, "{timeline:?}");
@@ -212,9 +225,9 @@ mod tests {
 
     #[test]
     fn a_simulation_that_begins_is_no_jump() {
-        let (mut timeline, seen) = (Timeline::default(), Instant::now());
+        let (mut timeline, seen) = (Timeline::default(), 1);
         timeline.advance(0, seen);
-        timeline.advance(5000 * SECOND, seen + Duration::from_millis(1));
+        timeline.advance(5000 * SECOND, seen + MS);
         assert!(timeline.has(4999 * SECOND, 5000 * SECOND));
     }
 }

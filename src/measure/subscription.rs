@@ -7,6 +7,7 @@ use rosidl_runtime_rs::Message;
 use tokio::sync::watch;
 
 use super::{
+    clock::HostClock,
     recorder::Recorder,
     source::{SourceHandle, WindowedCollector},
 };
@@ -146,7 +147,7 @@ impl<T> StatsSubscriptionState<T> {
     ///
     /// Called in the callback, that is the callback's message, unless several callbacks run at the same time.
     pub fn last_message(&self) -> Option<MessageTimes> {
-        self.recorder.last_message()
+        self.recorder.last_message(&HostClock)
     }
 }
 

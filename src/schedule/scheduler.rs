@@ -21,7 +21,7 @@ use super::{
 use crate::{
     graph::on_next_graph_change,
     measure::{
-        clock::HostClock,
+        clock::{Clock, HostClock},
         simulated_time::SimulatedTime,
         source::{lock, Source, WindowScheduler},
     },
@@ -215,7 +215,7 @@ impl Scheduler {
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, mut wake: Option<Instant>) -> MutexGuard<'a, State> {
         let now = Instant::now();
         if let Some(time) = &self.simulated {
-            time.refresh();
+            time.refresh(HostClock.monotonic());
             let refresh = now + SimulatedTime::INTERVAL;
             wake = Some(wake.map_or(refresh, |wake| wake.min(refresh)));
         }

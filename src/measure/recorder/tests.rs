@@ -8,7 +8,10 @@ use std::{
 use rclrs::PublisherGid;
 
 use super::*;
-use crate::transport::MIDDLEWARES;
+use crate::{
+    measure::clock::{monotonic, HostClock},
+    transport::MIDDLEWARES,
+};
 
 const S: i64 = 1_000_000_000;
 const FAST_DDS: &CStr = c"rmw_fastrtps_cpp";
@@ -50,7 +53,7 @@ fn info(middleware: Option<&'static CStr>, publisher: u16, number: u64) -> Messa
 fn receive(recorder: &Recorder, info: &MessageInfo) {
     let Some(epoch) = recorder.epoch() else { return };
     let header = system_now() - 40_000_000;
-    recorder.record(&recorder.received_message(epoch, header, info));
+    recorder.record(&recorder.received_message(epoch, header, info), monotonic);
 }
 
 fn end(recorder: &Recorder) -> WindowStatistics {
@@ -138,7 +141,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
             std::thread::sleep(Duration::from_millis(110));
         }
         receive(&recorder, &info(Some(FAST_DDS), 1, 4));
-        let last = recorder.last_message().unwrap();
+        let last = recorder.last_message(&HostClock).unwrap();
         assert!((last.callback - system_now()).abs() < S, "on the clock as it is");
         let next = end(&recorder);
         assert_eq!(next.clock_step, None);
@@ -155,7 +158,7 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     assert!(end(&recorder).clock_step.is_some());
     let epoch = recorder.epoch().unwrap();
     let record = |stamp| {
-        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)));
+        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)), monotonic);
     };
     record(system_now() - 3600 * S - 1_000_000); // stamped on the old clock, 1 ms ago
     record(system_now());
@@ -172,13 +175,13 @@ fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     // Taken before, called after.
     let epoch = recorder.epoch().unwrap();
     let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4));
-    let body = recorder.record(&taken);
+    let body = recorder.record(&taken, monotonic);
     recorder.disable();
-    recorder.record(&taken);
-    recorder.record_end(body.unwrap());
+    recorder.record(&taken, monotonic);
+    recorder.record_end(body.unwrap(), monotonic());
     assert_eq!(recorder.totals().unwrap().received, 4, "nothing is recorded while it is off");
     recorder.enable(&HostClock);
-    recorder.record(&taken);
+    recorder.record(&taken, monotonic);
     let window = end(&recorder);
     assert_eq!((window.count, window.totals.unwrap().received), (0, 4));
     let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
