@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least that rclpy does with the topics of `bench_load`: a callback for each message that counts it. Until it is ended."""
+"""Subscribes to the topics of `bench_load`. The callbacks only count messages: this is the smallest cost of rclpy. Runs
+until it is ended."""
 
 import rclpy
 from sensor_msgs.msg import Image, Imu

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what is published on /statistics: one line for each metric of each window.
+"""Prints the messages on /statistics: one line for each metric of each window.
 
-With --json, one JSON object a line, times in nanoseconds since the epoch, values of the data points in the order in
-which they came, null for NaN.
+With --json, each line is a JSON object. Times are in nanoseconds since the epoch. The values have the order of the
+message. NaN is null.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def as_text(message):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--json', action='store_true', help='print JSON objects')
-    parser.add_argument('--depth', type=int, default=100, help='messages that wait in the queue at most')
+    parser.add_argument('--depth', type=int, default=100, help='QoS depth of the subscription')
     arguments = parser.parse_args()
     show = as_json if arguments.json else as_text
 
@@ -62,7 +62,7 @@ def main():
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
-    except BrokenPipeError:  # whoever read this has ended
+    except BrokenPipeError:  # the reader of this output has ended
         sys.stderr.close()
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What grows has a bound, what ends ends soon, and what one part does wrong spoils no other.
+//! Memory is bounded, a drop returns soon, and a fault of one part does not affect the others.
 
 use std::{
     collections::BTreeMap,
@@ -24,17 +24,17 @@ use ros_env::{
 use test_support::{context, domain, wait_for, warnings, Program, Spinning, LIMIT};
 use tokio::sync::watch;
 
-/// How long a drop may take: a second by the rule, and what a busy machine adds.
+/// The longest time that a drop may take: the limit of one second, and a reserve for a busy machine.
 const DROP: Duration = Duration::from_millis(1500);
 
-/// The memory is that of the whole process: who looks at it is alone.
+/// Memory is counted for the whole process: a test that reads it runs alone.
 static MEMORY: RwLock<()> = RwLock::new(());
 
 fn every(window: Duration) -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().publish_period(window)
 }
 
-/// The resident memory of this process, in MB.
+/// Returns the resident memory of this process, in MB.
 fn memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -45,13 +45,13 @@ fn warnings_of(text: &str) -> usize {
     warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
 }
 
-/// Waits for so long, while the statistics go on.
+/// Waits for a time. The statistics continue meanwhile.
 fn let_run(time: Duration) {
     let until = Instant::now() + time;
     wait_for("end of a time", || Instant::now() >= until);
 }
 
-/// Drops statistics, and returns how long that took.
+/// Drops statistics. Returns the time that this took.
 fn time_of_drop(statistics: NodeStatistics) -> Duration {
     let started = Instant::now();
     drop(statistics);
@@ -59,10 +59,10 @@ fn time_of_drop(statistics: NodeStatistics) -> Duration {
 }
 
 #[test]
-fn a_reader_that_is_stopped_neither_fills_the_memory_nor_holds_up_the_end() {
+fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
     let _memory = MEMORY.write();
     warnings::collect();
-    // Other tests of this process have discarded windows, too.
+    // Other tests of this process also log this warning.
     let discarded_before = warnings_of("are discarded");
     let discarded = || warnings_of("are discarded") - discarded_before;
     let domain = domain(0);
@@ -74,7 +74,7 @@ fn a_reader_that_is_stopped_neither_fills_the_memory_nor_holds_up_the_end() {
     let _spinning = Spinning::start(executor);
     let timers = statistics.timers("call", 0..500);
     let reader = Program::start("statistics_reader.py", &["--keep-all"], domain);
-    assert_eq!(reader.read("first window"), "heard");
+    assert_eq!(reader.read("first window"), "received");
     reader.signal("STOP");
 
     wait_for("warning that windows are discarded", || discarded() > 0);
@@ -82,12 +82,12 @@ fn a_reader_that_is_stopped_neither_fills_the_memory_nor_holds_up_the_end() {
     let_run(Duration::from_secs(5));
     let grown = memory() - before;
     assert!(grown < 30.0, "{grown} MB in 5 s: {before} before");
-    assert_eq!(discarded(), 1, "it is reported once");
-    // The middleware refuses what its history has no room for: that is one line a second, not one a message.
+    assert_eq!(discarded(), 1, "the warning is logged once");
+    // The middleware rejects messages when its history is full. There is one warning per second, not one per message.
     let failures = warnings_of("could not be published");
     assert!((1..30).contains(&failures), "{failures} warnings");
 
-    // Whoever switches something on meanwhile does not undo the end.
+    // Enabling a source during the drop has no effect.
     let (is_over, timer) = (AtomicBool::new(false), statistics.create_publisher::<Int32>("late").unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -100,14 +100,14 @@ fn a_reader_that_is_stopped_neither_fills_the_memory_nor_holds_up_the_end() {
         is_over.store(true, Ordering::Relaxed);
         assert!(took < DROP, "{took:?}");
     });
-    assert!(!timer.is_enabled(), "what is closed stays closed");
+    assert!(!timer.is_enabled(), "disabled after the drop");
     timer.set_state(TopicStatisticsState::Enable);
-    assert!(!timer.is_enabled(), "for good");
+    assert!(!timer.is_enabled(), "it cannot be enabled again");
     drop(timers);
 }
 
 #[test]
-fn a_thousand_subscriptions_with_windows_of_a_millisecond_stay_within_their_memory() {
+fn memory_is_bounded_for_a_thousand_subscriptions_with_windows_of_a_millisecond() {
     let _memory = MEMORY.write();
     let executor = context(domain(1), &[]).create_basic_executor();
     let node = executor.create_node("crowded").unwrap();
@@ -124,7 +124,7 @@ fn a_thousand_subscriptions_with_windows_of_a_millisecond_stay_within_their_memo
     drop(subscriptions);
 }
 
-/// A waker that runs code of its own, in place, as some executors' do.
+/// A waker that runs a function inline, as the wakers of some executors do.
 struct Inline(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Inline {
@@ -136,7 +136,7 @@ impl Wake for Inline {
     }
 }
 
-/// Has code run by the thread that ends the next window.
+/// Runs code on the thread that ends the next window.
 fn at_the_next_window(
     mut windows: watch::Receiver<Option<Arc<WindowStatistics>>>,
     code: impl FnOnce() + Send + 'static,
@@ -145,12 +145,12 @@ fn at_the_next_window(
     std::thread::spawn(move || {
         let mut changed = Box::pin(windows.changed());
         assert!(changed.as_mut().poll(&mut Task::from_waker(&waker)).is_pending());
-        std::thread::park_timeout(LIMIT); // the future lives on
+        std::thread::park_timeout(LIMIT); // the future is not dropped before
     });
 }
 
 #[test]
-fn a_waker_may_ask_for_the_totals_and_drop_the_statistics() {
+fn a_waker_may_read_the_totals_and_drop_the_statistics() {
     let _memory = MEMORY.read();
     let executor = context(domain(2), &[]).create_basic_executor();
     let node = executor.create_node("inline").unwrap();
@@ -178,14 +178,14 @@ fn a_waker_may_ask_for_the_totals_and_drop_the_statistics() {
 }
 
 #[test]
-fn a_panic_of_the_thread_that_publishes_is_logged_and_holds_up_nobody() {
+fn a_panic_of_the_statistics_thread_is_logged_and_does_not_block_the_drop() {
     let _memory = MEMORY.read();
     warnings::collect();
     let executor = context(domain(3), &[]).create_basic_executor();
     let node = executor.create_node("unlucky").unwrap();
     let statistics = NodeStatistics::with_options(&node, every(Duration::from_millis(50))).unwrap();
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
-    at_the_next_window(imu.watch(), || panic!("as a waker may"));
+    at_the_next_window(imu.watch(), || panic!("the panic of a waker"));
     wait_for("error in the log", || warnings_of("of /unlucky panicked") == 1);
     wait_for("end of the statistics", || !imu.is_enabled());
     let took = time_of_drop(statistics);
@@ -199,7 +199,7 @@ fn no_window_is_shorter_than_its_period() {
     let executor = context(domain(4), &[]).create_basic_executor();
     let node = executor.create_node("early").unwrap();
     let statistics = NodeStatistics::with_options(&node, every(PERIOD)).unwrap();
-    // Created by and by, so that a window of the others ends soon after.
+    // Created one after the other: a window of the earlier counters ends soon after the creation of a later one.
     let mut counters: BTreeMap<usize, (StatsCounter, Option<Arc<WindowStatistics>>)> = BTreeMap::new();
     wait_for("first windows", || {
         if counters.len() < 60 {
@@ -214,7 +214,7 @@ fn no_window_is_shorter_than_its_period() {
     });
     for (number, (_, first)) in &counters {
         let first = first.as_ref().unwrap();
-        // One increment in 23 ms of 1 s would be 43 Hz.
+        // In a window that is too short, one increment would be a high rate: 43 Hz in 23 ms.
         assert!(first.length >= PERIOD, "{number}: {first:?}");
         assert!(first.rate() <= 1.0 / PERIOD.as_secs_f64(), "{number}: {first:?}");
     }
@@ -238,7 +238,7 @@ fn totals_of_subscriptions_that_have_ended_are_kept_up_to_a_bound() {
 }
 
 #[test]
-fn with_more_publishers_than_are_followed_losses_are_unknown_and_nothing_is_announced() {
+fn losses_are_unknown_and_no_event_is_published_with_more_publishers_than_are_tracked() {
     let _memory = MEMORY.read();
     const PUBLISHERS: usize = 257;
     let domain = domain(6);
@@ -283,9 +283,9 @@ fn with_more_publishers_than_are_followed_losses_are_unknown_and_nothing_is_anno
 }
 
 #[test]
-fn losses_of_many_short_subscriptions_wait_for_an_event_by_topic_only() {
+fn pending_losses_of_many_short_subscriptions_are_one_entry_per_topic() {
     let _memory = MEMORY.read();
-    // One event in a thousand seconds, so that all of them wait for the end.
+    // One event in 1000 s: all losses wait until the drop.
     const ROUNDS: u64 = 20;
     let domain = domain(7);
     let executor = context(domain, &[]).create_basic_executor();
@@ -319,11 +319,11 @@ fn losses_of_many_short_subscriptions_wait_for_an_event_by_topic_only() {
             .unwrap();
         wait_for("discovery", || publisher.get_subscription_count().unwrap() == 1);
         publisher.publish(Int32 { data: 0 }).unwrap();
-        // The callback holds the worker, and the queue has room for one.
+        // The callback blocks the worker, and the queue holds one message.
         wait_for("callback", || number.totals().received == 1);
         (1..=5).for_each(|data| publisher.publish(Int32 { data }).unwrap());
         is_open.store(true, Ordering::Relaxed);
-        wait_for("the last", || number.totals().received >= 2);
+        wait_for("last message", || number.totals().received >= 2);
         missing += number.totals().lost.unwrap();
         drop(number);
         wait_for("end", || publisher.get_subscription_count().unwrap() == 0);
@@ -336,5 +336,5 @@ fn losses_of_many_short_subscriptions_wait_for_an_event_by_topic_only() {
     };
     wait_for("event at the end", || sum() > 0);
     let lost = lost.lock().unwrap();
-    assert!(lost.iter().all(|event| event.len() == 1), "one entry for the topic: {lost:?}");
+    assert!(lost.iter().all(|event| event.len() == 1), "one entry per topic: {lost:?}");
 }

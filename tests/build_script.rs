@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The build script reports which interface packages are missing, and what to do.
+//! The build script reports missing interface packages, and the command that adds each.
 
 use std::{fs, path::Path, process::Command};
 
-/// Runs the build script with that AMENT_PREFIX_PATH; returns the errors that it reports to cargo.
+/// Runs the build script with an AMENT_PREFIX_PATH. Returns the errors that it reports to cargo.
 fn errors(directory: &Path, prefix: Option<&Path>, has_shim: bool) -> Vec<String> {
     let script = directory.join("build-script");
     if !script.is_file() {
@@ -33,7 +33,7 @@ fn write(file: &Path) {
 }
 
 #[test]
-fn a_missing_interface_package_or_crate_is_reported_with_what_to_do() {
+fn a_missing_interface_package_or_crate_is_reported_with_the_command_that_adds_it() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let prefix = directory.join("prefix");

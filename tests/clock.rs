@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a step of the system clock does to the figures: nothing, or it makes them NaN.
+//! A step of the system clock makes no value wrong: a value is correct or NaN.
 //!
-//! Talker and listener are processes whose clock is stepped while they run. The listener prints each window that it sees, and
-//! beside it what its callbacks saw on a clock that no step moves. The rest is read from outside, by processes on the
-//! machine's own clock.
+//! Talker and listener are processes whose clock is stepped while they run. The listener prints each window, together
+//! with the measurements of its callbacks on a clock that is not stepped: the truth. Other processes, on the machine's
+//! clock, read the messages, the service and the log.
 
 #[path = "clock/check.rs"]
 mod check;
@@ -29,19 +29,19 @@ use test_support::{clock::SteppedClock, context, domain, Process, Program, Reade
 /// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
 
-/// Both directions, less than a window and far more.
+/// Steps in both directions: shorter than a window and much longer.
 const STEPS: [i64; 4] = [-60 * S, -S / 2, S / 2, 3600 * S];
 
-/// On whose clock the talker is.
+/// The clock of the talker.
 #[derive(Clone, Copy, PartialEq)]
 enum Talker {
-    /// On the listener's, which is stepped: they are on one host.
+    /// The clock of the listener, which is stepped: both are on one host.
     OnTheSameHost,
-    /// On one that is not.
+    /// A clock that is not stepped.
     OnAnotherHost,
 }
 
-/// A listener whose clock is stepped, and those who see what comes of it.
+/// A listener whose clock is stepped, and the readers of its statistics.
 struct Rig {
     clock: SteppedClock,
     domain: u32,
@@ -50,28 +50,28 @@ struct Rig {
     reader: Reader,
     service: Program,
     rosout: Arc<Mutex<Vec<Log>>>,
-    _hearing: (Subscription<Log>, Spinning),
+    _rosout_subscription: (Subscription<Log>, Spinning),
     /// The steps so far, in nanoseconds.
     steps: Vec<i64>,
-    /// The time of them that did pass, while the host slept.
+    /// The part of the steps during which the host was suspended, so that the time did pass.
     suspended: i64,
-    /// What went wrong.
+    /// Descriptions of all wrong values.
     faults: Vec<String>,
 }
 
 impl Rig {
-    /// None where clocks cannot be stepped.
+    /// Returns `None` if clocks cannot be stepped.
     fn start(number: u32, settings: &Settings) -> Option<Rig> {
         let (clock, domain) = (SteppedClock::new()?, domain(number));
         let executor = context(domain, &[]).create_basic_executor();
         let rosout = Arc::new(Mutex::new(vec![]));
         let to = Arc::clone(&rosout);
-        let hear = move |log: Log| to.lock().unwrap().push(log);
+        let store = move |log: Log| to.lock().unwrap().push(log);
         let node = executor.create_node(&format!("operator_{number}")).unwrap();
         let options = "/rosout".keep_last(100).transient_local();
-        let subscription = node.create_subscription(options, hear).unwrap();
-        let hearing = (subscription, Spinning::start(executor));
-        let reader = Reader::start_with_depth(domain, 2000); // of which none is lost while it is held up
+        let subscription = node.create_subscription(options, store).unwrap();
+        let rosout_subscription = (subscription, Spinning::start(executor));
+        let reader = Reader::start_with_depth(domain, 2000); // deep enough for a pause of the reader
         let service = Program::start("losses.py", &[], domain);
         let listener = Listener::start(domain, settings, &clock);
         let (talker, steps, suspended, faults) = (None, vec![], 0, vec![]);
@@ -83,7 +83,7 @@ impl Rig {
             reader,
             service,
             rosout,
-            _hearing: hearing,
+            _rosout_subscription: rosout_subscription,
             steps,
             suspended,
             faults,
@@ -96,7 +96,7 @@ impl Rig {
         self.wait_for_messages();
     }
 
-    /// Waits until each source has had three windows with messages.
+    /// Waits until each source has three windows with messages.
     fn wait_for_messages(&mut self) {
         self.listener.read_until("windows with messages", |windows| {
             let number = |source| {
@@ -110,15 +110,15 @@ impl Rig {
         });
     }
 
-    /// Steps the clock, and waits until the window of the step and two after it are over.
+    /// Steps the clock. Waits for the end of the window of the step and of the two windows after it.
     fn step(&mut self, by: i64) {
-        // Each at another time within a second.
+        // Each step is at a different time within a second.
         self.listener.wait_for_windows(TENTH, 3 * self.steps.len() % 10);
         self.clock.step(by);
         self.settle(by);
     }
 
-    /// Has the host sleep, likewise.
+    /// Suspends the host. Waits as [`step`](Self::step) does.
     fn suspend(&mut self, by: i64) {
         self.clock.suspend(by);
         self.suspended += by;
@@ -131,11 +131,11 @@ impl Rig {
         self.check_service();
     }
 
-    /// Compares what the service says with what the callbacks saw.
+    /// Compares the totals of the service with those of the callbacks.
     fn check_service(&mut self) {
-        // The service answers at some time in between.
+        // The service answers between these two readings.
         let before = self.listener.truth();
-        let answer: Value = serde_json::from_str(&self.service.ask("totals /clocked")).unwrap();
+        let answer: Value = serde_json::from_str(&self.service.request("totals /clocked")).unwrap();
         let truth = [before, self.listener.truth()];
         assert_eq!(answer["totals"].as_array().unwrap().len(), truth[1].len(), "{answer}");
         for of in answer["totals"].as_array().unwrap() {
@@ -144,7 +144,7 @@ impl Rig {
         }
     }
 
-    /// Compares totals (rate, first message and last message) with what the callbacks saw before them and after.
+    /// Compares totals (rate, first message and last message) with those of the callbacks, read before and after.
     fn check_totals(
         &mut self,
         of: &str,
@@ -156,7 +156,7 @@ impl Rig {
         let (before, truth) = (&before[truth(before)], &after[truth(after)]);
         let [shortest, active] = [before, truth].map(|truth| truth.received as f64 / truth.rate);
         let rate = totals[0].as_f64().unwrap_or(f64::NAN);
-        // Less than the smallest step makes of it.
+        // Smaller than the effect of the smallest step.
         let tolerance = 1.001 + HELD_UP / 1e3 / active;
         let (lowest, highest) = (before.rate.min(truth.rate), before.rate.max(truth.rate));
         let is_right = (lowest / tolerance..=highest * tolerance).contains(&rate);
@@ -174,7 +174,7 @@ impl Rig {
         }
     }
 
-    /// Ends the listener, and checks what it said and what was said of it.
+    /// Ends the listener. Checks its windows, messages, warnings and its file of totals.
     fn end(mut self, expected: &Expected) {
         let (truth, file, log) = self.listener.end();
         let truth = [truth.clone(), truth];
@@ -195,7 +195,7 @@ impl Rig {
         assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
     }
 
-    /// There is a warning for each step, with its size, and no other.
+    /// Checks that there is one warning with the size for each step, and no other warning.
     fn check_warnings(&mut self, of: &str, lines: Vec<String>) {
         let size = |line: &String| {
             let size = line.split("The system clock was stepped by ").nth(1)?.split(" s: ").next()?;
@@ -207,7 +207,7 @@ impl Rig {
         }
     }
 
-    /// Returns start and stop of the published windows of a source.
+    /// Returns the start and stop of the published windows of a source.
     fn published(&self, source: &str) -> Vec<(i64, i64)> {
         test_support::of(&self.reader.metrics, source, "message_period")
             .map(|of| (of.start, of.stop))
@@ -218,7 +218,7 @@ impl Rig {
         self.listener.windows.iter().filter(|of| of.source == source).cloned().collect()
     }
 
-    /// Checks the windows of a source as the process sees them.
+    /// Checks the windows of a source in the process.
     fn check_windows(&mut self, source: &str, expected: &Expected) {
         let windows = self.windows(source);
         let last = windows.last().unwrap().stop;
@@ -226,7 +226,7 @@ impl Rig {
             test_support::of(metrics, source, "message_period").any(|metric| metric.stop == last)
         });
         let published = self.published(source);
-        // The listener sees the last window, not each one, where it is held up.
+        // A listener that is late misses windows: it sees only the last one.
         let is_next = |window: &Window, next: &Window| {
             let place = |of: &Window| published.iter().position(|(_, stop)| *stop == of.stop);
             place(window).zip(place(next)).is_none_or(|(window, next)| next == window + 1)
@@ -260,8 +260,8 @@ impl Rig {
         }
     }
 
-    /// Checks the windows of a source as they are published: they have the figures that the process sees, and no gaps between
-    /// them but those of the steps.
+    /// Checks the published windows of a source. They have the same values as in the process. There are no gaps between
+    /// them except those of the steps.
     fn check_published(&mut self, source: &str) {
         for window in self.windows(source) {
             let metrics = self.reader.metrics.iter();
@@ -273,7 +273,7 @@ impl Rig {
                     || figures != [average, minimum, maximum]
                     || metric.count() != count as f64
                 {
-                    self.faults.push(format!("{source}: {metric:?} is published of {window:?}"));
+                    self.faults.push(format!("{source}: {metric:?} was published for {window:?}"));
                 }
             }
         }
@@ -291,19 +291,20 @@ impl Rig {
     }
 }
 
-/// Whether these are the steps, to within a millisecond.
+/// Returns whether the sizes are those of the steps, to within a millisecond.
 fn are_same(seen: &[i64], steps: &[i64]) -> bool {
     seen.len() == steps.len() && seen.iter().zip(steps).all(|(seen, step)| (seen - step).abs() < S / 1000)
 }
 
-/// Steps of the clock of a host, at a rate: figures are right or NaN, in the windows of the steps and in all others.
+/// Steps the clock of a host, at a message rate. Values are correct or NaN, in the windows of the steps and in all
+/// others.
 fn steps_of_a_host(number: u32, rate: f64, body: f64) {
     let Some(mut rig) = Rig::start(number, &Settings { body, ..Settings::default() }) else { return };
     rig.start_talker(Talker::OnTheSameHost, rate);
     STEPS.into_iter().for_each(|step| rig.step(step));
     rig.step(-S); // a leap second
     rig.suspend(30 * S);
-    // Silence goes on whatever the clock does.
+    // Steps during silence.
     rig.talker.as_ref().unwrap().signal("STOP");
     rig.step(-60 * S);
     rig.step(S / 2);
@@ -321,7 +322,7 @@ fn steps_of_a_hosts_clock_spoil_no_figure_at_1_khz() {
 }
 
 #[test]
-fn steps_of_the_listeners_clock_move_the_ages_of_another_hosts_messages_and_nothing_else() {
+fn a_step_of_the_listeners_clock_changes_only_the_ages_of_messages_from_another_host() {
     let Some(mut rig) = Rig::start(2, &Settings::default()) else { return };
     rig.start_talker(Talker::OnAnotherHost, 50.0);
     STEPS.into_iter().for_each(|step| rig.step(step));
@@ -329,13 +330,13 @@ fn steps_of_the_listeners_clock_move_the_ages_of_another_hosts_messages_and_noth
 }
 
 #[test]
-fn messages_that_wait_while_the_clock_is_stepped_have_no_age_that_is_off_by_the_step() {
-    // A body takes longer than a message does to come, so that ten of them wait always.
+fn messages_queued_during_a_step_of_the_clock_have_no_age_that_is_wrong_by_the_step() {
+    // A callback takes longer than the period of the messages, so that ten messages always wait.
     let settings = Settings { body: 0.03, on_workers_only: true, ..Settings::default() };
     let Some(mut rig) = Rig::start(3, &settings) else { return };
     rig.start_talker(Talker::OnTheSameHost, 50.0);
     STEPS.into_iter().for_each(|step| rig.step(step));
-    // More of those that differ least from what is right, each at another time within a window.
+    // More small steps, each at a different time within a window. Their errors would be the hardest to detect.
     for step in [-S / 2, S / 2].into_iter().cycle().take(6) {
         rig.step(step);
     }
@@ -345,10 +346,10 @@ fn messages_that_wait_while_the_clock_is_stepped_have_no_age_that_is_off_by_the_
 #[test]
 fn a_clock_that_is_slewed_spoils_no_figure() {
     let Some(mut rig) = Rig::start(4, &Settings::default()) else { return };
-    // On the machine's clock, which is not slewed.
+    // This node is on the machine's clock, which is not slewed.
     let executor = context(rig.domain, &[]).create_basic_executor();
-    let arrivals = Arc::new(Mutex::new(vec![]));
-    let to = Arc::clone(&arrivals);
+    let receptions = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&receptions);
     let _imu = executor
         .create_node("by_another_clock")
         .unwrap()
@@ -359,11 +360,11 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
     let _spinning = Spinning::start(executor);
     rig.start_talker(Talker::OnTheSameHost, 20.0);
     rig.clock.slew(500);
-    let (from, first) = (rig.windows(SECOND).len(), arrivals.lock().unwrap().len());
+    let (from, first) = (rig.windows(SECOND).len(), receptions.lock().unwrap().len());
     rig.listener.wait_for_windows(SECOND, 12);
     rig.check_service();
 
-    let truth = period(&arrivals.lock().unwrap()[first..]);
+    let truth = period(&receptions.lock().unwrap()[first..]);
     let windows = &rig.windows(SECOND)[from..];
     let mut periods: Vec<f64> =
         windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
@@ -373,7 +374,7 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
     rig.end(&Expected::default());
 }
 
-/// Returns the ms from one time to the next: the median over stretches of twenty, so that few that are late count for nothing.
+/// Returns the period in ms: the median over stretches of twenty periods, so that a few late messages have no effect.
 fn period(times: &[Instant]) -> f64 {
     const STRETCH: usize = 20;
     let stretches = times.iter().zip(&times[STRETCH..]);
@@ -384,13 +385,13 @@ fn period(times: &[Instant]) -> f64 {
 }
 
 #[test]
-fn ages_on_simulated_time_do_not_suffer_by_a_step_of_the_system_clock() {
+fn a_step_of_the_system_clock_does_not_change_ages_on_simulated_time() {
     let arguments = ["--ros-args", "-p", "use_sim_time:=true"].map(str::to_owned).to_vec();
     let Some(mut rig) = Rig::start(5, &Settings { arguments, ..Settings::default() }) else { return };
     let mut simulator = Program::start("simulator.py", &["--stamp-age", "1.0"], rig.domain);
-    simulator.tell("begin");
+    simulator.send("begin");
     rig.wait_for_messages();
-    // The clock of the simulation has come to the listener.
+    // Wait until the listener has received the simulated clock.
     rig.listener.read_until("ages", |windows| {
         windows
             .iter()
@@ -401,6 +402,7 @@ fn ages_on_simulated_time_do_not_suffer_by_a_step_of_the_system_clock() {
     rig.listener.windows.drain(..begun);
     rig.listener.wait_for_windows(SECOND, 1);
     STEPS.into_iter().for_each(|step| rig.step(step));
-    // An age that has half a second of system time in it is out of this. The simulator's host is not stepped.
+    // An age that is wrong by half a second of system time is outside this range. The clock of the simulator is not
+    // stepped.
     rig.end(&Expected { simulated_ages: Some(550.0..=1450.0), ages_grow: true });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Timers and counters of any code.
+//! Timers and counters around any code.
 
 use std::{
     sync::{Arc, Mutex},
@@ -11,7 +11,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{Metric, NodeStatistics, StatsTimer, Summary, TopicStatisticsOptions};
 use test_support::{context, domain, of, wait_for, Reader};
 
-/// A node without an executor that spins: timers and counters need none.
+/// Creates statistics of a node whose executor does not spin: timers and counters need no executor.
 fn statistics(number: u32, window: Duration) -> (Executor, Node, NodeStatistics) {
     let executor = context(domain(number), &[]).create_basic_executor();
     let node = executor.create_node("bridge").unwrap();
@@ -23,7 +23,7 @@ fn statistics(number: u32, window: Duration) -> (Executor, Node, NodeStatistics)
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const TICK: Duration = Duration::from_millis(5);
 
-/// What the timers have recorded, as the window ends.
+/// Returns the durations that the timers have recorded until the end of the window.
 fn recorded<const COUNT: usize>(
     statistics: &NodeStatistics,
     timers: [&StatsTimer; COUNT],
@@ -39,14 +39,14 @@ fn recorded<const COUNT: usize>(
 }
 
 #[test]
-fn a_guard_records_on_every_way_out_and_nothing_when_it_is_discarded() {
+fn a_guard_records_on_return_error_and_panic_and_not_when_it_is_discarded() {
     let (_executor, _node, statistics) = statistics(0, DAY);
     let timer = statistics.timer("call");
     let early = |fail: bool| -> Result<(), String> {
         let _running = timer.start();
         std::thread::sleep(TICK);
         if fail {
-            Err("no answer")?;
+            Err("the call failed")?;
         }
         Ok(())
     };
@@ -55,7 +55,7 @@ fn a_guard_records_on_every_way_out_and_nothing_when_it_is_discarded() {
     let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _running = timer.start();
         std::thread::sleep(TICK);
-        panic!("in the call");
+        panic!("the panic of the call");
     }));
     assert!(unwinding.is_err());
     assert_eq!(timer.time(|| std::thread::sleep(TICK)), ());
@@ -67,7 +67,7 @@ fn a_guard_records_on_every_way_out_and_nothing_when_it_is_discarded() {
 }
 
 #[test]
-fn times_are_nested_and_run_side_by_side_on_any_thread() {
+fn timed_scopes_may_be_nested_and_may_overlap_on_any_thread() {
     let (_executor, _node, statistics) = statistics(1, DAY);
     let (outer, inner) = (statistics.timer("outer"), statistics.timer("inner"));
     outer.time(|| {
@@ -84,7 +84,7 @@ fn times_are_nested_and_run_side_by_side_on_any_thread() {
             let timer = statistics.timer("outer"); // the same one
             scope.spawn(move || (0..1000).for_each(|_| drop(timer.start())));
         }
-        // A guard of one thread that ends on another.
+        // A guard may end on another thread.
         let running = outer.start();
         scope.spawn(move || drop(running));
     });
@@ -113,7 +113,7 @@ fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
 }
 
 #[test]
-fn timers_counters_and_vectors_of_them_are_on_statistics() {
+fn timers_counters_and_vectors_of_them_are_published() {
     let domain = domain(3);
     let (_executor, _node, statistics) = {
         let executor = context(domain, &[]).create_basic_executor();
@@ -159,13 +159,13 @@ fn timers_counters_and_vectors_of_them_are_on_statistics() {
     let length = (frames.stop - frames.start) as f64 * 1e-9;
     assert!(frames.count() > 2.0 && (frames.average() - frames.count() / length).abs() < 1.0, "{frames:?}");
     assert_eq!((frames.minimum(), frames.maximum()), (frames.average(), frames.average()));
-    assert_eq!(last("/bridge:frames/1", "frequency_hz").average(), 0.0, "none is known to be none");
+    assert_eq!(last("/bridge:frames/1", "frequency_hz").average(), 0.0, "no count is 0 Hz, not NaN");
     let tens = last("/bridge:frames/2", "frequency_hz");
     assert!(tens.count() % 10.0 == 0.0 && tens.count() > 20.0, "{tens:?}");
 }
 
 #[test]
-fn while_statistics_are_off_nothing_is_recorded_and_counting_starts_anew_after() {
+fn disabled_timers_and_counters_record_nothing_and_restart_at_zero() {
     let (_executor, _node, statistics) = statistics(4, Duration::from_millis(20));
     let (timer, counter) = (statistics.timer("call"), statistics.counter("calls"));
     statistics.set_enabled(false);
@@ -187,14 +187,14 @@ fn while_statistics_are_off_nothing_is_recorded_and_counting_starts_anew_after()
 }
 
 #[test]
-fn a_timer_that_is_dropped_leaves_and_its_name_can_be_used_again() {
+fn a_dropped_timer_ends_its_windows_and_frees_its_name() {
     let (_executor, _node, statistics) = statistics(5, Duration::from_millis(20));
     let timer = statistics.timer("call");
     let windows = timer.watch();
     drop(timer.clone());
     let mut still = timer.watch();
     still.borrow_and_update();
-    wait_for("window, as one handle is left", || still.has_changed().unwrap());
+    wait_for("window while one handle is left", || still.has_changed().unwrap());
     drop(timer);
     wait_for("end of the windows", || windows.has_changed().is_err());
     let again = statistics.timer("call");

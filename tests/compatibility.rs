@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishers that cannot serve a subscription are named, with why and what to do.
+//! Incompatible publishers of a subscription are reported with the reason and the remedy.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ const OTHER_TYPE: &str =
                           subscription is of sensor_msgs/msg/Imu; one of them has the wrong topic or type";
 
 #[test]
-fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
+fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
     warnings::collect();
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
@@ -54,7 +54,7 @@ fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
     assert_eq!(reliable.totals().received, 0);
     assert!(best_effort.incompatible_publishers().is_empty());
     wait_for("warning in the node's log", || logged.lock().unwrap().iter().any(|log| log == BEST_EFFORT));
-    // Changes in the graph that do not concern it.
+    // Changes of the graph that concern other topics.
     let other = statistics.create_subscription("elsewhere", |_: Int32| ()).unwrap();
     drop(node.create_publisher::<Int32>("elsewhere").unwrap());
     wait_for("end of the change", || node.count_publishers("/elsewhere").unwrap() == 0);
@@ -67,7 +67,7 @@ fn publishers_that_cannot_serve_are_reported_once_each_until_they_leave() {
     wait_for("the warning again", || reported(BEST_EFFORT) == 2);
     assert_eq!(warnings::so_far().iter().filter(|warning| warning.contains("/imu")).count(), 2);
 
-    // One that is there before the subscription.
+    // The publisher may be older than the subscription.
     let late = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
     wait_for("incompatible publisher", || late.incompatible_publishers().len() == 1);
 }

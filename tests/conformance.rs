@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collectors against numbers from elsewhere, on twelve recorded series (tests/data/README.md): what the C++
-//! library libstatistics_collector 1.8.0 computed from them, what exact integer arithmetic says, and what numpy says
-//! in tests/window_statistics.py.
+//! Compares the collectors with independent results on twelve recorded series (tests/data/README.md): with the results
+//! of the C++ library libstatistics_collector 1.8.0, of exact integer arithmetic, and of numpy
+//! (tests/window_statistics.py).
 
 use std::{
     io::Write,
@@ -16,7 +16,7 @@ use rclrs_topic_statistics::{
 };
 use serde_json::{json, Value};
 
-/// How far two figures may be apart, relative to the second.
+/// The tolerance of two values, relative to the second.
 const SAME: f64 = 1e-12;
 
 struct Series {
@@ -26,12 +26,12 @@ struct Series {
 
 struct Recorded {
     messages: Vec<Message>,
-    /// What libstatistics_collector computed.
+    /// The results of libstatistics_collector.
     age: Summary,
     period: Summary,
 }
 
-/// Times in nanoseconds; a stamp of 0 is none.
+/// Times in nanoseconds. A stamp of 0 means no stamp.
 #[derive(Clone, Copy)]
 struct Message {
     now: i64,
@@ -72,7 +72,7 @@ fn summary(figures: &Value) -> Summary {
     summary
 }
 
-/// A JSON number; null is NaN.
+/// Returns a JSON number. `null` is NaN.
 fn number(value: &Value) -> f64 {
     if value.is_null() {
         f64::NAN
@@ -81,7 +81,7 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// What our collectors say of each window: age and period.
+/// Returns the results of our collectors for each window: age and period.
 fn collected(windows: &[Vec<Message>], first: FirstPeriod) -> Vec<[Summary; 2]> {
     let (mut ages, mut periods) = (AgeCollector::default(), PeriodCollector::new(first));
     let mut end_window = |messages: &Vec<Message>| {
@@ -94,7 +94,7 @@ fn collected(windows: &[Vec<Message>], first: FirstPeriod) -> Vec<[Summary; 2]> 
     windows.iter().map(&mut end_window).collect()
 }
 
-/// The samples of each window, ages and periods, in nanoseconds.
+/// Returns the samples of each window, ages and periods, in nanoseconds.
 fn samples(windows: &[Vec<Message>], first: FirstPeriod) -> Vec<[Vec<i128>; 2]> {
     let mut before = None;
     let mut of_window = |messages: &Vec<Message>| {
@@ -111,12 +111,12 @@ fn samples(windows: &[Vec<Message>], first: FirstPeriod) -> Vec<[Vec<i128>; 2]> 
     windows.iter().map(&mut of_window).collect()
 }
 
-/// What samples in nanoseconds come to in milliseconds: in integers, rounded once at the end.
+/// Returns the summary in milliseconds of samples in nanoseconds: computed with integers, rounded once at the end.
 fn exact(samples: &[i128]) -> Summary {
     const MILLISECOND: f64 = 1e6;
     let count = samples.len() as i128;
     let Some(first) = samples.first() else { return Summary::default() };
-    // Sums about the first sample have room in an i128, where an overflow would be a panic of the test.
+    // Sums of differences to the first sample fit in an i128. An overflow would panic.
     let sum: i128 = samples.iter().map(|sample| sample - first).sum();
     let squares: i128 = samples.iter().map(|sample| (sample - first).pow(2)).sum();
     let variance_times_count_squared = count * squares - sum * sum;
@@ -141,7 +141,7 @@ fn assert_same(ours: &Summary, reference: &Summary, of: &str) {
     assert_close(ours, reference, SAME, of);
 }
 
-/// Every figure but the standard deviation the same; that one as near as said.
+/// Asserts that all values are the same. The standard deviation has a tolerance of its own.
 #[track_caller]
 fn assert_close(ours: &Summary, reference: &Summary, deviation: f64, of: &str) {
     assert_eq!(ours.sample_count, reference.sample_count, "{of}: sample count");
@@ -155,10 +155,10 @@ fn assert_close(ours: &Summary, reference: &Summary, deviation: f64, of: &str) {
     }
 }
 
-/// How far our standard deviation may be from the exact one, relative to it.
+/// Returns the relative tolerance of our standard deviation.
 ///
-/// There is one exception: Welford's algorithm rounds its running mean with every sample, and at an hour an f64 of
-/// milliseconds goes by steps of 4.7e-10 ms, beside a spread of 2.8e-4 ms.
+/// There is one exception. Welford's algorithm rounds its running mean with every sample. At an age of an hour, the
+/// resolution of an f64 of milliseconds is 4.7e-10 ms, and the spread of the samples is 2.8e-4 ms.
 fn deviation_tolerance(of: &str) -> f64 {
     if of == "an hour old, spread of a microsecond, window 0, age" {
         5e-7
@@ -167,7 +167,8 @@ fn deviation_tolerance(of: &str) -> f64 {
     }
 }
 
-/// Each metric of each window of a series: its name for messages, the window's index and its own in `[age, period]`.
+/// Returns each metric of each window of a series: its name for panic messages, the index of the window, and the index
+/// of the metric in `[age, period]`.
 fn metrics(series: &Series) -> impl Iterator<Item = (String, usize, usize)> + '_ {
     (0..series.windows.len()).flat_map(move |window| {
         ["age", "period"]
@@ -181,8 +182,8 @@ fn messages(series: &Series) -> Vec<Vec<Message>> {
     series.windows.iter().map(|window| window.messages.clone()).collect()
 }
 
-/// The windows' bounds, made so that every message lies in its own: a window starts with its first message, at
-/// the very nanosecond where the one before stops.
+/// Returns bounds of the windows such that every message lies in its own window. A window starts at its first message,
+/// in the same nanosecond in which the window before it stops.
 fn bounds(windows: &[Vec<Message>]) -> Vec<Window> {
     let mut start = windows[0].first().map_or(0, |message| message.now);
     let mut bounds = vec![];
@@ -196,7 +197,7 @@ fn bounds(windows: &[Vec<Message>]) -> Vec<Window> {
     bounds
 }
 
-/// Has tests/window_statistics.py compute the windows of messages: age and period of each.
+/// Computes the age and period of each window with tests/window_statistics.py.
 fn computed_by_numpy(messages: &[Message], windows: &[Window]) -> Vec<[Summary; 2]> {
     let messages: Vec<_> = messages.iter().map(|message| [message.now, message.stamp]).collect();
     let windows: Vec<_> = windows.iter().map(|window| [window.start, window.stop]).collect();
@@ -207,7 +208,7 @@ fn computed_by_numpy(messages: &[Message], windows: &[Window]) -> Vec<[Summary; 
         .stdout(Stdio::piped())
         .spawn()
         .expect("python3, with numpy");
-    // It reads all of its input before it prints; if it cannot, its own words on stderr say why.
+    // The script reads all of its input before it prints. If it fails, it reports the reason on stderr.
     let input = json!({"messages": messages, "windows": windows}).to_string();
     let written = python.stdin.take().unwrap().write_all(input.as_bytes());
     let output = python.wait_with_output().unwrap();
@@ -229,7 +230,7 @@ fn computed_by_numpy(messages: &[Message], windows: &[Window]) -> Vec<[Summary; 
 }
 
 #[test]
-fn with_the_period_carried_over_every_figure_is_libstatistics_collectors() {
+fn values_with_carried_over_periods_equal_those_of_libstatistics_collector() {
     let (mut single_samples, mut all_negative) = (0, 0);
     for series in recorded_series() {
         let windows = messages(&series);
@@ -238,7 +239,7 @@ fn with_the_period_carried_over_every_figure_is_libstatistics_collectors() {
         for (of, window, metric) in metrics(&series) {
             let (ours, samples) = (ours[window][metric], &samples[window][metric]);
             let theirs = [series.windows[window].age, series.windows[window].period][metric];
-            // Where both differ on purpose, both values are asserted, and theirs is then replaced by what is right.
+            // Where the two differ on purpose, both values are asserted. Theirs is then replaced by the correct one.
             let mut right = theirs;
             if samples.len() == 1 {
                 assert_eq!(theirs.standard_deviation, 0.0, "{of}: theirs of a single sample");
@@ -247,7 +248,7 @@ fn with_the_period_carried_over_every_figure_is_libstatistics_collectors() {
                 single_samples += 1;
             }
             if !samples.is_empty() && samples.iter().all(|sample| *sample < 0) {
-                // `std::numeric_limits<double>::min()`, the smallest positive normal number; mended in 2.0.1.
+                // `std::numeric_limits<double>::min()`, the smallest positive normal number; fixed in 2.0.1.
                 assert_eq!(theirs.maximum, 2.2250738585072014e-308, "{of}: theirs of negative samples");
                 assert_eq!(ours.maximum, -1.005941, "{of}: ours of negative samples");
                 right.maximum = exact(samples).maximum;
@@ -256,12 +257,13 @@ fn with_the_period_carried_over_every_figure_is_libstatistics_collectors() {
             assert_same(&ours, &right, &of);
         }
     }
-    // A message alone, ten ages and nine periods of the 1 Hz series; the ages of the sender whose clock is ahead.
+    // 20: a single message, and ten ages and nine periods of the 1 Hz series. 1: the ages of the sender whose clock is
+    // ahead.
     assert_eq!((single_samples, all_negative), (20, 1));
 }
 
 #[test]
-fn every_figure_is_the_exact_one() {
+fn every_value_equals_the_result_of_exact_integer_arithmetic() {
     for series in recorded_series() {
         let windows = messages(&series);
         for first in [FirstPeriod::NoSample, FirstPeriod::CarriedOver] {
@@ -274,9 +276,9 @@ fn every_figure_is_the_exact_one() {
     }
 }
 
-/// The C++ library and ours lose the same digits there, bit for bit: neither is nearer to the truth.
+/// The C++ library and ours lose the same digits in this case: both results are equal, bit for bit.
 #[test]
-fn a_spread_of_a_microsecond_at_an_age_of_an_hour_is_right_to_six_digits_as_in_cpp() {
+fn a_spread_of_a_microsecond_at_an_age_of_an_hour_is_correct_to_six_digits_as_in_cpp() {
     let series = recorded_series();
     let hour = series.iter().find(|series| series.name.starts_with("an hour old")).unwrap();
     let windows = messages(hour);
@@ -284,7 +286,7 @@ fn a_spread_of_a_microsecond_at_an_age_of_an_hour_is_right_to_six_digits_as_in_c
     let theirs = hour.windows[0].age.standard_deviation;
     let exact = exact(&samples(&windows, FirstPeriod::CarriedOver)[0][0]).standard_deviation;
 
-    assert!(are_same(exact, 2.839262622583547e-4, SAME), "{exact:e}"); // as Python's fractions have it
+    assert!(are_same(exact, 2.839262622583547e-4, SAME), "{exact:e}"); // the result of Python's fractions
     assert!(are_same(theirs, 2.8392613951295245e-4, SAME), "{theirs:e}");
     assert_eq!(ours, theirs);
     assert!(are_same(ours, exact, 5e-7) && !are_same(ours, exact, 4e-7), "{ours:e} and the exact {exact:e}");
@@ -312,8 +314,9 @@ fn numpy_and_the_collectors_follow_the_same_rules() {
     const MILLISECOND: i64 = 1_000_000;
     let message = |now: i64, stamp: i64| Message { now: now * MILLISECOND, stamp: stamp * MILLISECOND };
     let windows = [
-        vec![message(10, 0), message(30, 20), message(20, 25), message(26, 8)], // no stamp; a clock stepped back
-        vec![message(100, 99)], // at the very start of its window
+        // The first has no stamp. The clock steps back before the third.
+        vec![message(10, 0), message(30, 20), message(20, 25), message(26, 8)],
+        vec![message(100, 99)], // exactly at the start of its window
         vec![],
         vec![message(111, 114), message(115, 119)], // negative ages
     ];

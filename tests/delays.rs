@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where a delay arose, what was lost and what went silent, on real topics.
+//! Delays, losses and silence, on real topics.
 
 use std::{
     sync::{Arc, Mutex},
@@ -18,12 +18,12 @@ use test_support::{
     Reader, Spinning,
 };
 
-/// All metrics, in windows of 250 ms.
+/// Returns options for all metrics, in windows of 250 ms.
 fn everything() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
 }
 
-/// The windows of a subscription as they are finished, from now on.
+/// Records the windows of a subscription that end from now on.
 fn record<T: rosidl_runtime_rs::Message>(
     node: &Node,
     subscription: &StatsSubscription<T>,
@@ -44,12 +44,12 @@ async fn follow(
     }
 }
 
-/// The least value of a metric in any window in which it has one.
+/// Returns the smallest value of a metric in all windows that have samples of it.
 fn least(windows: &[Arc<WindowStatistics>], metric: Metric) -> f64 {
     windows.iter().map(|window| window.get(metric).unwrap().minimum).fold(f64::INFINITY, f64::min)
 }
 
-/// A node that measures everything of `imu`, and the windows of ten messages at least from a publisher.
+/// Measures all metrics of `imu` with a publisher. Returns windows with at least ten messages.
 fn windows_of(number: u32, publisher: &[&str]) -> Vec<Arc<WindowStatistics>> {
     let domain = domain(number);
     let executor = context(domain, &[]).create_basic_executor();
@@ -68,24 +68,24 @@ fn windows_of(number: u32, publisher: &[&str]) -> Vec<Arc<WindowStatistics>> {
 }
 
 #[test]
-fn a_driver_that_waits_before_it_publishes_is_the_driver() {
+fn a_driver_that_waits_before_it_publishes_raises_header_to_source_only() {
     let prompt = windows_of(0, &["--rate", "10"]);
     let waiting = windows_of(1, &["--rate", "10", "--wait", "0.05"]);
 
     let moved = |metric| least(&waiting, metric) - least(&prompt, metric);
     let driver = moved(Metric::HeaderToSource);
-    assert!((45.0..150.0).contains(&driver), "header_to_source_ms by 50 ms: {driver}");
+    assert!((45.0..150.0).contains(&driver), "header_to_source_ms grows by 50 ms: {driver}");
     assert!(least(&waiting, Metric::HeaderToSource) >= 50.0);
     let rest = moved(Metric::SourceToCallback);
-    assert!(rest.abs() < 20.0, "source_to_callback_ms by less than 20 ms: {rest}");
+    assert!(rest.abs() < 20.0, "source_to_callback_ms changes by less than 20 ms: {rest}");
     if !middleware::lacks_reception_timestamps("source_to_receive_ms of a driver that waits") {
         let network = moved(Metric::SourceToReceive);
-        assert!(network.abs() < 20.0, "source_to_receive_ms by less than 20 ms: {network}");
+        assert!(network.abs() < 20.0, "source_to_receive_ms changes by less than 20 ms: {network}");
     }
 }
 
 #[test]
-fn the_parts_add_up_to_the_whole_to_the_nanosecond() {
+fn the_partial_delays_add_up_to_header_to_callback() {
     let windows = windows_of(2, &["--rate", "3", "--stamp-age", "0.02"]);
     let mut ways = vec![vec![Metric::HeaderToSource, Metric::SourceToCallback]];
     if !middleware::lacks_reception_timestamps("the three parts of an age") {
@@ -98,7 +98,7 @@ fn the_parts_add_up_to_the_whole_to_the_nanosecond() {
         for way in &ways {
             let parts: Vec<_> = way.iter().map(|metric| part(*metric)).collect();
             assert!(parts.iter().all(|part| part.sample_count == whole.sample_count), "{window:?}");
-            // Of several messages, the averages; of one message, just that message.
+            // The averages of several messages, or the values of one message.
             let sum: f64 = parts.iter().map(|part| part.average).sum();
             assert!(whole.sample_count == 0 || (sum - whole.average).abs() < 1e-6, "{way:?}: {window:?}");
         }
@@ -112,7 +112,7 @@ fn the_parts_add_up_to_the_whole_to_the_nanosecond() {
 }
 
 #[test]
-fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
+fn a_stopped_receiver_raises_source_to_receive_and_not_header_to_source() {
     let domain = domain(3);
     let mut reader = Reader::start(domain);
     let part = match middleware::lacks_reception_timestamps("source_to_receive_ms of a stopped receiver") {
@@ -128,13 +128,13 @@ fn a_receiver_that_is_stopped_raises_source_to_receive_and_not_the_driver() {
 
     let before = reader.metrics.len();
     listener.signal("STOP");
-    // What is tested is how long this takes, not a condition that is waited for.
+    // This duration is the fault under test, not a wait for a condition.
     std::thread::sleep(Duration::from_millis(400));
     listener.signal("CONT");
     let stopped =
         |metrics: &[Published]| of(&metrics[before..], "/listener:/imu", part).any(|of| of.maximum() > 100.0);
     reader.read_until(&format!("{part} of some 400 ms"), stopped);
-    // Ten messages or more waited that long; a driver that is held up has one that does.
+    // Ten or more messages waited that long. If the driver were late, only one would.
     for window in of(&reader.metrics, "/listener:/imu", "header_to_source_ms").filter(|of| of.count() > 20.0)
     {
         assert!(window.average() < 20.0, "the driver did not wait: {window:?}");
@@ -151,7 +151,7 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
     let imu = statistics
         .create_subscription("imu".keep_last(1000), |_: Imu| std::thread::sleep(Duration::from_millis(100)))
         .unwrap();
-    let mut windows = imu.watch(); // from here, as the executor is busy
+    let mut windows = imu.watch(); // from here, because the executor will be busy
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
 
@@ -160,7 +160,7 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
         false => Metric::ReceiveToCallback,
     };
     let mut seen: Vec<Arc<WindowStatistics>> = vec![];
-    // 80 ms longer with each message, unless the publisher is held up.
+    // The delay grows by 80 ms with each message, unless the publisher is late.
     wait_for("backlog of a second that grew in four windows", || {
         if windows.has_changed().unwrap() {
             seen.extend(windows.borrow_and_update().clone());
@@ -174,15 +174,15 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
     let minimum = |metric| last.get(metric).unwrap().minimum;
     assert!(minimum(Metric::CallbackDuration) >= 100.0, "{last:#?}");
     if part == Metric::ReceiveToCallback {
-        assert!(minimum(Metric::SourceToReceive) < 20.0, "the middleware is as quick as before: {last:#?}");
+        assert!(minimum(Metric::SourceToReceive) < 20.0, "the middleware has no delay: {last:#?}");
     }
     if !middleware::lacks_sequence_numbers("losses beside a slow callback") {
-        assert_eq!(imu.totals().lost, Some(0), "nothing is lost, it all waits");
+        assert_eq!(imu.totals().lost, Some(0), "no message is lost: all wait");
     }
 }
 
 #[test]
-fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
+fn a_slow_worker_with_depth_1_loses_messages_and_reports_the_exact_number() {
     if middleware::lacks_sequence_numbers("losses of a slow worker") {
         return;
     }
@@ -199,7 +199,7 @@ fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
             move |message: Imu| {
                 let number = message.linear_acceleration.x as u64;
                 *last.lock().unwrap() = number;
-                // As long as two messages more take.
+                // Wait for two more messages.
                 progress.wait_for(COUNT.min(number + 2));
             }
         })
@@ -210,17 +210,17 @@ fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
     let arguments = ["--rate", rate, "--count", &count, "--subscribers", "1"];
     let _publisher = Program::start("publisher.py", &arguments, domain);
 
-    // With depth 1 the last message is kept, whatever was lost before it.
+    // With depth 1 the last message is always received.
     wait_for("last message", || *last.lock().unwrap() == COUNT);
     let totals = imu.totals();
     let lost = totals.lost.unwrap();
-    assert!(lost > COUNT / 10, "half of them have no room: {totals:?}");
+    assert!(lost > COUNT / 10, "about half of the messages are overwritten: {totals:?}");
     assert_eq!(totals.received + lost, COUNT, "{totals:?}");
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
     wait_for("window of the last message", || {
         let windows = windows.lock().unwrap();
         let gaps = windows.iter().map(|window| window.get(Metric::PublicationSeqGap).unwrap());
-        // The first message has no message before it; all others have a gap or none.
+        // Each message except the first has a sample: its gap, which may be 0.
         let (samples, missing) = gaps.fold((0, 0.0), |(samples, missing), gap| match gap.sample_count {
             0 => (samples, missing),
             count => (samples + count, missing + gap.average * count as f64),
@@ -229,12 +229,12 @@ fn a_slow_worker_with_depth_1_loses_messages_and_says_exactly_how_many() {
     });
     for window in windows.lock().unwrap().iter() {
         let waited = window.get(Metric::ReceiveToCallback).unwrap();
-        assert!(waited.sample_count == 0 || waited.average < 1000.0, "nothing piles up: {window:#?}");
+        assert!(waited.sample_count == 0 || waited.average < 1000.0, "no backlog: {window:#?}");
     }
 }
 
 #[test]
-fn a_publisher_that_is_killed_and_restarted_beside_another_is_no_loss() {
+fn killing_and_restarting_one_of_two_publishers_is_no_loss() {
     let domain = domain(6);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("two_publishers").unwrap();
@@ -267,7 +267,7 @@ fn a_publisher_that_is_killed_and_restarted_beside_another_is_no_loss() {
 }
 
 #[test]
-fn a_topic_that_goes_silent_says_for_how_long() {
+fn time_since_last_message_grows_while_a_topic_is_silent() {
     let domain = domain(7);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("silent").unwrap();
@@ -283,7 +283,7 @@ fn a_topic_that_goes_silent_says_for_how_long() {
     wait_for("windows before any message", || count(&windows.lock().unwrap(), false) >= 2);
     for window in windows.lock().unwrap().iter() {
         let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
-        assert!(silence.average.is_nan() && silence.sample_count == 0, "none ever came: {window:#?}");
+        assert!(silence.average.is_nan() && silence.sample_count == 0, "no message before: {window:#?}");
     }
 
     let publisher = Program::start("publisher.py", &["--rate", "50"], domain);
@@ -307,7 +307,7 @@ fn a_topic_that_goes_silent_says_for_how_long() {
 }
 
 #[test]
-fn the_hosts_clock_is_told_of_once_a_window_and_node() {
+fn the_clock_offset_is_published_once_per_window_and_node() {
     let domain = domain(8);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("clock").unwrap();
@@ -334,7 +334,7 @@ fn the_hosts_clock_is_told_of_once_a_window_and_node() {
     wait_for("four windows", || of("clock_offset_ms").len() >= 4);
     let clocks = of("clock_offset_ms");
     for (clock, next) in clocks.iter().zip(&clocks[1..]) {
-        assert_eq!(next.window_start, clock.window_stop, "one a window: {clocks:#?}");
+        assert_eq!(next.window_start, clock.window_stop, "one per window: {clocks:#?}");
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(clocks.iter().all(|clock| clock.measurement_source_name == hostname.trim()), "{clocks:#?}");

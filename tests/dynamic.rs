@@ -15,7 +15,7 @@ fn options() -> TopicStatisticsOptions {
 }
 
 #[test]
-fn a_dynamic_subscription_is_measured_as_any_other() {
+fn a_dynamic_subscription_is_measured_like_any_other() {
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("dynamic").unwrap();
@@ -67,10 +67,13 @@ fn a_dynamic_subscription_is_measured_as_any_other() {
         middleware::lacks_reception_timestamps("delays of a dynamic subscription")
             || window.get(Metric::SourceToReceive).unwrap().sample_count > 0
     );
-    assert!(chatter.latest().unwrap().get(Metric::MessageAge).unwrap().average.is_nan(), "it has no header");
+    assert!(
+        chatter.latest().unwrap().get(Metric::MessageAge).unwrap().average.is_nan(),
+        "the type has no header"
+    );
     assert_eq!(messages.recv().unwrap(), (1, true));
 
-    // The windows' totals add up, and the publisher's are those of the topic.
+    // The totals of windows, of the subscription and of the publisher agree.
     assert!(window.totals.unwrap().received > 0 && window.totals.unwrap().received <= imu.totals().received);
     let [talker] = imu.publishers()[..] else { panic!("{:?}", imu.publishers()) };
     assert!(talker.received >= window.totals.unwrap().received && talker.gid != [0; 16], "{talker:?}");
@@ -106,7 +109,7 @@ fn statistics_that_are_not_published_have_no_publisher() {
 }
 
 #[test]
-fn a_type_that_is_not_there_is_an_error() {
+fn a_missing_message_type_is_an_error() {
     let executor = context(domain(2), &[]).create_basic_executor();
     let node = executor.create_node("dynamic").unwrap();
     let statistics = NodeStatistics::new(&node).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the library warns of, and goes on.
+//! Faults that the library logs as warnings, and invalid options.
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -10,7 +10,7 @@ use ros_env::sensor_msgs::msg::rmw::Imu;
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
 use test_support::{context, domain, middleware, wait_for, warnings, Program, Spinning};
 
-/// `sensor_msgs/Imu` as a package has it whose introspection library is not installed.
+/// `sensor_msgs/Imu` in a package whose introspection library is not installed.
 #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
 #[repr(transparent)]
 struct Uninstalled(Imu);
@@ -48,7 +48,7 @@ impl SequenceAlloc for Uninstalled {
 }
 
 #[test]
-fn a_type_without_an_introspection_library_has_no_ages_and_all_else() {
+fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
     warnings::collect();
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
@@ -93,7 +93,7 @@ fn a_type_without_an_introspection_library_has_no_ages_and_all_else() {
 }
 
 #[test]
-fn options_that_can_never_be_right_are_errors_with_the_value_and_create_nothing() {
+fn invalid_options_are_errors_with_the_value_and_create_nothing() {
     let executor = context(domain(1), &[]).create_basic_executor();
     let node = executor.create_node("mistaken").unwrap();
     let error = |options: NodeStatisticsOptions| {
@@ -121,11 +121,11 @@ fn options_that_can_never_be_right_are_errors_with_the_value_and_create_nothing(
             "{error}"
         );
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "no file is created");
 }
 
 #[test]
-fn a_file_of_totals_that_cannot_be_written_any_more_is_told_in_the_log() {
+fn a_totals_file_that_can_no_longer_be_written_is_logged() {
     warnings::collect();
     let executor = context(domain(2), &[]).create_basic_executor();
     let node = executor.create_node("late").unwrap();
@@ -134,9 +134,9 @@ fn a_file_of_totals_that_cannot_be_written_any_more_is_told_in_the_log() {
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     drop(directory);
     drop(statistics);
-    let told = warnings::so_far();
+    let logged = warnings::so_far();
     assert!(
-        told.iter().any(|of| of.starts_with("The totals of the node \"/late\" cannot be written")),
-        "{told:?}"
+        logged.iter().any(|of| of.starts_with("The totals of the node \"/late\" cannot be written")),
+        "{logged:?}"
     );
 }

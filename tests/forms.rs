@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Every form in which rclrs takes callbacks, with idiomatic and with `rmw` message types: beside each measured
-//! subscription a plain rclrs one with the same callback, which has to see the same messages in the same order.
+//! Every callback form of rclrs, with idiomatic and with `rmw` message types. Each measured subscription is compared
+//! with a plain rclrs subscription with the same callback: both must receive the same messages in the same order.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use ros_env::{
 use rosidl_runtime_rs::Message;
 use test_support::{context, domain, middleware, wait_for, Program, Spinning};
 
-/// The numbers of the messages that a callback was called with.
+/// The numbers of the messages that a callback received.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<i64>>>);
 
@@ -25,7 +25,7 @@ impl Log {
         self.0.lock().unwrap().push(message.number());
     }
 
-    /// The same, by a callback that is told about the message too.
+    /// Logs a message that was received with `MessageInfo`.
     fn push_with(&self, message: &impl Numbered, info: &MessageInfo) {
         assert!(info.source_timestamp.is_some() && info.publication_sequence_number >= 1, "{info:?}");
         self.push(message);
@@ -66,7 +66,7 @@ impl Numbered for RmwInt32 {
     }
 }
 
-/// What the test looks at of a measured subscription, whatever its message type.
+/// The statistics of a measured subscription, for any message type.
 trait Stats {
     fn received(&self) -> u64;
     fn latest(&self) -> Option<Arc<WindowStatistics>>;
@@ -82,21 +82,21 @@ impl<T: Message> Stats for StatsSubscriptionState<T> {
     }
 }
 
-/// One form: its name, the plain subscription's and the measured one's log, and the measured one.
+/// One form: its name, the logs of the plain and of the measured subscription, and the statistics.
 struct Form {
     name: &'static str,
     plain: Log,
     measured: Log,
     stats: Arc<dyn Stats>,
-    /// Held, so that it goes on.
+    /// Keeps the plain subscription alive.
     _plain: Box<dyn std::any::Any>,
 }
 
-/// What the messages of the forms begin with: the stamp lies that far in the past.
+/// The age of the stamps of `imu`, in milliseconds.
 const STAMP_AGE: f64 = 50.0;
 
 #[test]
-fn every_form_is_called_as_by_plain_rclrs_and_measured_alike() {
+fn every_callback_form_receives_the_messages_of_plain_rclrs_and_is_measured() {
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("forms").unwrap();
@@ -107,7 +107,7 @@ fn every_form_is_called_as_by_plain_rclrs_and_measured_alike() {
     .unwrap();
     let plain_worker = node.create_worker(0_usize);
     let worker = node.create_worker(0_usize);
-    // Types without a header have an age by the source timestamp.
+    // The age of types without a header is measured by the source timestamp.
     let by_source = || TopicStatisticsOptions::new().age_source(AgeSource::SourceTimestamp);
     let mut forms = vec![];
 
@@ -169,7 +169,7 @@ fn every_form_is_called_as_by_plain_rclrs_and_measured_alike() {
             form!("boxed", plain, $message, |log: Log| move |m: Box<$message>| log.push(&*m));
             form!("boxed, info", plain, $message, |log: Log| move |m: Box<$message>, i: MessageInfo| log
                 .push_with(&*m, &i));
-            // Only types of a fixed size are loaned by Fast DDS.
+            // Fast DDS loans only types of a fixed size.
             loaned!("loaned", plain, $number, |log: Log| move |m: ReadOnlyLoanedMessage<$number>| log
                 .push(&*m));
             loaned!("loaned, info", plain, $number, |log: Log| {
@@ -275,7 +275,7 @@ fn every_form_is_called_as_by_plain_rclrs_and_measured_alike() {
         assert!((25.0..250.0).contains(&period.average), "20 Hz: {}: {window:?}", form.name);
     }
 
-    publisher.tell("stop");
+    publisher.send("stop");
     let mut last = vec![];
     wait_for("silence", || {
         let now: Vec<_> =

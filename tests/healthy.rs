@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a healthy system does not see of the statistics: no error in its log, and nothing touched that is the whole process's.
+//! In a healthy system the statistics log no error, and do not change the state of the process.
 
 use std::{
     process::Stdio,
@@ -13,8 +13,8 @@ use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, Topi
 use ros_env::sensor_msgs::msg::Imu;
 use test_support::{domain, lines, preload, program, wait_for, Process, Program, Spinning, LIMIT};
 
-/// Longer than the library takes to look at the publishers of a topic on which nothing has come, which is 15 s.
-const LOOKED_AT: Duration = Duration::from_secs(18);
+/// Longer than the 15 s without messages after which the library searches for incompatible publishers.
+const SEARCHED: Duration = Duration::from_secs(18);
 
 /// A program whose whole log is read.
 struct Logged {
@@ -35,7 +35,7 @@ impl Logged {
         Logged { what, process, log, lines: vec![] }
     }
 
-    /// Reads on until it says something.
+    /// Reads until the log contains a text.
     fn wait_for(&mut self, text: &str) {
         while !self.lines.iter().any(|line| line.contains(text)) {
             match self.log.recv_timeout(LIMIT) {
@@ -45,7 +45,7 @@ impl Logged {
         }
     }
 
-    /// Ends it as Ctrl-C does; returns its lines that are errors.
+    /// Ends it by SIGINT, as Ctrl-C does. Returns the errors of its log.
     fn end(mut self) -> Vec<String> {
         self.process.signal("INT");
         wait_for("end", || self.process.status().is_some());
@@ -56,7 +56,7 @@ impl Logged {
     }
 }
 
-/// Lets time pass in which nothing is to happen.
+/// Waits for a time in which nothing is expected.
 fn pass(time: Duration) {
     let started = Instant::now();
     wait_for("time", || started.elapsed() >= time);
@@ -82,13 +82,13 @@ fn the_demos_log_has_no_error_from_start_to_end() {
     pass(Duration::from_secs(2));
     // The graph changes, twice.
     let mut errors = late.end();
-    pass(LOOKED_AT);
+    pass(SEARCHED);
     errors.extend([off, early, talker].map(Logged::end).concat());
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
 #[test]
-fn a_topic_on_which_messages_are_rare_makes_no_error_in_the_log() {
+fn a_topic_with_rare_messages_causes_no_error_in_the_log() {
     let domain = domain(1);
     let mut talker =
         Logged::start("talker of 0.1 Hz", program("talker"), &["--ros-args", "-p", "rate:=0.1"], domain);
@@ -99,9 +99,9 @@ fn a_topic_on_which_messages_are_rare_makes_no_error_in_the_log() {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// The program: a node that listens, with all that there is of statistics or with none, until its standard input ends.
+/// The program: a node with subscriptions, with all kinds of statistics or without, until its standard input ends.
 #[test]
-#[ignore = "is the process that the test below looks at"]
+#[ignore = "a program of the test below"]
 fn touching_listener() {
     let executor = Context::default_from_env().unwrap().create_basic_executor();
     let node = executor.create_node("touching").unwrap();
@@ -124,7 +124,7 @@ fn touching_listener() {
     lines(std::io::stdin()).iter().for_each(drop);
 }
 
-/// Returns what a process touches, sorted, from its start to its end; the graph changes meanwhile.
+/// Returns the changes that a process makes to its state, sorted. The graph changes while it runs.
 fn touched(library: &std::path::Path, domain: u32, with_statistics: bool) -> Vec<String> {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", "touching_listener"];
     let mut command = test_support::command(std::env::current_exe().unwrap(), &arguments, domain);
@@ -136,9 +136,9 @@ fn touched(library: &std::path::Path, domain: u32, with_statistics: bool) -> Vec
     let (input, log) = (process.input(), lines(process.errors()));
     let publisher = Program::start("publisher.py", &[], domain);
     while !output.recv_timeout(LIMIT).unwrap().ends_with("received") {}
-    pass(LOOKED_AT);
+    pass(SEARCHED);
     drop(publisher);
-    pass(LOOKED_AT);
+    pass(SEARCHED);
     drop(input);
     let mut touched: Vec<String> = log.iter().filter(|line| line.starts_with("touched: ")).collect();
     wait_for("end", || process.status().is_some());
@@ -149,7 +149,7 @@ fn touched(library: &std::path::Path, domain: u32, with_statistics: bool) -> Vec
 #[test]
 fn log_levels_signal_handlers_and_environment_are_left_alone() {
     let Some(library) = preload::library("touched") else {
-        eprintln!("skipped: what a process touches, because there is no C compiler (cc, or CC)");
+        eprintln!("skipped: changes of the state of a process: there is no C compiler (cc, or CC)");
         return;
     };
     let (plain, measured) = std::thread::scope(|scope| {
@@ -157,6 +157,6 @@ fn log_levels_signal_handlers_and_environment_are_left_alone() {
         let measured = scope.spawn(|| touched(&library, domain(3), true));
         (plain.join().unwrap(), measured.join().unwrap())
     });
-    assert!(plain.iter().any(|line| line.contains("sigaction")), "std has a handler of its own: {plain:#?}");
-    assert_eq!(measured, plain, "beyond plain rclrs");
+    assert!(plain.iter().any(|line| line.contains("sigaction")), "std sets a signal handler: {plain:#?}");
+    assert_eq!(measured, plain, "the same changes as plain rclrs");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is dropped leaves the graph, and what cannot be created leaves nothing behind.
+//! Dropped handles leave the graph, and failed creations leave nothing behind.
 
 use std::{
     error::Error as _,
@@ -24,7 +24,7 @@ use ros_env::{
 };
 use test_support::{context, domain, wait_for, Program, Spinning, LIMIT};
 
-/// An executor on a domain of its own, and a node.
+/// Creates an executor on a ROS domain, and a node.
 fn executor_and_node(name: &str, number: u32) -> (Executor, Node) {
     let executor = context(domain(number), &[]).create_basic_executor();
     let node = executor.create_node(name).unwrap();
@@ -33,8 +33,8 @@ fn executor_and_node(name: &str, number: u32) -> (Executor, Node) {
 
 /// Waits until a dropped subscription has left the graph.
 ///
-/// rclrs 0.8 misses the wake-up of a drop at times, with or without statistics, and the subscription goes when its wait set
-/// wakes next: so it is woken.
+/// rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics. The subscription is then removed when
+/// the wait set wakes next. So this function wakes it.
 fn wait_for_end_of(topic: &str, node: &Node) {
     wait_for(&format!("end of {topic}"), || {
         drop(node.create_subscription::<Imu, _>("wakes_the_wait_set", |_: Imu| ()).unwrap());
@@ -42,8 +42,8 @@ fn wait_for_end_of(topic: &str, node: &Node) {
     });
 }
 
-/// Short windows, so that much is published.
-fn hurried() -> TopicStatisticsOptions {
+/// Returns options with short windows, so that many messages are published.
+fn short_windows() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().publish_period(Duration::from_millis(10))
 }
 
@@ -71,7 +71,7 @@ fn a_dropped_subscription_and_dropped_statistics_leave_the_graph() {
 }
 
 #[test]
-fn a_topic_name_that_is_not_valid_is_an_error_with_the_name_and_creates_nothing() {
+fn an_invalid_topic_name_is_an_error_with_the_name_and_creates_nothing() {
     let (_executor, node) = executor_and_node("failing", 3);
     let statistics = NodeStatistics::new(&node).unwrap();
 
@@ -88,13 +88,13 @@ fn a_topic_name_that_is_not_valid_is_an_error_with_the_name_and_creates_nothing(
     assert!(!names.values().flatten().any(|name| name.contains("Imu")), "{names:?}");
 }
 
-/// The sources that were heard of, and when each message was published: its source timestamp.
-type Heard = Arc<Mutex<Vec<(String, SystemTime)>>>;
+/// The source of each received message, and the time of its publication: its source timestamp.
+type Published = Arc<Mutex<Vec<(String, SystemTime)>>>;
 
-/// Hears what is published.
-fn hear(node: &Node) -> (Heard, Subscription<MetricsMessage>) {
-    let heard = Arc::new(Mutex::new(vec![]));
-    let to = Arc::clone(&heard);
+/// Subscribes to `/statistics`.
+fn subscribe_to_statistics(node: &Node) -> (Published, Subscription<MetricsMessage>) {
+    let published = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&published);
     let subscription = node
         .create_subscription::<MetricsMessage, _>(
             "/statistics".keep_last(10_000),
@@ -103,38 +103,38 @@ fn hear(node: &Node) -> (Heard, Subscription<MetricsMessage>) {
             },
         )
         .unwrap();
-    (heard, subscription)
+    (published, subscription)
 }
 
 #[test]
 fn everything_can_be_dropped_in_any_order_while_messages_arrive_and_nothing_is_published_after() {
-    let (listening, listener) = executor_and_node("hearing", 4);
-    let (heard, _hearing) = hear(&listener);
-    let _listening = Spinning::start(listening);
+    let (executor, listener) = executor_and_node("statistics_reader", 4);
+    let (published, _subscription) = subscribe_to_statistics(&listener);
+    let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "500"], domain(4));
 
     let orders = permutations(4);
     assert_eq!(orders.len(), 24);
-    // All of them first: that they find each other takes its time.
+    // All nodes are created first, because discovery takes time.
     let nodes: Vec<_> = (0..orders.len())
         .map(|round| {
             let (executor, node) = executor_and_node(&format!("leaving_{round}"), 4);
-            let statistics = NodeStatistics::with_options(&node, hurried()).unwrap();
+            let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
             let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
             (imu, statistics, node, Spinning::start(executor))
         })
         .collect();
     wait_for("windows with messages of all", || {
-        let heard = heard.lock().unwrap();
+        let published = published.lock().unwrap();
         nodes.iter().all(|(imu, ..)| {
-            imu.totals().received > 5 && heard.iter().any(|(source, _)| source == imu.source_name())
+            imu.totals().received > 5 && published.iter().any(|(source, _)| source == imu.source_name())
         })
     });
 
     let mut ends = vec![];
     for (order, (imu, statistics, node, spinning)) in orders.into_iter().zip(nodes) {
         let source = imu.source_name().to_owned();
-        // On a thread of its own, which has a limit.
+        // On its own thread, so that a deadlock is detected.
         let (done, dropped) = mpsc::channel();
         std::thread::spawn(move || {
             let (mut imu, mut statistics, mut node, mut spinning) =
@@ -159,17 +159,18 @@ fn everything_can_be_dropped_in_any_order_while_messages_arrive_and_nothing_is_p
         !listener.get_node_names().unwrap().iter().any(|of| of.name.starts_with("leaving"))
     });
     for (order, source, silent_from) in ends {
-        let late = heard.lock().unwrap().iter().filter(|(of, at)| *of == source && *at > silent_from).count();
+        let late =
+            published.lock().unwrap().iter().filter(|(of, at)| *of == source && *at > silent_from).count();
         assert_eq!(late, 0, "published after the subscription or the statistics were dropped: {order:?}");
     }
 }
 
-/// The windows of so many subscriptions take a while to be published.
+/// Publishing the windows of 60 subscriptions takes some time.
 #[test]
-fn a_finished_window_is_published_when_its_statistics_are_dropped_and_not_when_its_subscription_is() {
+fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_does_not() {
     const SUBSCRIPTIONS: usize = 60;
     let (executor, node) = executor_and_node("waiting", 10);
-    let (heard, _hearing) = hear(&node);
+    let (published, _subscription) = subscribe_to_statistics(&node);
     let statistics = NodeStatistics::new(&node).unwrap();
     let mut subscriptions: Vec<_> = (0..SUBSCRIPTIONS)
         .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
@@ -180,34 +181,34 @@ fn a_finished_window_is_published_when_its_statistics_are_dropped_and_not_when_i
         windows.mark_unchanged();
         wait_for("end of a window", || windows.has_changed().unwrap());
     };
-    let published = |source: &str| {
-        let heard = heard.lock().unwrap();
-        heard.iter().filter(|(of, _)| of == source).map(|(_, at)| *at).collect::<Vec<_>>()
+    let times_of = |source: &str| {
+        let published = published.lock().unwrap();
+        published.iter().filter(|(of, _)| of == source).map(|(_, at)| *at).collect::<Vec<_>>()
     };
 
-    // The last one has to wait longest.
+    // The window of the last subscription is published last.
     let last = subscriptions.pop().unwrap();
     let source = last.source_name().to_owned();
     wait_for_window(&last);
-    let before = published(&source).len();
+    let before = times_of(&source).len();
     drop(last);
     let witness = subscriptions.last().unwrap();
-    let heard_of_witness = published(witness.source_name()).len();
-    wait_for("the rest of the window", || published(witness.source_name()).len() >= heard_of_witness + 2);
-    assert_eq!(published(&source).len(), before, "a subscription that was dropped");
+    let witness_before = times_of(witness.source_name()).len();
+    wait_for("the rest of the window", || times_of(witness.source_name()).len() >= witness_before + 2);
+    assert_eq!(times_of(&source).len(), before, "nothing is published of a dropped subscription");
 
     wait_for_window(witness);
-    let heard_of_witness = published(witness.source_name()).len();
+    let witness_before = times_of(witness.source_name()).len();
     drop(statistics);
     let dropped = SystemTime::now();
-    wait_for("the finished window", || published(witness.source_name()).len() == heard_of_witness + 2);
+    wait_for("the finished window", || times_of(witness.source_name()).len() == witness_before + 2);
     for subscription in &subscriptions {
-        let late = published(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
+        let late = times_of(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
         assert_eq!(late, 0, "{} after the drop", subscription.source_name());
     }
 }
 
-/// All orders of so many things.
+/// Returns all orders of `count` things.
 fn permutations(count: usize) -> Vec<[usize; 4]> {
     let mut orders = vec![];
     for code in 0..count.pow(4) {
@@ -220,9 +221,9 @@ fn permutations(count: usize) -> Vec<[usize; 4]> {
 }
 
 #[test]
-fn subscriptions_come_and_go_on_several_threads_while_messages_arrive() {
+fn subscriptions_can_be_created_and_dropped_on_several_threads_while_messages_arrive() {
     let (executor, node) = executor_and_node("busy", 5);
-    let statistics = Arc::new(NodeStatistics::with_options(&node, hurried()).unwrap());
+    let statistics = Arc::new(NodeStatistics::with_options(&node, short_windows()).unwrap());
     let lasting = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "500"], domain(5));
@@ -255,29 +256,29 @@ fn subscriptions_come_and_go_on_several_threads_while_messages_arrive() {
 fn nodes_of_one_process_and_statistics_of_one_node_do_not_disturb_each_other() {
     let (executor, one) = executor_and_node("one", 6);
     let other = executor.create_node("other").unwrap();
-    let (heard, _hearing) = hear(&one);
+    let (published, _subscription) = subscribe_to_statistics(&one);
     let [first, second, third] =
-        [&one, &one, &other].map(|node| NodeStatistics::with_options(node, hurried()).unwrap());
+        [&one, &one, &other].map(|node| NodeStatistics::with_options(node, short_windows()).unwrap());
     let imu = first.create_subscription("imu", |_: Imu| ()).unwrap();
     let of_second = second.create_subscription("of_second", |_: Imu| ()).unwrap();
     let _of_other = third.create_subscription("imu", |_: Imu| ()).unwrap();
     let _spinning = Spinning::start(executor);
     assert_eq!((imu.source_name(), of_second.source_name()), ("/one:/imu", "/one:/of_second"));
     let wait_for_sources = |sources: &[&str]| {
-        heard.lock().unwrap().clear();
+        published.lock().unwrap().clear();
         wait_for("all sources", || {
-            let heard = heard.lock().unwrap();
-            sources.iter().all(|source| heard.iter().any(|(of, _)| of == source))
+            let published = published.lock().unwrap();
+            sources.iter().all(|source| published.iter().any(|(of, _)| of == source))
         });
     };
     wait_for_sources(&["/one:/imu", "/one:/of_second", "/other:/imu"]);
     drop(first);
-    assert!(!imu.is_enabled(), "it lives on, unmeasured");
+    assert!(!imu.is_enabled(), "the subscription continues without statistics");
     wait_for_sources(&["/one:/of_second", "/other:/imu"]);
 }
 
-/// What this process holds: threads, file descriptors, and resident memory in kB.
-fn held() -> (usize, usize, u64) {
+/// Returns the resources of this process: threads, file descriptors, and resident memory in kB.
+fn resources() -> (usize, usize, u64) {
     let count = |directory: &str| std::fs::read_dir(directory).unwrap().count();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -285,7 +286,7 @@ fn held() -> (usize, usize, u64) {
     (count("/proc/self/task"), count("/proc/self/fd"), memory)
 }
 
-/// In a process of its own, so that no other test's threads are counted.
+/// Runs in its own process, so that no threads of other tests are counted.
 #[test]
 #[ignore = "is run by the test below"]
 fn in_a_process_of_its_own_200_rounds_leave_nothing() {
@@ -300,7 +301,7 @@ fn in_a_process_of_its_own_200_rounds_leave_nothing() {
     };
     let measured = || {
         // Without the service: rclrs 0.8 keeps the thread of a worker until its executor ends.
-        let statistics = NodeStatistics::with_options(&node, hurried()).unwrap();
+        let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
         let _imus = statistics.create_publisher::<Imu>("imu").unwrap();
         let timers = statistics.timers("call", 0..3);
         let _running = timers[0].start();
@@ -312,14 +313,14 @@ fn in_a_process_of_its_own_200_rounds_leave_nothing() {
     let grows = |what: &str, round: &dyn Fn()| {
         (0..20).for_each(|_| round());
         wait_for_end_of("/other", &node);
-        let (threads, files, memory) = held();
+        let (threads, files, memory) = resources();
         (0..200).for_each(|_| round());
         wait_for_end_of("/other", &node);
         wait_for("as many threads and files as before", || {
-            let (threads_now, files_now, _) = held();
+            let (threads_now, files_now, _) = resources();
             (threads_now, files_now) == (threads, files)
         });
-        let growth = held().2.saturating_sub(memory);
+        let growth = resources().2.saturating_sub(memory);
         println!("200 rounds, {what}: {growth} kB");
         growth
     };
@@ -329,7 +330,7 @@ fn in_a_process_of_its_own_200_rounds_leave_nothing() {
 }
 
 #[test]
-fn two_hundred_rounds_of_creating_and_dropping_leave_threads_files_and_memory_as_they_were() {
+fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", "in_a_process_of_its_own_200_rounds_leave_nothing"])
         .output()
@@ -357,9 +358,9 @@ fn wait_for_windows(what: &str, subscription: &StatsSubscription<Imu>) {
 }
 
 #[test]
-fn a_worker_whose_callback_panics_leaves_the_other_subscriptions_measured() {
+fn a_panic_on_a_worker_does_not_stop_the_statistics_of_other_subscriptions() {
     let (executor, node) = executor_and_node("panicking_worker", 8);
-    let statistics = NodeStatistics::with_options(&node, hurried()).unwrap();
+    let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
     let (bad, good) = (node.create_worker(()), node.create_worker(()));
     let panicked = Arc::new(AtomicBool::new(false));
     let _panics = statistics
@@ -367,7 +368,7 @@ fn a_worker_whose_callback_panics_leaves_the_other_subscriptions_measured() {
             let panicked = Arc::clone(&panicked);
             move |_: Imu| {
                 panicked.store(true, Ordering::Relaxed);
-                panic!("as the test wants it");
+                panic!("the panic of this test");
             }
         })
         .unwrap();
@@ -381,10 +382,10 @@ fn a_worker_whose_callback_panics_leaves_the_other_subscriptions_measured() {
 }
 
 #[test]
-fn a_callback_of_the_node_that_panics_unwinds_from_spin_and_the_statistics_go_on() {
+fn a_panic_of_a_node_callback_unwinds_from_spin_and_the_statistics_continue() {
     let (mut executor, node) = executor_and_node("panicking", 9);
-    let statistics = NodeStatistics::with_options(&node, hurried()).unwrap();
-    let _panics = statistics.create_subscription("imu", |_: Imu| panic!("as the test wants it")).unwrap();
+    let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
+    let _panics = statistics.create_subscription("imu", |_: Imu| panic!("the panic of this test")).unwrap();
     let other = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     let worker = node.create_worker(());
     let on_worker = statistics.create_worker_subscription(&worker, "imu", |_: Imu| ()).unwrap();
@@ -392,8 +393,8 @@ fn a_callback_of_the_node_that_panics_unwinds_from_spin_and_the_statistics_go_on
     let spun = catch_unwind(AssertUnwindSafe(|| executor.spin(SpinOptions::default().timeout(LIMIT))));
     assert!(spun.is_err(), "the panic unwinds from spin");
 
-    // rclrs 0.8 cannot spin this executor again. Workers have threads of their own, which it does not end; and the
-    // statistics say that nothing of the node's is called back any more.
+    // rclrs 0.8 cannot spin this executor again. Workers have their own threads, which continue. The statistics show
+    // that the callbacks of the node are no longer called.
     wait_for_windows("windows of a worker", &on_worker);
     let stop = other.latest().map(|window| window.window.stop);
     wait_for("silent windows", || {

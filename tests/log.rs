@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The table in the node's log. On its own: `/rosout` is that of a process's first context.
+//! The table in the node's log. The test has its own binary, because `/rosout` belongs to the first context of a
+//! process.
 
 use std::{
     sync::{Arc, Mutex},
@@ -38,7 +39,7 @@ fn the_nodes_log_has_a_table_of_each_window() {
         let logs = logs.lock().unwrap();
         let mut tables =
             logs.iter().filter(|log| log.msg.contains("get_pose") && log.msg.contains("publish_p"));
-        // The first window of what is created after others is longer than the others' windows.
+        // The first window of a source that is created after others is longer than their windows.
         table = tables.nth(1).cloned();
         table.as_ref().is_some_and(|log| !log.msg.contains(" - "))
     });
@@ -59,7 +60,7 @@ fn the_nodes_log_has_a_table_of_each_window() {
     assert!(count % 3.0 == 0.0 && (0.4..1.5).contains(&(count / rate)), "a window of 0.5 s: {frames:?}");
     let (pose, of) = figures("/bridge:get_pose");
     assert_eq!(of, "duration_ms [ms]");
-    // The window may end within the call.
+    // The window may end during the call.
     assert!((pose[0] * 3.0 - count).abs() <= 3.0, "{pose:?} {frames:?}");
     assert_eq!(figures("/bridge:/number").1, "publish_period [ms]");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Losses announced and asked for: rclpy reads the events and calls the service.
+//! Losses in events, in the service and in the file: rclpy reads the events and calls the service.
 
 use std::sync::{
     atomic::{AtomicU64, Ordering},
@@ -16,12 +16,13 @@ use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};
 use serde_json::Value;
 use test_support::{context, domain, middleware, wait_for, Program, Progress, Spinning};
 
-/// What the statistics of losses take.
+/// Returns options that measure losses.
 fn losses() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap])
 }
 
-/// A subscription on a worker of its own, which loses what comes while a callback waits for two messages more: of so many.
+/// Creates a slow subscription on its own worker. Each callback waits for two more of `count` messages, so that
+/// messages are lost.
 fn slow(
     node: &Node,
     statistics: &NodeStatistics,
@@ -37,7 +38,7 @@ fn slow(
     statistics.create_worker_subscription(&node.create_worker(()), "imu".keep_last(1), callback).unwrap()
 }
 
-/// Publishes so many messages at 50 Hz to two subscriptions.
+/// Publishes a number of messages at 50 Hz, as soon as there is a subscription.
 fn publish(count: u64, domain: u32) -> Program {
     Program::start("publisher.py", &["--count", &count.to_string(), "--subscribers", "1"], domain)
 }
@@ -49,7 +50,7 @@ struct Event {
     lost: Vec<(String, u64)>,
 }
 
-/// Reads events until they tell of so many messages.
+/// Reads events until their losses add up to `lost`.
 fn events(reader: &Program, lost: u64) -> Vec<Event> {
     let mut events: Vec<Event> = vec![];
     let sum =
@@ -64,12 +65,12 @@ fn events(reader: &Program, lost: u64) -> Vec<Event> {
             lost: json["event"].as_array().unwrap().iter().map(of).collect(),
         });
     }
-    assert_eq!(sum(&events), lost, "no loss is told twice: {events:?}");
+    assert_eq!(sum(&events), lost, "no loss is published twice: {events:?}");
     events
 }
 
 #[test]
-fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_the_file() {
+fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     if middleware::lacks_sequence_numbers("losses by events, the service and the file") {
         return;
     }
@@ -77,7 +78,7 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
     let domain = domain(0);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
-    std::fs::write(&file, "what was there before").unwrap();
+    std::fs::write(&file, "an older file").unwrap();
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("lossy").unwrap();
     let options = NodeStatisticsOptions::new()
@@ -98,7 +99,7 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
         })
         .unwrap();
     let unknown = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod]);
-    let _unknown = statistics.create_subscription("unheard".topic_statistics(unknown), |_: Imu| ()).unwrap();
+    let _unknown = statistics.create_subscription("unknown".topic_statistics(unknown), |_: Imu| ()).unwrap();
     let spinning = Spinning::start(executor);
 
     let mut reader = Program::start("losses.py", &[], domain);
@@ -114,38 +115,38 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
     assert_eq!(number.totals().lost, Some(0));
 
     let events = events(&reader, lost);
-    assert!(events.len() > 2, "3 s of losses, told twice a second: {events:?}");
+    assert!(events.len() > 2, "3 s of losses, two events per second: {events:?}");
     for event in &events {
         assert_eq!(event.node, "/lossy");
         assert!(
             matches!(&event.lost[..], [(topic, 1..)] if topic == "/imu"),
-            "no other has losses: {event:?}"
+            "no other topic has losses: {event:?}"
         );
     }
-    // Not more often than asked for, as a reader sees it over the whole time; the first may have been held up.
+    // The rate of events is at most the option's, over the whole time. The first event may have been late.
     let time = events.last().unwrap().time - events[0].time;
     assert!((events.len() - 1) as f64 <= 2.0 * (time + 0.5), "{events:?}");
 
-    let answer: Value = serde_json::from_str(&reader.ask("totals /lossy")).unwrap();
+    let answer: Value = serde_json::from_str(&reader.request("totals /lossy")).unwrap();
     assert_eq!(answer["node"], "/lossy");
-    let told = |source: &str| {
+    let totals_of = |source: &str| {
         let all = answer["totals"].as_array().unwrap();
         all.iter().find(|of| of["source"] == source).unwrap_or_else(|| panic!("{source}: {answer}")).clone()
     };
-    let told_imu = told("/lossy:/imu");
-    assert_eq!(told_imu["topic"], "/imu");
-    assert_eq!(told_imu["received"].as_u64(), Some(totals.received));
-    assert_eq!((told_imu["lost"].as_u64(), told_imu["out_of_order"].as_u64()), (totals.lost, Some(0)));
-    assert_eq!(told_imu["rate"].as_f64(), Some(totals.rate()));
-    assert_eq!(told_imu["first"].as_i64(), totals.first_message);
-    assert_eq!(told_imu["last"].as_i64(), totals.last_message);
-    assert_eq!(told("/lossy:/number")["received"].as_u64(), Some(COUNT));
-    let told_unheard = told("/lossy:/unheard");
-    assert!(told_unheard["lost"].is_null() && told_unheard["rate"].is_null(), "not known: {told_unheard}");
+    let imu_totals = totals_of("/lossy:/imu");
+    assert_eq!(imu_totals["topic"], "/imu");
+    assert_eq!(imu_totals["received"].as_u64(), Some(totals.received));
+    assert_eq!((imu_totals["lost"].as_u64(), imu_totals["out_of_order"].as_u64()), (totals.lost, Some(0)));
+    assert_eq!(imu_totals["rate"].as_f64(), Some(totals.rate()));
+    assert_eq!(imu_totals["first"].as_i64(), totals.first_message);
+    assert_eq!(imu_totals["last"].as_i64(), totals.last_message);
+    assert_eq!(totals_of("/lossy:/number")["received"].as_u64(), Some(COUNT));
+    let unknown = totals_of("/lossy:/unknown");
+    assert!(unknown["lost"].is_null() && unknown["rate"].is_null(), "not known: {unknown}");
 
-    // What has ended is told of too, by the service and in the file.
+    // The service and the file also contain the subscriptions that have ended.
     drop((imu, number));
-    let answer: Value = serde_json::from_str(&reader.ask("totals /lossy")).unwrap();
+    let answer: Value = serde_json::from_str(&reader.request("totals /lossy")).unwrap();
     assert_eq!(answer["totals"].as_array().unwrap().len(), 3, "{answer}");
     drop(statistics);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -157,14 +158,14 @@ fn losses_are_announced_incrementally_and_totals_are_told_by_the_service_and_in_
     assert_eq!(of("/imu")["messages_lost"].as_u64(), totals.lost, "{text}");
     assert_eq!(of("/imu")["messages_received"].as_u64(), Some(totals.received), "{text}");
     assert_eq!(of("/number")["messages_received"].as_u64(), Some(COUNT), "{text}");
-    assert!(of("/unheard")["messages_lost"].is_null(), "{text}");
+    assert!(of("/unknown")["messages_lost"].is_null(), "{text}");
     let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
-    assert_eq!(files.len(), 1, "nothing is left beside it: {files:?}");
+    assert_eq!(files.len(), 1, "no temporary file is left: {files:?}");
     drop(spinning);
 }
 
 #[test]
-fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscription_that_has_ended() {
+fn pending_losses_are_published_at_the_end_even_of_a_subscription_that_has_ended() {
     if middleware::lacks_sequence_numbers("losses of a subscription that has ended") {
         return;
     }
@@ -172,7 +173,7 @@ fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscriptio
     let domain = domain(1);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("seldom").unwrap();
-    // One event in a thousand seconds: the first look, which finds nothing, is at the start.
+    // One event in 1000 s. The first check is at the start and finds no losses.
     let options = NodeStatisticsOptions::new().topic_statistics(losses()).max_event_rate(0.001);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let received = Arc::new(AtomicU64::new(0));
@@ -190,7 +191,7 @@ fn what_was_held_back_is_announced_when_the_statistics_end_even_of_a_subscriptio
 }
 
 #[test]
-fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_executor() {
+fn losses_are_published_and_the_service_answers_while_a_callback_blocks_the_executor() {
     if middleware::lacks_sequence_numbers("losses while a callback blocks the executor") {
         return;
     }
@@ -208,7 +209,7 @@ fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_exec
         let called = Arc::clone(&called);
         move |_: Int32| {
             called.fetch_add(1, Ordering::Relaxed);
-            let _at_the_tests_end = released.lock().unwrap().recv();
+            let _end_of_test = released.lock().unwrap().recv();
         }
     });
     let _spinning = Spinning::start(executor);
@@ -219,14 +220,14 @@ fn losses_are_announced_and_the_service_answers_while_a_callback_blocks_the_exec
     wait_for("last message", || received.load(Ordering::Relaxed) == COUNT);
     let lost = imu.totals().lost.unwrap();
     events(&reader, lost);
-    let answer: Value = serde_json::from_str(&reader.ask("totals /blocked")).unwrap();
+    let answer: Value = serde_json::from_str(&reader.request("totals /blocked")).unwrap();
     assert_eq!(answer["totals"][0]["lost"].as_u64(), Some(lost), "{answer}");
-    assert_eq!(called.load(Ordering::Relaxed), 1, "it blocks since the first message");
+    assert_eq!(called.load(Ordering::Relaxed), 1, "the callback blocks since the first message");
     drop(release);
 }
 
 #[test]
-fn there_are_no_events_where_losses_are_not_measured_or_not_to_be_announced() {
+fn no_events_are_published_if_losses_are_not_measured_or_the_event_rate_is_0() {
     let executor = context(domain(2), &[]).create_basic_executor();
     let publishers = |node: &Node| node.count_publishers("/events/messages_lost").unwrap();
 
@@ -241,5 +242,5 @@ fn there_are_no_events_where_losses_are_not_measured_or_not_to_be_announced() {
     let _gaps = statistics.create_subscription("imu".topic_statistics(losses()), |_: Imu| ()).unwrap();
     let _more = statistics.create_subscription("imu".topic_statistics(losses()), |_: Imu| ()).unwrap();
     wait_for("publisher, once losses are measured", || publishers(&node) > 0);
-    assert_eq!(publishers(&node), 1, "one for the node");
+    assert_eq!(publishers(&node), 1, "one publisher for the node");
 }

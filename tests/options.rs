@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Options of a node's and of a subscription's statistics, on real topics.
+//! Options of the statistics of a node and of a subscription, on real topics.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,23 +19,23 @@ fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new()
 }
 
-/// What a node of another context hears on a topic of statistics.
-struct Heard {
+/// The messages received on a topic of statistics.
+struct Published {
     messages: Arc<Mutex<Vec<MetricsMessage>>>,
     _subscription: Subscription<MetricsMessage>,
 }
 
-impl Heard {
-    fn on(node: &Node, topic: &str) -> Heard {
+impl Published {
+    fn on(node: &Node, topic: &str) -> Published {
         let messages = Arc::new(Mutex::new(vec![]));
         let to = Arc::clone(&messages);
-        let hear = move |message: MetricsMessage| to.lock().unwrap().push(message);
+        let store = move |message: MetricsMessage| to.lock().unwrap().push(message);
         let subscription =
-            node.create_subscription::<MetricsMessage, _>(topic.keep_last(1000), hear).unwrap();
-        Heard { messages, _subscription: subscription }
+            node.create_subscription::<MetricsMessage, _>(topic.keep_last(1000), store).unwrap();
+        Published { messages, _subscription: subscription }
     }
 
-    /// The messages of a source and metric.
+    /// Returns the messages of a source and metric.
     fn of(&self, source: &str, metric: Metric) -> Vec<MetricsMessage> {
         let messages = self.messages.lock().unwrap();
         let is_of =
@@ -43,7 +43,7 @@ impl Heard {
         messages.iter().filter(is_of).cloned().collect()
     }
 
-    /// All sources heard of.
+    /// Returns all sources of the messages.
     fn sources(&self) -> Vec<String> {
         let mut sources: Vec<String> =
             self.messages.lock().unwrap().iter().map(|of| of.measurement_source_name.clone()).collect();
@@ -61,7 +61,7 @@ fn nanoseconds(time: &ros_env::builtin_interfaces::msg::Time) -> i64 {
     i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
 }
 
-/// How long a window was, in seconds.
+/// Returns the length of a window, in seconds.
 fn length(message: &MetricsMessage) -> f64 {
     (nanoseconds(&message.window_stop) - nanoseconds(&message.window_start)) as f64 * 1e-9
 }
@@ -75,13 +75,13 @@ fn count(message: &MetricsMessage) -> f64 {
 }
 
 #[test]
-fn each_subscription_gets_the_period_the_topic_and_the_name_that_it_asks_for() {
+fn each_subscription_can_have_its_own_period_topic_and_source_name() {
     let executor = context(domain(0), &[]).create_basic_executor();
     let node = executor.create_node("various").unwrap();
     let [fast, slow] = [100, 300].map(Duration::from_millis);
     let statistics = NodeStatistics::with_options(&node, options().publish_period(fast)).unwrap();
-    let of_node = Heard::on(&node, "/statistics");
-    let own_topic = Heard::on(&node, "/own_statistics");
+    let of_node = Published::on(&node, "/statistics");
+    let own_topic = Published::on(&node, "/own_statistics");
 
     let _default = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     let _slow = statistics
@@ -101,7 +101,8 @@ fn each_subscription_gets_the_period_the_topic_and_the_name_that_it_asks_for() {
     assert_eq!(of_node.sources(), ["/various:/imu", "/various:/slow"]);
     for (source, period) in [("/various:/imu", 0.1), ("/various:/slow", 0.3)] {
         let windows = windows(source);
-        // The first began when the subscription was created; a busy machine makes some longer, and the next shorter.
+        // The first window began at the creation of the subscription. On a busy machine some windows are longer, and
+        // the next are shorter.
         let mut lengths: Vec<f64> = windows[1..].iter().map(length).collect();
         lengths.sort_by(f64::total_cmp);
         let median = lengths[lengths.len() / 2];
@@ -112,25 +113,25 @@ fn each_subscription_gets_the_period_the_topic_and_the_name_that_it_asks_for() {
     }
     wait_for("windows on the other topic", || own_topic.sources() == ["front", "various"]);
 
-    // One publisher for each topic, as long as somebody needs it.
+    // Each topic has one publisher, while a source uses it.
     let publishers = |topic: &str| node.count_publishers(topic).unwrap();
     wait_for("publishers in the graph", || {
         (publishers("/statistics"), publishers("/own_statistics")) == (1, 1)
     });
     drop(custom);
-    wait_for("windows of the other that shares it", || {
+    wait_for("windows of the other source of the topic", || {
         let bare = own_topic.of("various", Metric::MessageAge).len();
         std::thread::sleep(fast * 3);
         own_topic.of("various", Metric::MessageAge).len() > bare
     });
     assert_eq!(publishers("/own_statistics"), 1);
     drop(bare);
-    wait_for("end of the publisher that nobody needs", || publishers("/own_statistics") == 0);
+    wait_for("end of the unused publisher", || publishers("/own_statistics") == 0);
     assert_eq!(publishers("/statistics"), 1);
 }
 
 #[test]
-fn the_publishers_qos_is_as_asked_for() {
+fn the_statistics_publisher_has_the_qos_of_the_options() {
     let executor = context(domain(1), &[]).create_basic_executor();
     let node = executor.create_node("offering").unwrap();
     let qos = QoSProfile::topics_default().keep_last(7).best_effort().transient_local();
@@ -145,13 +146,13 @@ fn the_publishers_qos_is_as_asked_for() {
 }
 
 #[test]
-fn ages_and_first_periods_are_as_asked_for() {
+fn ages_and_first_periods_follow_the_options() {
     let domain = domain(2);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("choosy").unwrap();
     let window = options().publish_period(Duration::from_millis(250));
     let statistics = NodeStatistics::with_options(&node, window).unwrap();
-    let heard = Heard::on(&node, "/statistics");
+    let published = Published::on(&node, "/statistics");
     let named = |name: &str| options().source_name(SourceName::Custom(name.to_owned()));
     let create = |options: TopicStatisticsOptions| {
         statistics.create_subscription("imu".topic_statistics(options), |_: Imu| ()).unwrap()
@@ -166,13 +167,13 @@ fn ages_and_first_periods_are_as_asked_for() {
         )
         .unwrap();
     let _spinning = Spinning::start(executor);
-    // Two messages a second: no window has two, and every second one none.
+    // Two messages per second: no window has two messages, and every second window has none.
     let _publisher = Program::start("publisher.py", &["--rate", "2", "--stamp-age", "60"], domain);
 
     let with_samples = |source: &str, metric| -> Vec<MetricsMessage> {
-        heard.of(source, metric).into_iter().filter(|window| count(window) > 0.0).collect()
+        published.of(source, metric).into_iter().filter(|window| count(window) > 0.0).collect()
     };
-    wait_for("periods that reach over the edge", || {
+    wait_for("periods across the end of a window", || {
         with_samples("carried", Metric::MessagePeriod).len() >= 3
     });
     for period in with_samples("carried", Metric::MessagePeriod) {
@@ -192,7 +193,7 @@ fn ages_and_first_periods_are_as_asked_for() {
 }
 
 #[test]
-fn a_subscriptions_state_goes_before_the_nodes() {
+fn the_state_of_a_subscription_overrides_the_state_of_the_node() {
     use TopicStatisticsState::{Disable, Enable, NodeDefault};
     let executor = context(domain(3), &[]).create_basic_executor();
     let node = executor.create_node("stating").unwrap();
@@ -203,13 +204,13 @@ fn a_subscriptions_state_goes_before_the_nodes() {
             let imu = statistics
                 .create_subscription("imu".topic_statistics(options().state(state)), |_: Imu| ())
                 .unwrap();
-            assert_eq!(imu.is_enabled(), enabled, "{state:?} where the node says {node_enabled}");
+            assert_eq!(imu.is_enabled(), enabled, "{state:?}, the node's: {node_enabled}");
             statistics.set_enabled(!node_enabled);
             assert_eq!(imu.is_enabled(), if state == NodeDefault { !node_enabled } else { enabled });
             statistics.set_enabled(node_enabled);
             for (state, enabled) in [(Disable, false), (NodeDefault, node_enabled), (Enable, true)] {
                 imu.set_state(state);
-                assert_eq!(imu.is_enabled(), enabled, "{state:?} later, where the node says {node_enabled}");
+                assert_eq!(imu.is_enabled(), enabled, "{state:?} by set_state, the node's: {node_enabled}");
             }
         }
     }
@@ -219,11 +220,11 @@ fn a_subscriptions_state_goes_before_the_nodes() {
 }
 
 #[test]
-fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned_on() {
+fn disabled_statistics_publish_nothing_and_restart_when_they_are_enabled() {
     let domain = domain(4);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("switching").unwrap();
-    let heard = Heard::on(&node, "/statistics");
+    let published = Published::on(&node, "/statistics");
     let statistics = NodeStatistics::with_options(
         &node,
         options().publish_period(Duration::from_millis(200)).first_period(FirstPeriod::CarriedOver),
@@ -245,7 +246,7 @@ fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned
         .unwrap();
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "100"], domain);
-    let periods = || heard.of("/switching:/imu", Metric::MessagePeriod);
+    let periods = || published.of("/switching:/imu", Metric::MessagePeriod);
     let received = |at_least: u64| {
         wait_for("messages", || imu.totals().received >= at_least);
         imu.totals().received
@@ -254,11 +255,15 @@ fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned
     wait_for("windows with messages", || periods().iter().filter(|window| count(window) > 0.0).count() >= 2);
 
     imu.set_state(TopicStatisticsState::Disable);
-    let (published, received_before) = (heard.len(), imu.totals().received);
+    let (published_before, received_before) = (published.len(), imu.totals().received);
     let called = *calls.lock().unwrap();
     wait_for("a second of messages that are not measured", || *calls.lock().unwrap() > called + 100);
-    // What was on its way when it was turned off: the metrics of one window at most, and a message under way.
-    assert!(heard.len() <= published + 3, "{} messages in a second", heard.len() - published);
+    // At the time of the change, the metrics of one window and one message may have been in progress.
+    assert!(
+        published.len() <= published_before + 3,
+        "{} messages in a second",
+        published.len() - published_before
+    );
     assert!(imu.totals().received <= received_before + 1);
 
     let windows_before = periods().len();
@@ -267,16 +272,16 @@ fn statistics_that_are_turned_off_are_silent_and_begin_anew_when_they_are_turned
     wait_for("windows", || periods().len() >= windows_before + 3);
     for window in &periods()[windows_before..] {
         let longest = value(window, 3);
-        assert!(longest.is_nan() || longest < 500.0, "no period reaches over the gap: {window:?}");
-        assert!(length(window) < 0.9, "nor does a window: {window:?}");
+        assert!(longest.is_nan() || longest < 500.0, "no period includes the disabled time: {window:?}");
+        assert!(length(window) < 0.9, "no window includes the disabled time: {window:?}");
     }
-    if !middleware::lacks_sequence_numbers("messages in the gap are not lost") {
-        assert_eq!(imu.totals().lost, Some(0), "what came in the gap is not lost");
+    if !middleware::lacks_sequence_numbers("messages while statistics are disabled") {
+        assert_eq!(imu.totals().lost, Some(0), "messages while disabled are not lost");
     }
 }
 
 #[test]
-fn names_and_qos_are_resolved_as_rclrs_does() {
+fn names_and_qos_are_resolved_as_in_rclrs() {
     let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
     let executor = context(domain(5), &arguments).create_basic_executor();
     let node = executor.create_node("naming").unwrap();
@@ -289,7 +294,7 @@ fn names_and_qos_are_resolved_as_rclrs_does() {
         assert_eq!(measured.source_name(), format!("{}:{}", node.fully_qualified_name(), plain.topic_name()));
         measured.topic_name()
     };
-    assert_eq!(topic("imu"), "/robot/rear_imu", "remapped, in the node's namespace");
+    assert_eq!(topic("imu"), "/robot/rear_imu", "remapped, in the namespace of the node");
     assert_eq!(topic("odom"), "/robot/odom");
     assert_eq!(topic("/odom"), "/odom");
     assert_eq!(topic("~/odom"), "/robot/naming/odom");
@@ -310,7 +315,7 @@ fn names_and_qos_are_resolved_as_rclrs_does() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error_with_the_value_and_the_rule_and_creates_nothing() {
+fn invalid_options_are_errors_with_the_value_and_the_rule_and_create_nothing() {
     let executor = context(domain(6), &[]).create_basic_executor();
     let node = executor.create_node("wrong").unwrap();
     let error = |options| NodeStatistics::with_options(&node, options).err().unwrap();
@@ -334,7 +339,7 @@ fn what_cannot_be_is_an_error_with_the_value_and_the_rule_and_creates_nothing() 
     let error = error(options().source_name(SourceName::Custom(String::new())));
     assert!(matches!(error, StatisticsError::EmptySourceName));
 
-    // After all of that the parameters are free and nothing is in the graph.
+    // After these errors the parameters can be declared, and no publisher is in the graph.
     assert_eq!(node.count_publishers("/statistics").unwrap(), 0);
     let statistics = NodeStatistics::new(&node).unwrap();
     for wrong in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS parameters of a node's statistics: at the start, and while it runs.
+//! The ROS parameters of a node's statistics: at the start, and at run time.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,7 +17,7 @@ const ENABLED: &str = "topic_statistics.enabled";
 const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
-/// A node with the given ROS arguments.
+/// Creates a node with ROS arguments.
 fn node(number: u32, arguments: &[&str]) -> (Executor, Node) {
     let arguments = [&["--ros-args"], arguments].concat();
     let executor = context(domain(number), &arguments).create_basic_executor();
@@ -25,10 +25,10 @@ fn node(number: u32, arguments: &[&str]) -> (Executor, Node) {
     (executor, node)
 }
 
-/// The windows' ends as they are heard on a topic, in nanoseconds.
-fn hear(node: &Node, topic: &str) -> (Arc<Mutex<Vec<i64>>>, Subscription<MetricsMessage>) {
-    let heard = Arc::new(Mutex::new(vec![]));
-    let to = Arc::clone(&heard);
+/// Subscribes to a topic of statistics. Returns the ends of the received windows, in nanoseconds.
+fn window_ends(node: &Node, topic: &str) -> (Arc<Mutex<Vec<i64>>>, Subscription<MetricsMessage>) {
+    let ends = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&ends);
     let subscription = node
         .create_subscription::<MetricsMessage, _>(topic.keep_last(1000), move |message: MetricsMessage| {
             if message.metrics_source == "message_age" {
@@ -37,10 +37,10 @@ fn hear(node: &Node, topic: &str) -> (Arc<Mutex<Vec<i64>>>, Subscription<Metrics
             }
         })
         .unwrap();
-    (heard, subscription)
+    (ends, subscription)
 }
 
-/// Waits for windows of such a length, in seconds; the first may be of the length before.
+/// Waits for windows of a length, in seconds. The first windows may have the previous length.
 fn wait_for_windows(what: &str, ends: &Mutex<Vec<i64>>, length: f64) {
     wait_for(&format!("{what}, of {length} s"), || {
         let ends = ends.lock().unwrap();
@@ -50,7 +50,7 @@ fn wait_for_windows(what: &str, ends: &Mutex<Vec<i64>>, length: f64) {
 }
 
 #[test]
-fn parameters_of_the_command_line_go_before_the_nodes_options() {
+fn parameters_of_the_command_line_override_the_nodes_options() {
     let arguments =
         ["-p", "topic_statistics.publish_period:=0.2", "-p", "topic_statistics.publish_topic:=~/own"];
     let (executor, node) = node(0, &arguments);
@@ -58,7 +58,7 @@ fn parameters_of_the_command_line_go_before_the_nodes_options() {
         TopicStatisticsOptions::new().publish_period(Duration::from_secs(60)).publish_topic("other");
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
-    let (ends, _hearing) = hear(&node, "/configured/own");
+    let (ends, _subscription) = window_ends(&node, "/configured/own");
     let _spinning = Spinning::start(executor);
     wait_for_windows("windows", &ends, 0.2);
     assert_eq!(node.count_publishers("/other").unwrap(), 0);
@@ -79,13 +79,13 @@ fn a_parameter_file_is_read() {
 }
 
 #[test]
-fn a_whole_number_of_seconds_needs_no_point() {
+fn an_integer_is_accepted_as_publish_period() {
     let (_executor, node) = node(2, &["-p", "topic_statistics.publish_period:=5"]);
     drop(NodeStatistics::new(&node).unwrap());
 }
 
 #[test]
-fn a_wrong_value_at_the_start_is_an_error_with_the_name_the_value_and_the_rule() {
+fn an_invalid_value_at_the_start_is_an_error_with_the_name_the_value_and_the_rule() {
     let wrong = [
         (
             PUBLISH_PERIOD,
@@ -118,26 +118,26 @@ fn a_wrong_value_at_the_start_is_an_error_with_the_name_the_value_and_the_rule()
 }
 
 #[test]
-fn an_operator_sets_the_first_two_while_the_node_runs_and_wrong_values_are_rejected() {
+fn enabled_and_publish_period_can_be_set_at_run_time_and_invalid_values_are_rejected() {
     let (executor, node) = node(4, &[]);
     let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(500));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
-    let (ends, _hearing) = hear(&node, "/statistics");
+    let (ends, _subscription) = window_ends(&node, "/statistics");
     let _spinning = Spinning::start(executor);
     let mut operator = Program::start("parameters.py", &["/configured"], domain(4));
-    let mut ask =
-        |request: Value| -> Value { serde_json::from_str(&operator.ask(&request.to_string())).unwrap() };
+    let mut request =
+        |command: Value| -> Value { serde_json::from_str(&operator.request(&command.to_string())).unwrap() };
     let windows = |what: &str, length: f64| {
         ends.lock().unwrap().clear();
         wait_for_windows(what, &ends, length);
     };
 
     windows("windows of the options' length", 0.5);
-    assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 0.5);
-    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]));
+    assert_eq!(request(json!(["get", PUBLISH_PERIOD])), 0.5);
+    assert_eq!(request(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]));
     windows("shorter windows", 0.1);
-    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 1])), json!([true, ""]), "a whole number");
+    assert_eq!(request(json!(["set", PUBLISH_PERIOD, 1])), json!([true, ""]), "a whole number");
     windows("longer windows", 1.0);
 
     for (value, rule) in [
@@ -147,36 +147,36 @@ fn an_operator_sets_the_first_two_while_the_node_runs_and_wrong_values_are_rejec
         (json!("soon"), "A publish period is a number of seconds, like 1.0"),
         (json!(true), "A publish period is a number of seconds, like 1.0"),
     ] {
-        let answer = ask(json!(["set", PUBLISH_PERIOD, value]));
+        let answer = request(json!(["set", PUBLISH_PERIOD, value]));
         assert_eq!(answer[0], false, "{value}");
         assert!(answer[1].as_str().unwrap().contains(rule), "{value}: {answer}");
-        assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 1, "the old one stays");
+        assert_eq!(request(json!(["get", PUBLISH_PERIOD])), 1, "the old value is kept");
     }
-    assert_eq!(ask(json!(["set", PUBLISH_TOPIC, "elsewhere"])), json!([false, "Parameter is read only"]));
-    assert_eq!(ask(json!(["get", PUBLISH_TOPIC])), "/statistics");
-    assert_eq!(ask(json!(["set", ENABLED, 7]))[0], false);
+    assert_eq!(request(json!(["set", PUBLISH_TOPIC, "elsewhere"])), json!([false, "Parameter is read only"]));
+    assert_eq!(request(json!(["get", PUBLISH_TOPIC])), "/statistics");
+    assert_eq!(request(json!(["set", ENABLED, 7]))[0], false);
 
-    assert_eq!(ask(json!(["set", ENABLED, false])), json!([true, ""]));
+    assert_eq!(request(json!(["set", ENABLED, false])), json!([true, ""]));
     assert!(!imu.is_enabled());
-    assert_eq!(ask(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]), "set while they are off");
+    assert_eq!(request(json!(["set", PUBLISH_PERIOD, 0.1])), json!([true, ""]), "set while disabled");
     ends.lock().unwrap().clear();
-    assert_eq!(ask(json!(["set", ENABLED, true])), json!([true, ""]));
+    assert_eq!(request(json!(["set", ENABLED, true])), json!([true, ""]));
     assert!(imu.is_enabled());
     windows("windows again", 0.1);
 
-    // What the program sets, the operator sees.
+    // Values that the program sets are visible as parameters.
     statistics.set_enabled(false);
     statistics.set_publish_period(Duration::from_secs(3)).unwrap();
-    assert_eq!(ask(json!(["get", ENABLED])), false);
-    assert_eq!(ask(json!(["get", PUBLISH_PERIOD])), 3.0);
-    let descriptor = ask(json!(["describe", PUBLISH_PERIOD]));
+    assert_eq!(request(json!(["get", ENABLED])), false);
+    assert_eq!(request(json!(["get", PUBLISH_PERIOD])), 3.0);
+    let descriptor = request(json!(["describe", PUBLISH_PERIOD]));
     assert!(descriptor[0].as_str().unwrap().starts_with("Seconds"), "{descriptor}");
     assert!(descriptor[1].as_str().unwrap().contains("0.001 to 86400"), "{descriptor}");
-    assert_eq!(ask(json!(["describe", PUBLISH_TOPIC]))[2], true);
+    assert_eq!(request(json!(["describe", PUBLISH_TOPIC]))[2], true);
 }
 
 #[test]
-fn the_second_statistics_of_a_node_go_by_their_options() {
+fn the_second_statistics_of_a_node_use_their_options_and_no_parameters() {
     let (_executor, node) = node(5, &["-p", "topic_statistics.enabled:=false"]);
     let first = NodeStatistics::new(&node).unwrap();
     let second = NodeStatistics::new(&node).unwrap();
@@ -187,6 +187,6 @@ fn the_second_statistics_of_a_node_go_by_their_options() {
     second.set_publish_period(Duration::from_secs(2)).unwrap();
     assert!(!of_second.is_enabled());
     drop(first);
-    // The names are free again.
+    // The parameters can be declared again.
     drop(NodeStatistics::new(&node).unwrap());
 }

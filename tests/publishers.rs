@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishers that are measured, read by rclpy.
+//! Statistics of publishers, read by rclpy.
 
 use std::{
     sync::{
@@ -25,13 +25,13 @@ use test_support::{context, domain, of, wait_for, Reader, Spinning};
 const WINDOW: Duration = Duration::from_millis(500);
 
 #[test]
-fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
+fn every_form_of_publishing_is_received_and_measured_and_silence_has_count_0() {
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("driver").unwrap();
     let options = TopicStatisticsOptions::new().publish_period(WINDOW);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    // Room for all, whoever is held up.
+    // Deep enough for all messages, also if a thread is late.
     const ALL: u32 = 10_000;
     let idiomatic = statistics.create_publisher::<Imu>("imu".keep_last(ALL)).unwrap();
     let layout = statistics.create_publisher::<rmw::Imu>("raw".keep_last(ALL)).unwrap();
@@ -76,7 +76,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         }
         *published += 1;
     };
-    // A window after the next, so that one is whole.
+    // Three further windows, so that one of them is complete.
     let windows = |reader: &mut Reader| {
         let wanted = of(&reader.metrics, "/driver:/number", "publish_period").count() + 3;
         reader.read_until("windows", |metrics| {
@@ -84,8 +84,8 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         });
     };
     std::thread::scope(|scope| {
-        // Dropped at the end, after a panic too: the scope waits for its threads.
-        let (_go_on, stopped) = mpsc::channel::<()>();
+        // Dropped at the end, also after a panic, because the scope waits for its threads.
+        let (_running, stopped) = mpsc::channel::<()>();
         let (published, publish) = (&mut published, &publish);
         scope.spawn(move || {
             while stopped.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
@@ -100,7 +100,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
     for (source, often) in [("/driver:/imu", 2.0), ("/driver:/raw", 2.0), ("/driver:/number", 1.0)] {
         let (periods, durations) =
             (reader.windows(source, "publish_period"), reader.windows(source, "publish_duration_ms"));
-        // The two metrics of a window are two messages; the last may not have come yet.
+        // The two metrics of a window are two messages. The last one may not be received yet.
         let duration =
             |period: &test_support::Metric| durations.iter().find(|of| of.start == period.start).cloned();
         let windows: Vec<_> = periods.iter().filter_map(|period| Some((period, duration(period)?))).collect();
@@ -112,8 +112,8 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
         assert!(windows.iter().any(|(period, _)| period.count() >= often), "{windows:?}");
         for period in periods.iter().filter(|of| of.count() >= often) {
             let length = (period.stop - period.start) as f64 * 1e-6;
-            assert!(period.average() * period.count() <= length, "they have room in a window: {period:?}");
-            assert!(period.maximum() >= 10.0, "and are as long as the pause: {period:?}");
+            assert!(period.average() * period.count() <= length, "the periods fit in the window: {period:?}");
+            assert!(period.maximum() >= 10.0, "a period is as long as the pause: {period:?}");
         }
     }
     for metric in ["publish_period", "publish_duration_ms"] {
@@ -124,7 +124,7 @@ fn every_form_of_publishing_arrives_and_is_measured_and_silence_is_count_0() {
 }
 
 #[test]
-fn options_of_a_publisher_are_those_of_a_subscription() {
+fn a_publisher_has_the_same_options_as_a_subscription() {
     let executor = context(domain(1), &[]).create_basic_executor();
     let node = executor.create_node("driver").unwrap();
     let statistics = NodeStatistics::new(&node).unwrap();
@@ -134,7 +134,7 @@ fn options_of_a_publisher_are_those_of_a_subscription() {
         .first_period(FirstPeriod::CarriedOver);
     let publisher = statistics.create_publisher_with_options::<Int32>("number", fast).unwrap();
     assert_eq!(publisher.source_name(), "front");
-    // Less than a message a window, and periods all the same.
+    // Less than one message per window: all periods are carried over.
     let mut published = Instant::now();
     wait_for("period that is carried over", || {
         if published.elapsed() >= Duration::from_millis(100) {
@@ -152,7 +152,7 @@ fn options_of_a_publisher_are_those_of_a_subscription() {
     publisher.set_state(TopicStatisticsState::NodeDefault);
     assert!(publisher.is_enabled());
     let others = statistics.create_publisher::<Int32>("number").unwrap();
-    assert!(others.latest().is_none(), "a window of a second");
+    assert!(others.latest().is_none(), "its window of 1 s has not ended");
 }
 
 #[test]

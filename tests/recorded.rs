@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics of a real topic, computed once more from what the listener recorded, by an independent script.
+//! The statistics of a real topic, compared with those that an independent script computes from recorded messages.
 
 use std::{
     io::Write,
@@ -15,7 +15,7 @@ use ros_env::sensor_msgs::msg::Imu;
 use serde_json::{json, Value};
 use test_support::{context, domain, Metric, Program, Reader, Spinning};
 
-/// What numpy makes of the messages: for each window the five figures of age and period, None for NaN.
+/// Returns the results of numpy: the five values of age and period of each window. `null` means NaN.
 fn computed(messages: &[[i64; 2]], windows: &[[i64; 2]]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/window_statistics.py");
     let mut python =
@@ -27,7 +27,7 @@ fn computed(messages: &[[i64; 2]], windows: &[[i64; 2]]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Holds what was published against what was computed, to 1e-9 of the value.
+/// Asserts that published and computed values are equal, to 1e-9 of the value.
 fn assert_same(published: &Metric, computed: &Value) {
     let figures = computed.as_array().unwrap();
     let published_figures = [
@@ -49,7 +49,7 @@ fn assert_same(published: &Metric, computed: &Value) {
 }
 
 #[test]
-fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
+fn every_window_of_a_real_topic_equals_what_numpy_computes_from_the_recorded_messages() {
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("recorder").unwrap();
@@ -66,7 +66,7 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
             }
         })
         .unwrap();
-    itself.set(Arc::downgrade(&subscription)).unwrap(); // nothing is called before the executor spins
+    itself.set(Arc::downgrade(&subscription)).unwrap(); // no callback runs before the executor spins
     let _spinning = Spinning::start(executor);
 
     let mut reader = Reader::start(domain);
@@ -77,7 +77,7 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
             .count()
     };
     reader.read_until("five windows with messages", |metrics| count(metrics, true) >= 5);
-    publisher.tell("stop");
+    publisher.send("stop");
     let silent = count(&reader.metrics, false);
     reader.read_until("a silent window after them", |metrics| count(metrics, false) >= silent + 2);
 
@@ -90,7 +90,7 @@ fn every_window_of_a_real_topic_is_what_numpy_makes_of_the_recorded_messages() {
     let mut compared = 0;
     for (period, computed) in periods.iter().zip(&computed) {
         assert_same(period, &computed["period"]);
-        // The two metrics of a window are two messages; the first may have come before the reader.
+        // The two metrics of a window are two messages. The first may have been published before the reader subscribed.
         let Some(age) = ages.iter().find(|age| age.start == period.start) else { continue };
         assert_same(age, &computed["age"]);
         compared += age.count() as usize;

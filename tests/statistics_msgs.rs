@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The interface package statistics_msgs of the ROS 2 at hand, ours where it has none.
+//! The interface package statistics_msgs of the sourced ROS 2, or of this project if ROS 2 has none.
 
 use std::{env, fs};
 

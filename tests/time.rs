@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ages on simulated time, with a simulator in a second process; windows on the system clock all the same.
+//! Ages on simulated time, with a simulator in a second process. Windows are always on the system clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -51,12 +51,12 @@ impl Simulated {
         Simulated { imu, windows, statistics, _spinning: Spinning::start(executor) }
     }
 
-    /// The windows' figures of a metric, from the `from`th window on.
+    /// Returns the values of a metric in all windows from index `from` on.
     fn all(&self, metric: Metric, from: usize) -> Vec<Summary> {
         self.windows.lock().unwrap()[from..].iter().map(|window| *window.get(metric).unwrap()).collect()
     }
 
-    /// Waits until so many more windows have ages; returns how many windows there were before.
+    /// Waits for a number of further windows with ages. Returns the number of windows before.
     fn wait_for_ages(&self, what: &str, windows: usize) -> usize {
         let from = self.windows.lock().unwrap().len();
         wait_for(what, || {
@@ -76,24 +76,24 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
             |_: Imu| (),
         )
         .unwrap();
-    // Half a second of simulated time is a sixth of a second of real time.
+    // 0.5 s of simulated time are 0.17 s of real time.
     let mut simulator =
         Program::start("simulator.py", &["--speed", "3", "--stamp-age", "0.5", "--start", "2000"], domain(0));
     wait_for("messages before the clock begins", || simulated.imu.totals().received > 20);
-    wait_for("a window of them", || {
+    wait_for("window with messages", || {
         simulated.all(Metric::MessagePeriod, 0).iter().any(|period| period.sample_count > 1)
     });
     for age in simulated.all(Metric::MessageAge, 0) {
         assert!(age.sample_count == 0 && age.average.is_nan(), "simulated time has not begun: {age:?}");
     }
 
-    simulator.tell("begin");
+    simulator.send("begin");
     let from = simulated.wait_for_ages("ages", 10);
     let ages: Vec<_> =
         simulated.all(Metric::MessageAge, from).into_iter().filter(|age| age.sample_count > 0).collect();
     for age in &ages {
-        // A clock that is read up to 10 ms late, of real time, is 30 ms late.
-        assert!(age.minimum > 400.0 && age.average < 2000.0, "half a second old: {ages:#?}");
+        // A clock that is 10 ms late in real time is 30 ms late in simulated time.
+        assert!(age.minimum > 400.0 && age.average < 2000.0, "0.5 s old: {ages:#?}");
     }
     assert!(ages.iter().any(|age| age.average < 700.0), "{ages:#?}");
     for (whole, age) in simulated
@@ -103,13 +103,13 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
         .filter(|(whole, _)| whole.sample_count > 0)
     {
         let figures = |of: &Summary| (of.average, of.minimum, of.maximum, of.sample_count);
-        assert_eq!(figures(whole), figures(&age), "the whole way is on simulated time too");
+        assert_eq!(figures(whole), figures(&age), "header_to_callback_ms is also on simulated time");
     }
     for part in simulated.all(Metric::HeaderToSource, 0) {
-        assert!(part.sample_count == 0, "the two are of different clocks: {part:?}");
+        assert!(part.sample_count == 0, "its two times are of different clocks: {part:?}");
     }
     let has_samples = |metric| simulated.all(metric, from).iter().any(|part| part.sample_count > 0);
-    assert!(has_samples(Metric::SourceToCallback), "both are of the system clock");
+    assert!(has_samples(Metric::SourceToCallback), "both times are of the system clock");
     assert!(
         middleware::lacks_reception_timestamps("source_to_receive_ms beside simulated time")
             || has_samples(Metric::SourceToReceive)
@@ -126,45 +126,45 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
         assert!((now - window.window.stop).abs() < 60_000_000_000, "on the system clock: {window:?}");
         let length = window.length.as_secs_f64() * 1e3;
         let stamped = (window.window.stop - window.window.start) as f64 * 1e-6;
-        assert!((stamped - length).abs() < 1.0, "its stamps are of real time: {window:?}");
+        assert!((stamped - length).abs() < 1.0, "its start and stop are of real time: {window:?}");
         let period = window.get(Metric::MessagePeriod).unwrap();
         let periods =
             if period.sample_count == 0 { 0.0 } else { period.average * period.sample_count as f64 };
-        assert!(periods <= length, "its periods have room in it, for they are of real time: {window:?}");
+        assert!(periods <= length, "its periods fit in it, because they are of real time: {window:?}");
     }
     let lengths: f64 = windows.iter().map(|window| window.length.as_secs_f64() * 1e3).sum();
     assert!(lengths / windows.len() as f64 > 99.0, "100 ms of real time: {windows:?}");
 }
 
-/// Simulated time jumps back and forth, with messages of before on their way; no age may be absurd.
+/// Simulated time jumps back and forth while messages from before a jump are not yet received. No age may be absurd.
 fn jumps(number: u32, callback: fn(), lag: &str) {
     let simulated = Simulated::start(number, callback);
     let mut simulator =
         Program::start("simulator.py", &["--stamp-age", "0.05", "--lag", lag], domain(number));
-    simulator.tell("begin");
+    simulator.send("begin");
     simulated.wait_for_ages("ages", 5);
     for by in ["-500", "700", "-0.5", "3", "-90"] {
-        simulator.tell(&format!("jump {by}"));
+        simulator.send(&format!("jump {by}"));
         simulated.wait_for_ages(&format!("ages after a jump by {by} s"), 10);
     }
     for age in simulated.all(Metric::MessageAge, 0) {
-        // 50 ms, what a busy machine adds, and what the queue before a slow callback does.
+        // 50 ms, and the delays of a busy machine and of the queue of a slow callback.
         let is_plausible = age.sample_count == 0 || (age.minimum > -450.0 && age.maximum < 2500.0);
         assert!(is_plausible, "{age:?} of {:#?}", simulated.all(Metric::MessageAge, 0));
     }
 }
 
 #[test]
-fn a_jump_of_simulated_time_makes_no_absurd_age() {
+fn a_jump_of_simulated_time_causes_no_absurd_age() {
     jumps(1, || (), "0");
 }
 
 #[test]
-fn a_jump_makes_no_absurd_age_of_messages_that_wait_for_a_slow_callback() {
+fn a_jump_causes_no_absurd_age_of_messages_queued_for_a_slow_callback() {
     jumps(2, || std::thread::sleep(Duration::from_millis(19)), "0");
 }
 
 #[test]
-fn a_jump_makes_no_absurd_age_of_messages_of_a_publisher_that_sees_it_late() {
+fn a_jump_causes_no_absurd_age_of_messages_of_a_publisher_with_a_late_clock() {
     jumps(3, || (), "0.1");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node that acts on its own statistics.
+//! A node that uses its own statistics.
 
 use std::{
     sync::{mpsc::Receiver, Arc},
@@ -13,12 +13,12 @@ use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use test_support::{context, domain, program, wait_for, Process, Program, Spinning, LIMIT};
 
 #[test]
-fn windows_are_there_in_the_process_as_they_are_published() {
+fn windows_in_the_process_equal_the_published_ones() {
     let domain = domain(0);
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("introspective").unwrap();
     let published = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
-    let _hearing = node
+    let _subscription = node
         .create_subscription::<MetricsMessage, _>("/statistics".keep_last(100), {
             let published = published.clone();
             move |message: MetricsMessage| published.lock().unwrap().push(message)
@@ -30,16 +30,16 @@ fn windows_are_there_in_the_process_as_they_are_published() {
     )
     .unwrap();
     let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
-    let (mut quick, mut slow) = (imu.watch(), imu.watch());
-    assert!(imu.latest().is_none() && quick.borrow().is_none(), "no window is finished yet");
+    let (mut fast, mut slow) = (imu.watch(), imu.watch());
+    assert!(imu.latest().is_none() && fast.borrow().is_none(), "no window has ended yet");
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "100"], domain);
 
-    // A quick receiver sees every window; on a busy machine this one is not always quick.
+    // A fast reader sees every window. On a busy machine this reader is sometimes late.
     let mut seen: Vec<Arc<WindowStatistics>> = vec![];
     wait_for("windows with messages, none of them missing", || {
-        if quick.has_changed().unwrap() {
-            seen.extend(quick.borrow_and_update().clone());
+        if fast.has_changed().unwrap() {
+            seen.extend(fast.borrow_and_update().clone());
         }
         let last = &seen[seen.len().saturating_sub(4)..];
         last.len() == 4
@@ -47,10 +47,10 @@ fn windows_are_there_in_the_process_as_they_are_published() {
             && last.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start)
     });
     for (window, next) in seen.iter().zip(&seen[1..]) {
-        assert!(window.window.stop <= next.window.start, "none is seen twice: {window:?} {next:?}");
-        assert!(window.get(Metric::HeaderToSource).is_none(), "it is not measured");
+        assert!(window.window.stop <= next.window.start, "no window is seen twice: {window:?} {next:?}");
+        assert!(window.get(Metric::HeaderToSource).is_none(), "the metric is not measured");
     }
-    wait_for("the same on the topic", || {
+    wait_for("message of the same window", || {
         let last = seen.last().unwrap();
         let age = last.get(Metric::MessageAge).unwrap();
         published.lock().unwrap().iter().any(|message| {
@@ -61,16 +61,16 @@ fn windows_are_there_in_the_process_as_they_are_published() {
                 && message.statistics[3].data == age.sample_count as f64
         })
     });
-    // A slow receiver sees the last one, as `latest` does.
+    // A slow reader sees the last window, as `latest` does.
     let last = slow.borrow_and_update().clone().unwrap();
     let latest = imu.latest().unwrap();
     assert!(last.window.start >= seen[1].window.start && latest.window.stop >= last.window.stop);
 
     drop(imu);
-    wait_for("end of the windows", || quick.has_changed().is_err());
+    wait_for("end of the windows", || fast.has_changed().is_err());
 }
 
-/// Reads a log until it says something.
+/// Reads a log until a line contains a text. Returns the lines before it.
 fn wait_for_line(log: &Receiver<String>, text: &str) -> Vec<String> {
     let mut before = vec![];
     loop {
@@ -84,7 +84,7 @@ fn wait_for_line(log: &Receiver<String>, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_watchdog_warns_of_late_messages_and_of_silence_and_says_when_all_is_well() {
+fn the_watchdog_logs_late_messages_silence_and_recovery() {
     let domain = domain(1);
     let program = program("watchdog");
     let (_watchdog, log) = Process::start_logging(program, &["--ros-args", "-p", "age_limit:=0.3"], domain);

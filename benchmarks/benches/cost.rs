@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What statistics cost per message and per window, each beside its floor: the clock reading that a message needs, and an
-//! empty call under an uncontended lock.
+//! The cost of statistics per message and per window. The group `floor` has the smallest possible cost: the clock
+//! reading that each message needs, and a call under an uncontended lock.
 
 use std::{
     hint::black_box,
@@ -21,7 +21,7 @@ use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs::msg::rmw::Imu};
 const NOW: i64 = 1_790_000_000_000_000_000;
 const PERIOD: i64 = 200_000;
 
-/// A message stamped at `NOW`, and what the middleware tells of it.
+/// Returns a message with the stamp `NOW`, and what the middleware reports with it.
 fn message() -> (Imu, MessageInfo) {
     let mut message = Imu::default();
     message.header.stamp = Time { sec: 1_790_000_000, nanosec: 0 };
@@ -42,7 +42,7 @@ fn floors(criterion: &mut Criterion) {
     group.bench_function("system_time_now", |bencher| bencher.iter(SystemTime::now));
     let lock = Mutex::new(0_u64);
     group.bench_function("std_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock().unwrap() += 1));
-    // What a message needs at least: its time, read under a lock with one locked instruction.
+    // The smallest cost of a message: a clock reading under a lock with one locked instruction.
     let lock = spin::Mutex::<i64>::new(0);
     group.bench_function("spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() += 1));
     group
@@ -123,7 +123,7 @@ fn code(criterion: &mut Criterion) {
     let (timer, counter) = (timer(), counter());
     group.bench_function("timer", |bencher| bencher.iter(|| drop(black_box(&timer).start())));
     group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
-    // What a time needs at least.
+    // The smallest cost of a timed scope.
     group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
     group.finish();
 }

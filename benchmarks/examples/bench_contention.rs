@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How long a record takes while the thread that ends the windows is kept from running: `bench_contention SECONDS`.
+//! The duration of a record while the thread that ends windows is preempted: `bench_contention SECONDS`.
 //!
-//! Three threads on one core: one ends windows without a pause, at normal priority; one records at 5 kHz, at a real-time
-//! priority; and one works half of the time, at a real-time priority between them. Where the first holds the lock when the
-//! others preempt it, it cannot go on: a record that waited for it would wait for the one in the middle. Prints as JSON the
-//! times of a record in nanoseconds, or a line on standard error if the process may not set priorities.
+//! Three threads run on one core. One ends windows without a pause, at normal priority. One records at 5 kHz, at a
+//! real-time priority. One works half of the time, at a real-time priority below that. If the first thread is preempted
+//! while it holds the lock, it cannot release it. A record that waited for the lock would also wait for the working
+//! thread (priority inversion). Prints the durations of a record in nanoseconds, as JSON. Prints a line on standard
+//! error if the process may not set priorities.
 
 use std::{
     error::Error,
@@ -22,19 +23,19 @@ use ros_env::sensor_msgs::msg::rmw::Imu;
 const RECORDS: Duration = Duration::from_micros(200);
 const WORK: Duration = Duration::from_millis(5);
 
-/// Keeps this thread on the first core, and gives it a real-time priority if it is to have one.
+/// Binds this thread to the first core. Sets its real-time priority, if one is given.
 fn settle(priority: Option<i32>) -> std::io::Result<()> {
-    // SAFETY: a cpu_set_t is a set of bits, of which none is set.
+    // SAFETY: A cpu_set_t is a bit set. All zeros is the empty set.
     let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: 0 is in the range of a cpu_set_t.
+    // SAFETY: Core 0 is in the range of a cpu_set_t.
     unsafe { libc::CPU_SET(0, &mut cores) };
-    // SAFETY: 0 is the calling thread; the pointer is to a whole cpu_set_t of that size.
+    // SAFETY: 0 is the calling thread. The pointer is valid for a cpu_set_t of this size.
     if unsafe { libc::sched_setaffinity(0, size_of_val(&cores), &cores) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
     let Some(sched_priority) = priority else { return Ok(()) };
     let parameters = libc::sched_param { sched_priority };
-    // SAFETY: 0 is the calling thread; the pointer is to a whole sched_param.
+    // SAFETY: 0 is the calling thread. The pointer is valid for a sched_param.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Receives from `bench_talker` for some seconds and says what that took, as JSON:
+//! Receives the messages of `bench_talker` for some seconds, and prints the cost as JSON:
 //! `bench_listener imu|image off|disabled|on|all node|worker SECONDS`.
 //!
-//! The CPU time is that of the whole process, from a second after the first message on: what it takes once, to create what it
-//! needs and to find the others, is told apart.
+//! `cpu` is the CPU time of the whole process from one second after the first message on. `start_cpu` is the CPU time
+//! before, which includes the creation of the node and discovery.
 
 use std::{
     error::Error,
@@ -23,18 +23,18 @@ use ros_env::sensor_msgs::msg::{Image, Imu};
 use rosidl_runtime_rs::Message;
 use tokio::sync::watch;
 
-/// By then everything is created and found.
+/// After this time the creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What was received since the warm-up.
+/// The messages and windows since the warm-up.
 struct Received {
     first: Option<Instant>,
-    /// When the warm-up was over, and the CPU time until then.
+    /// The end of the warm-up, and the CPU time until then.
     begun: Option<(Instant, Duration)>,
     messages: u64,
     /// From source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
-    /// Windows that were finished, and how many of them did not begin where the one before ended.
+    /// The number of windows, and the number of windows that did not start at the stop of the window before.
     windows: (u64, u64),
 }
 
@@ -101,7 +101,7 @@ fn listen<T: Message>(
         commands.halt_spinning();
     });
     executor.spin(SpinOptions::default()).first_error()?;
-    report.join().map_err(|_| "the report failed")?;
+    report.join().map_err(|_| "the thread of the report panicked")?;
     Ok(())
 }
 
@@ -122,7 +122,7 @@ async fn count_windows(mut windows: Windows, received: Arc<Mutex<Received>>) {
     }
 }
 
-/// Creates the subscription, plain or with statistics; they go on as long as what this returns.
+/// Creates the subscription, plain or with statistics. It exists as long as the returned value.
 fn subscribe<T: Message, Callback>(
     node: &Node,
     worker: &Worker<()>,
@@ -173,7 +173,7 @@ fn note(received: &Mutex<Received>, info: &MessageInfo) {
     }
 }
 
-/// The CPU time of this process so far.
+/// Returns the CPU time of this process so far.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The load of `cargo xtask bench --monitor`, each in a process of its own until that is ended: `bench_load imu`, 20 topics of
-//! `sensor_msgs/Imu` at 100 Hz (`load/imu_0` ...); `bench_load fast`, one at 5000 Hz (`load/fast`); `bench_load image`, an `Image` of 1 MB at
-//! 30 Hz (`load/image`).
+//! The load of `cargo xtask bench --monitor`. Each of these runs in its own process until it is ended:
+//!
+//! - `bench_load imu`: 20 topics of `sensor_msgs/Imu` at 100 Hz (`load/imu_0` ...)
+//! - `bench_load fast`: one topic of `sensor_msgs/Imu` at 5000 Hz (`load/fast`)
+//! - `bench_load image`: an `Image` of 1 MB at 30 Hz (`load/image`)
 
 use std::{
     error::Error,
@@ -50,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Publishes at a rate, each message at its time whatever the ones before took.
+/// Publishes at a rate. The time of each message does not depend on the duration of earlier ones.
 fn pace(rate: f64, mut publish: impl FnMut(Time) -> Result<(), RclrsError>) -> Result<(), Box<dyn Error>> {
     let (started, clock) = (Instant::now(), Clock::system());
     for number in 0_u64.. {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with many statistics subscriptions, each of which gets messages at 10 Hz: `bench_many SUBSCRIPTIONS SECONDS`. Says as JSON
-//! what that takes, the talkers in the same process included, and how long it takes from the end of a window to the last message
-//! about it.
+//! A node with many subscriptions with statistics, each of which receives messages at 10 Hz: `bench_many SUBSCRIPTIONS
+//! SECONDS`. Prints the cost as JSON, which includes the publishers in the same process, and the time from the end of a
+//! window to its last message.
 
 use std::{
     collections::HashMap,
@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // From the window's stop to the message's publishing, in milliseconds; how many came; and how many are missing between
-    // two of one source and metric.
+    // The longest time from the stop of a window to the publication of its message, in milliseconds; the number of
+    // messages; and the number of gaps between two messages of one source and metric.
     let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
     let _reader = {
         let ticks = Arc::clone(&ticks);
@@ -80,11 +80,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         drop(held);
     });
     executor.spin(SpinOptions::default()).first_error()?;
-    talking.join().map_err(|_| "the talkers failed")?;
+    talking.join().map_err(|_| "the thread of the publishers panicked")?;
     Ok(())
 }
 
-/// The CPU time of this process so far.
+/// Returns the CPU time of this process so far.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Publishes `sensor_msgs/Imu` or an `Image` of 1 MB on `load` at a rate, until it is ended: `bench_talker imu|image HZ`.
-//! 0 Hz is as fast as it goes.
+//! 0 Hz means as fast as possible.
 
 use std::{
     error::Error,
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Publishes at a rate, each message at its time whatever the ones before took.
+/// Publishes at a rate. The time of each message does not depend on the duration of earlier ones.
 fn pace(rate: f64, mut publish: impl FnMut(Time) -> Result<(), RclrsError>) -> Result<(), Box<dyn Error>> {
     let (started, clock) = (Instant::now(), Clock::system());
     for number in 0_u64.. {

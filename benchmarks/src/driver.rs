@@ -21,14 +21,14 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A subscription of Imu with statistics, as its callback sees it.
+/// A subscription to Imu with statistics: the code that runs in its callback.
 pub struct MeasuredSubscription {
     probe: Probe<Imu>,
     recorder: Arc<Recorder>,
 }
 
 impl MeasuredSubscription {
-    /// Creates one whose first window starts now.
+    /// Creates a subscription. Its first window starts now.
     pub fn new(options: &TopicStatisticsOptions) -> Self {
         let recorder = Arc::new(Recorder::new("imu", options, None));
         recorder.enable(&HostClock);
@@ -36,7 +36,7 @@ impl MeasuredSubscription {
         Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
     }
 
-    /// Does all that is done for a message: when it is taken, when its callback starts, and when it ends.
+    /// Runs all code for a message: when it is taken, when its callback starts, and when its callback ends.
     #[inline]
     pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
         let received = self.probe.receive(|| message, info);
@@ -44,7 +44,7 @@ impl MeasuredSubscription {
         self.probe.end(callback);
     }
 
-    /// Does the same for a callback that starts at `now`, without reading a clock.
+    /// Runs the code for a message whose callback starts at `now`. Reads no clock.
     #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
@@ -58,7 +58,7 @@ impl MeasuredSubscription {
     }
 }
 
-/// Creates the messages in which a window is published. Returns their number.
+/// Creates the messages of a window. Returns their number.
 pub fn messages(statistics: &WindowStatistics) -> usize {
     let messages = statistics
         .metrics
@@ -67,7 +67,7 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
     messages.map(std::hint::black_box).count()
 }
 
-/// Creates a timer that records.
+/// Creates an enabled timer.
 pub fn timer() -> StatsTimer {
     let durations = Arc::new(Windowed::new(Durations::default()));
     durations.enable(&HostClock);
@@ -84,7 +84,7 @@ fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {
     SourceHandle::new(Arc::new(Source::new(String::new(), collector, None)), Weak::<NoScheduler>::new())
 }
 
-/// Ends no windows.
+/// A scheduler that ends no windows.
 struct NoScheduler;
 
 impl WindowScheduler for NoScheduler {
@@ -93,7 +93,7 @@ impl WindowScheduler for NoScheduler {
     fn keep_totals(&self, _: &Source) {}
 }
 
-/// Reads the clock as for a message.
+/// Reads the clock as a message does.
 #[inline]
 pub fn clock() -> i64 {
     monotonic()

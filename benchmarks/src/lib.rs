@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the benchmarks and the cost tests drive: the code that runs for a message, without a node.
+//! The code that runs for each message, without a node. The benchmarks and the cost tests call it.
 //!
-//! That code is private in the library. So its modules are compiled here a second time, from the same files: nothing has to be public
-//! for the benchmarks' sake. They are all but `node` and `schedule`, which no message reaches.
+//! This code is private in the library. So its modules are compiled here a second time, from the same files, and
+//! nothing has to be public only for the benchmarks. All modules except `node` and `schedule` are included: those two
+//! do not run for a message.
 
-#![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)] // they are only a part of the library
+// Only a part of the library is used.
+#![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)]
 
 #[path = "../../src/collector/mod.rs"]
 pub mod collector;

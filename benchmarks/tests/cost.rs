@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What statistics cost that is the same on every machine: allocations, memory, threads, publishers, instructions.
+//! Costs of statistics that are the same on every machine: allocations, memory, threads and publishers.
 //!
-//! Each test prints a line `name=value`, which `cargo xtask bench` puts in its table.
+//! Tests print lines `name=value`. `cargo xtask bench` adds them to its table.
 
 #[path = "cost/c_allocations.rs"]
 mod c_allocations;
@@ -24,15 +24,16 @@ use test_support::{context, domain, wait_for, Program, Reader, Spinning};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// The allocator counts for the whole process: one test at a time.
+/// The allocator counts for the whole process, so only one test runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// No window ends while it is counted.
+/// Returns options with windows that do not end during a test.
 fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
 }
 
-/// Allocations per message, in steady state, of a subscription that `subscribe` makes of a callback which counts.
+/// Returns the allocations per message, in steady state, of the subscription that `subscribe` creates. Its callback
+/// increments the counter.
 fn allocations_per_message<Subscription>(
     number: u32,
     subscribe: impl FnOnce(&Node, Arc<AtomicU64>) -> Subscription,
@@ -45,7 +46,7 @@ fn allocations_per_message<Subscription>(
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", &["--rate", "500"], domain(number));
     let wait_until = |count| wait_for("messages", || received.load(Ordering::Relaxed) >= count);
-    // By then discovery is over, and queues have grown to their size.
+    // After these messages, discovery is complete and queues have their final size.
     wait_until(500);
     let count = || (dhat::HeapStats::get().total_blocks, received.load(Ordering::Relaxed));
     let (blocks, messages) = count();
@@ -90,7 +91,7 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
     println!("allocations_per_message={:.0}", (measured - plain).max(0.0));
     println!("allocations_per_message_with_all_metrics={:.0}", (everything - plain).max(0.0));
     println!("allocations_per_boxed_message={:.0}", boxed - plain_boxed);
-    // rclrs's queues grow now and then, and once a second the graph is looked at, so the counts are no whole numbers.
+    // The queues of rclrs grow now and then, and the graph is read once per second. So the counts are not integers.
     assert!(plain > 1.0, "the counting works: {plain}");
     assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
     assert!(everything < plain + 0.1, "{everything} with all metrics, {plain} plain");
@@ -98,13 +99,13 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
 }
 
 #[test]
-fn a_time_and_a_count_cost_no_allocation() {
+fn timers_and_counters_cost_no_allocation() {
     let _one = ONE_AT_A_TIME.lock();
     let executor = context(domain(8), &[]).create_basic_executor();
     let statistics =
         NodeStatistics::with_options(&executor.create_node("counting").unwrap(), options()).unwrap();
     let (timers, counters) = (statistics.timers("call", 0..4), statistics.counters("frames", 0..4));
-    // The graph is looked at soon after the creation, on another thread.
+    // Soon after the creation, another thread reads the graph.
     let _profiler = dhat::Profiler::builder().testing().build();
     let allocations = || {
         let before = dhat::HeapStats::get().total_blocks;
@@ -115,11 +116,11 @@ fn a_time_and_a_count_cost_no_allocation() {
         dhat::HeapStats::get().total_blocks - before
     };
     let counted = allocations();
-    assert!(counted < 100, "{counted} allocations of 20000 times and 10000 counts");
+    assert!(counted < 100, "{counted} allocations for 20000 durations and 10000 counts");
 }
 
 #[test]
-fn a_subscription_costs_2_kb_at_most_beyond_a_plain_one_and_no_more_after_a_million_messages() {
+fn a_subscription_costs_at_most_2_kb_more_than_a_plain_one() {
     const COUNT: usize = 50;
     let _one = ONE_AT_A_TIME.lock();
     let _profiler = dhat::Profiler::builder().testing().build();
@@ -161,7 +162,7 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
     let mut subscriptions = vec![];
     for count in [1, 1000] {
         subscriptions.resize_with(count, || statistics.create_subscription("imu", |_: Imu| ()).unwrap());
-        // The thread names itself when it starts.
+        // The thread sets its name when it starts.
         wait_for("thread", || threads() == 1);
         wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     }
@@ -170,7 +171,7 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
 }
 
 #[test]
-fn a_reader_of_depth_10_gets_every_message_of_100_subscriptions() {
+fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
     const SUBSCRIPTIONS: usize = 100;
     let _one = ONE_AT_A_TIME.lock();
     let domain = domain(7);
@@ -181,8 +182,8 @@ fn a_reader_of_depth_10_gets_every_message_of_100_subscriptions() {
         .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
         .collect();
     let _spinning = Spinning::start(executor);
-    // The statistics give a reader time for each message. Whether it keeps up is the machine's: one that is held up misses
-    // some, and begins again.
+    // The statistics give a reader time for each message. On a busy machine the reader may still be late and lose
+    // messages: the count of windows in a row then restarts.
     let mut reader = Reader::start_with_depth(domain, 10);
     let mut in_a_row: HashMap<(String, String), (usize, i64)> = HashMap::new();
     let mut read = 0;

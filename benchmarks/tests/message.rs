@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a message costs in the library, without a node: memory and instructions, which are the same on every machine.
+//! The cost of a message in the library, without a node: memory and instructions, which are the same on every machine.
 //!
-//! Tests print lines `name=value`, which `cargo xtask bench` puts in its table.
+//! Tests print lines `name=value`. `cargo xtask bench` adds them to its table.
 
 use std::{
     process::Command,
@@ -17,15 +17,15 @@ use ros_env::sensor_msgs::msg::rmw;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// The allocator counts for the whole process: one test at a time.
+/// The allocator counts for the whole process, so only one test runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// No window ends while it is counted.
+/// Returns options with windows that do not end during a test.
 fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
 }
 
-/// A message, and what the middleware tells of it.
+/// Returns a message, and what the middleware reports with it.
 fn message() -> (rmw::Imu, MessageInfo) {
     let mut message = rmw::Imu::default();
     message.header.stamp.sec = 1_790_000_000;
@@ -40,7 +40,7 @@ fn message() -> (rmw::Imu, MessageInfo) {
 }
 
 #[test]
-fn memory_is_constant_whatever_arrives() {
+fn memory_is_constant_over_a_million_messages() {
     let _one = ONE_AT_A_TIME.lock();
     let _profiler = dhat::Profiler::builder().testing().build();
     let bytes = || dhat::HeapStats::get().curr_bytes;
@@ -53,7 +53,7 @@ fn memory_is_constant_whatever_arrives() {
             info.publication_sequence_number += 1;
             measured.message(&message, &info);
         }
-        // The harness of the tests has a few strings of its own meanwhile; a byte a message would be a million.
+        // The test harness allocates a few strings meanwhile. One byte per message would be a million bytes.
         assert!(bytes() < before + 100_000, "{before} bytes before, {} after", bytes());
         assert_eq!(
             measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count,
@@ -91,7 +91,7 @@ fn soak_of_a_hundred_million_messages() {
     assert!(after < before + 100_000, "{before} bytes before, {after} after");
 }
 
-/// What valgrind counts the instructions of, as many messages as the environment says.
+/// The program whose instructions valgrind counts. The environment variable `MESSAGES` is the number of messages.
 #[test]
 #[ignore = "is run by the test below"]
 fn messages_for_valgrind() {
@@ -106,7 +106,7 @@ fn messages_for_valgrind() {
     assert_eq!(measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count, count - 1);
 }
 
-/// Instructions of a test process with so many messages; None where there is no valgrind.
+/// Returns the instructions of a test process with a number of messages. `None` if there is no valgrind.
 fn instructions(messages: u64) -> Option<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -126,15 +126,13 @@ fn a_message_costs_120_instructions_at_most_without_the_clock() {
     const MESSAGES: u64 = 100_000;
     let (Some(once), Some(twice)) = (instructions(MESSAGES), instructions(2 * MESSAGES)) else {
         println!("instructions_per_message=NA");
-        eprintln!("skipped: counting instructions, because there is no valgrind");
+        eprintln!("skipped: counting instructions: there is no valgrind");
         return;
     };
     let per_message = (twice - once) as f64 / MESSAGES as f64;
     println!("instructions_per_message={per_message:.0}");
     if cfg!(debug_assertions) {
-        eprintln!(
-            "not asserted: {per_message:.0} instructions per message, because this is no release build"
-        );
+        eprintln!("not asserted: {per_message:.0} instructions per message (this is no release build)");
     } else {
         assert!(per_message <= 120.0, "{per_message} instructions; 107 with Rust 1.95");
     }

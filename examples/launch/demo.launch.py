@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the talker, and the listener that publishes the statistics of its messages on /statistics.
+"""Starts the talker and the listener. The listener publishes the statistics of its messages on /statistics.
 
 ros2 launch rclrs_topic_statistics_examples demo.launch.py rate:=100.0
 """
@@ -12,7 +12,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 
 def number(argument):
-    """The value of a launch argument as a double, which the parameters are: `100` is an integer to YAML."""
+    """Returns a launch argument as a double, the type of the parameters. In YAML, `100` would be an integer."""
     return ParameterValue(LaunchConfiguration(argument), value_type=float)
 
 
@@ -22,10 +22,10 @@ def generate_launch_description():
             'rate', default_value='10.0', description='Messages per second on each topic (Hz)'),
         DeclareLaunchArgument(
             'callback_duration', default_value='0.0',
-            description='How long the callback of imu in the listener takes (s)'),
+            description='Duration of the callback of imu in the listener (s)'),
         DeclareLaunchArgument(
             'publish_period', default_value='1.0',
-            description='The window of the statistics, and so the time between two of them (s)'),
+            description='Length of the windows of the statistics (s)'),
         Node(
             package='rclrs_topic_statistics_examples', executable='talker', output='screen',
             parameters=[{'rate': number('rate')}]),

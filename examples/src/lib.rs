@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How the nodes here end: by SIGINT (Ctrl-C, `ros2 launch`) and SIGTERM, as rclcpp's nodes do. Copy it to a node of your own.
+//! Ends a node on SIGINT (Ctrl-C, `ros2 launch`) and SIGTERM, as rclcpp does. Copy it to your own node.
 
 use std::{
     io, thread,
@@ -15,13 +15,13 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// One wish to end can come as two signals: timeout(1) sends it to the process and to its group.
-const SAME_WISH: Duration = Duration::from_secs(1);
+/// Signals within this time count as one: timeout(1) sends one signal to the process and one to its group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Returns options with which the executor spins until SIGINT or SIGTERM, so that `main` returns and what it has is dropped.
+/// Returns options with which the executor spins until SIGINT or SIGTERM. `main` then returns and drops its values.
 ///
-/// A signal that comes before the executor spins counts too: call this first in `main`. The executor ends when the callbacks are
-/// done that run or wait; a second signal, a second later or more, ends the process at once, as without this.
+/// Call this first in `main`: a signal before the executor spins also counts. After a signal, the executor first
+/// completes the callbacks that run or wait. A second signal, at least a second later, ends the process at once.
 pub fn until_signal() -> io::Result<SpinOptions> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (stop, stopped) = oneshot::channel();
@@ -29,9 +29,9 @@ pub fn until_signal() -> io::Result<SpinOptions> {
         let mut signals = signals.forever();
         let Some(_first) = signals.next() else { return };
         let first = Instant::now();
-        let _spins_no_more = stop.send(());
-        if let Some(second) = signals.find(|_| first.elapsed() >= SAME_WISH) {
-            let _ends_here = emulate_default_handler(second);
+        let _already_stopped = stop.send(());
+        if let Some(second) = signals.find(|_| first.elapsed() >= SAME_REQUEST) {
+            let _process_ends = emulate_default_handler(second);
         }
     })?;
     Ok(SpinOptions::new().until_promise_resolved(stopped))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The example of a bridge: six timed calls, two of them vectors, five publishers and a subscription.
+//! The example `bridge`: six timed calls, two of them vectors, five publishers and a subscription.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -12,7 +12,7 @@ use ros_env::sensor_msgs::msg::Joy;
 use test_support::{context, domain, of, Process, Reader, Spinning};
 
 #[test]
-fn a_bridge_tells_of_its_calls_its_publishers_and_its_subscription() {
+fn a_bridge_publishes_statistics_of_its_calls_publishers_and_subscription() {
     let domain = domain(0);
     let arguments = ["--ros-args", "-p", "slow_call:=0.03"];
     let (_bridge, log) = Process::start_logging(env!("CARGO_BIN_EXE_bridge"), &arguments, domain);
@@ -43,7 +43,7 @@ fn a_bridge_tells_of_its_calls_its_publishers_and_its_subscription() {
         ("set_car_controls", 1.0),
     ];
     let busy = |metrics: &[test_support::Metric], source: &str, metric: &str| {
-        // Topics start with a slash, timers do not.
+        // Names of topics start with a slash, names of timers do not.
         let slash = if metric == "duration_ms" { "" } else { "/" };
         of(metrics, &format!("/bridge:{slash}{source}"), metric).find(|window| window.count() >= 2.0).cloned()
     };

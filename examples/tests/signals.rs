@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How the programs end: on Ctrl-C and SIGTERM, from a terminal, a launch file or a script.
+//! The programs end on Ctrl-C and SIGTERM, started from a terminal, a launch file or a script.
 
 use std::{
     io::{BufRead, BufReader},
@@ -34,7 +34,7 @@ const EXAMPLES: [&str; 4] = [
     env!("CARGO_BIN_EXE_bridge"),
 ];
 
-/// A node that looks whether others are there.
+/// A node that observes the other nodes.
 struct Observer {
     node: Node,
     _spinning: Spinning,
@@ -84,7 +84,7 @@ fn programs_end_with_0_on_the_sigint_of_a_launch_file_and_on_sigterm() {
     for is_launch in [true, false] {
         let start = |(program, arguments): (String, &[&str])| {
             let mut command = test_support::command(&program, arguments, domain);
-            // Ctrl-C on the terminal is not theirs, so that launch has to tell them.
+            // Ctrl-C on the terminal does not reach them, so that launch must signal them.
             let child = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             (program, Process::from(child.unwrap()))
         };
@@ -103,7 +103,7 @@ fn programs_end_with_0_on_the_sigint_of_a_launch_file_and_on_sigterm() {
     }
 }
 
-/// A process that is another one's child, and ends with this, unless it has ended.
+/// A process that is the child of another process. It is killed on drop, unless it has ended.
 struct Grandchild(Option<String>);
 
 impl Grandchild {
@@ -128,7 +128,7 @@ impl Drop for Grandchild {
     }
 }
 
-/// Whether a process ignores SIGINT.
+/// Returns whether a process ignores SIGINT.
 fn ignores_interrupts(id: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -136,13 +136,13 @@ fn ignores_interrupts(id: &str) -> bool {
 }
 
 #[test]
-fn programs_that_a_script_started_in_the_background_end_with_0_too() {
+fn programs_that_a_script_started_in_the_background_end_with_0() {
     let domain = domain(1);
     let observer = Observer::new(domain);
     for signal in ["TERM", "INT"] {
         let mut scripts = vec![];
         for (program, arguments) in programs() {
-            // A shell without job control has SIGINT ignored in what it starts with &.
+            // A shell without job control makes processes that it starts with & ignore SIGINT.
             let script = r#"sleep 600 & echo $!; "$0" "$@" > /dev/null 2>&1 & echo $!; wait $!; echo $?"#;
             let arguments = [&["-c", script, program.as_str()], arguments].concat();
             let mut child =
@@ -164,7 +164,7 @@ fn programs_that_a_script_started_in_the_background_end_with_0_too() {
     }
 }
 
-/// Runs an ignored test of this file in a process of its own.
+/// Runs an ignored test of this file in its own process.
 fn start_test(name: &str, environment: &[(&str, &str)]) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -178,7 +178,7 @@ const DOMAIN: &str = "TEST_SIGNALS_DOMAIN";
 const FILE: &str = "TEST_SIGNALS_FILE";
 
 #[test]
-#[ignore = "what_is_left_... runs it in a process of its own"]
+#[ignore = "the next test runs it in its own process"]
 fn in_a_process_of_its_own_a_node_loses_messages_until_a_signal() {
     let until_signal = rclrs_topic_statistics_examples::until_signal().unwrap();
     let domain = std::env::var(DOMAIN).unwrap().parse().unwrap();
@@ -186,7 +186,7 @@ fn in_a_process_of_its_own_a_node_loses_messages_until_a_signal() {
     let node = executor.create_node("lossy").unwrap();
     let options = NodeStatisticsOptions::new()
         .topic_statistics(TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]))
-        .max_event_rate(0.001) // only one event, at the end
+        .max_event_rate(0.001) // one event only, at the end
         .topic_statistics_service(true)
         .totals_file(std::env::var(FILE).unwrap());
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
@@ -197,7 +197,7 @@ fn in_a_process_of_its_own_a_node_loses_messages_until_a_signal() {
 }
 
 #[test]
-fn what_is_left_to_report_is_published_and_the_file_is_written() {
+fn pending_losses_are_published_and_the_totals_file_is_written_on_a_signal() {
     let domain = domain(2);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
@@ -209,19 +209,19 @@ fn what_is_left_to_report_is_published_and_the_file_is_written() {
     let json = |line: String| serde_json::from_str::<Value>(&line).unwrap();
     let mut lost = 0;
     wait_for("losses", || {
-        lost = json(reader.ask("totals /lossy"))["totals"][0]["lost"].as_u64().unwrap_or(0);
+        lost = json(reader.request("totals /lossy"))["totals"][0]["lost"].as_u64().unwrap_or(0);
         lost > 0
     });
     node.signal("INT");
     assert!(node.wait().success());
 
-    let announced = json(reader.read("last event"))["event"][0][1].as_u64().unwrap();
+    let published = json(reader.read("last event"))["event"][0][1].as_u64().unwrap();
     let totals = std::fs::read_to_string(file).unwrap();
-    assert!(announced >= lost && totals.contains(&format!("messages_lost: {announced}\n")), "{totals}");
+    assert!(published >= lost && totals.contains(&format!("messages_lost: {published}\n")), "{totals}");
 }
 
 #[test]
-#[ignore = "a_signal_that_comes_before_... runs it in a process of its own"]
+#[ignore = "the next test runs it in its own process"]
 fn in_a_process_of_its_own_a_signal_comes_before_the_executor_spins() {
     for signal in [SIGINT, SIGTERM] {
         let until_signal = rclrs_topic_statistics_examples::until_signal().unwrap();
@@ -252,7 +252,7 @@ fn a_second_signal_ends_a_program_whose_callback_goes_on() {
 
     let started = Instant::now();
     listener.signal("INT");
-    // One wish to end can come as two signals.
+    // Signals within a second count as one.
     let mut status = None;
     wait_for("end", || {
         listener.signal("TERM");

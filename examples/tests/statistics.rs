@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A talker, a listener with statistics and an rclpy reader of /statistics: three processes over real DDS.
+//! A talker, a listener with statistics and an rclpy reader of /statistics: three processes with real DDS.
 
 use test_support::{domain, of, Metric, Process, Reader};
 
 const IMU: &str = "/listener:/imu";
 const CHATTER: &str = "/listener:/chatter";
 
-/// Windows through all of which messages came: not the first with any, nor the last.
+/// Returns the windows with messages, without the first and the last of them, which may be filled only in part.
 fn full_windows(windows: &[Metric]) -> &[Metric] {
     let with_messages = |window: &Metric| window.count() > 0.0;
     let first = windows.iter().position(with_messages).unwrap();
@@ -16,7 +16,7 @@ fn full_windows(windows: &[Metric]) -> &[Metric] {
 }
 
 #[test]
-fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
+fn statistics_of_a_real_topic_match_what_the_talker_did() {
     let domain = domain(0);
     let mut reader = Reader::start(domain);
     let _listener = Process::start(env!("CARGO_BIN_EXE_listener"), &[], domain);
@@ -26,7 +26,7 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
         domain,
     );
 
-    // A talker that is held up has windows with less.
+    // If the talker is late, a window has fewer messages.
     let at_20_hz = |window: &Metric| window.count() > 15.0 && (window.average() - 50.0).abs() < 2.5;
     let are_at_20_hz = |metrics: &[Metric]| {
         [IMU, CHATTER].into_iter().all(|source| {
@@ -68,13 +68,13 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
         [&ages, &periods, &reader.windows(CHATTER, "message_age"), &reader.windows(CHATTER, "message_period")]
     {
         for (window, next) in windows.iter().zip(&windows[1..]) {
-            assert_eq!(window.stop, next.start, "windows follow each other without a gap: {windows:#?}");
+            assert_eq!(window.stop, next.start, "there is no gap between windows: {windows:#?}");
         }
     }
 
     let mut messages = 0.0;
     for age in &ages {
-        // The two metrics of a window are two messages; the last may not have come yet.
+        // The two metrics of a window are two messages. The last one may not be received yet.
         let Some(period) = periods.iter().find(|period| period.start == age.start) else { continue };
         assert_eq!(age.stop, period.stop);
         assert_eq!(
@@ -89,7 +89,7 @@ fn statistics_of_a_real_topic_tell_what_the_talker_really_did() {
     for age in full_windows(&ages) {
         assert!(age.minimum() >= 50.0, "stamped 50 ms in the past: {age:?}");
         assert!(age.average() >= age.minimum() && age.average() <= age.maximum(), "{age:?}");
-        // A generous bound: what it takes to get here from the talker, for the quickest message of a second.
+        // A generous bound for the delay of the fastest message of a second.
         assert!(age.minimum() < 150.0, "{age:?}");
     }
     for age in reader.windows(CHATTER, "message_age") {
@@ -108,8 +108,8 @@ fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
     );
     let _talker = Process::start(env!("CARGO_BIN_EXE_talker"), &["--ros-args", "-p", "rate:=20.0"], domain);
 
-    // Each callback starts seconds after the one before, so there are windows without any in between, and the age
-    // of the next message tells how long it waited.
+    // Each callback starts seconds after the previous one. The windows in between have no messages, and the age of the
+    // next message is its waiting time.
     reader.read_until("age of seconds after silent windows", |metrics| {
         let ages: Vec<&Metric> = of(metrics, IMU, "message_age").collect();
         let is_late = |window: &Metric| window.count() == 1.0 && window.minimum() > 4000.0;
@@ -118,6 +118,6 @@ fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
     let ages = reader.windows(IMU, "message_age");
     for window in &ages {
         let seconds = (window.stop - window.start) as f64 * 1e-9;
-        assert!(seconds < 3.0, "every window was ended in time: {window:?}");
+        assert!(seconds < 3.0, "every window ended in time: {window:?}");
     }
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shifts the clocks of a whole process into which it is preloaded (LD_PRELOAD), as a test commands while the process runs.
+/* Shifts the clocks of a process. It is preloaded into the process (LD_PRELOAD). A test changes the shift while the
+ * process runs.
  *
- * CLOCK_SHIFT names a file of four int64 in the machine's byte order. It is mapped shared, so that a change is seen at once
- * by every process that maps it, and costs no system call:
+ * CLOCK_SHIFT names a file of four int64 in the machine's byte order. The file is mapped shared. So every process that
+ * maps it sees a change at once, without a system call:
  *
- *   [0]  nanoseconds that are added to CLOCK_REALTIME and its kin: a step of the system clock
- *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: with the same in [0], a suspend
- *   [2]  parts per million by which all of these and CLOCK_MONOTONIC run fast: NTP's slew
- *   [3]  the reading of CLOCK_MONOTONIC from which they do
+ *   [0]  nanoseconds that are added to CLOCK_REALTIME and related clocks: a step of the system clock
+ *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: together with the same value in [0], a suspend
+ *   [2]  parts per million by which these clocks and CLOCK_MONOTONIC run fast: a slew by NTP
+ *   [3]  the reading of CLOCK_MONOTONIC at which the slew starts
  *
- * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. (A wait that is no
- * function of libc's, as a futex of Rust's std, ends late by what the slew has added so far.)
+ * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. (A wait without
+ * a function of libc, for example a futex of Rust's std, ends late by the time that the slew has added so far.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +42,7 @@ __attribute__((constructor)) static void map_shift(void)
     close(file);
 }
 
-/* The function of that name in the libraries behind this one. */
+/* The next function of this name, in the libraries after this one. */
 #define NEXT(name)                                                                                                     \
     static __typeof__(name) *next;                                                                                     \
     if (!next)                                                                                                         \
@@ -60,7 +61,7 @@ static void add(struct timespec *time, int64_t nanoseconds)
     time->tv_nsec = (sum % SECOND + SECOND) % SECOND;
 }
 
-/* What is added to a clock at present. */
+/* Returns the nanoseconds that are added to a clock at present. */
 static int64_t shift_of(clockid_t clock)
 {
     int64_t step = 0;
@@ -78,7 +79,7 @@ static int64_t shift_of(clockid_t clock)
     case CLOCK_MONOTONIC:
     case CLOCK_MONOTONIC_COARSE:
         break;
-    default: /* CLOCK_MONOTONIC_RAW is not slewed, and CPU times are no clocks of the day. */
+    default: /* CLOCK_MONOTONIC_RAW is not slewed. CPU times are not shifted. */
         return 0;
     }
     if (shift[2]) {
@@ -99,7 +100,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 int gettimeofday(struct timeval *restrict time, void *restrict zone)
 {
-    (void)zone; /* obsolete, and NULL everywhere */
+    (void)zone; /* obsolete, always NULL */
     struct timespec now;
     int result = clock_gettime(CLOCK_REALTIME, &now);
     *time = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
@@ -120,7 +121,7 @@ int timespec_get(struct timespec *time, int base)
     return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, time) ? base : 0;
 }
 
-/* A deadline on a shifted clock, as the kernel's clock will read then. */
+/* Returns the time of the kernel's clock at a deadline of a shifted clock. */
 static struct timespec unshifted(clockid_t clock, const struct timespec *deadline)
 {
     struct timespec kernels = *deadline;
@@ -128,7 +129,8 @@ static struct timespec unshifted(clockid_t clock, const struct timespec *deadlin
     return kernels;
 }
 
-/* A condition variable does not tell its clock; a deadline does: CLOCK_MONOTONIC does not reach 2001 before decades. */
+/* Returns the clock of a deadline. The clock of a condition variable cannot be read, but its deadline shows it:
+ * CLOCK_MONOTONIC is far below the system time of 2001. */
 static clockid_t clock_of(const struct timespec *deadline)
 {
     return deadline->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;

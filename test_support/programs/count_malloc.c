@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts the allocations of a process into which it is preloaded (LD_PRELOAD), each thread's by itself, and says what a thread
- * had allocated by each message that it took.
+/* Counts the allocations of a process, for each thread. It is preloaded into the process (LD_PRELOAD). It also stores
+ * the count of a thread at each message that the thread takes.
  *
- * What Rust's allocator allocates is among them, as that of C and C++ is. The functions behind libc's names are there before
- * anything is: nothing has to be looked up, which would allocate.
+ * The allocations of Rust, C and C++ are counted. The original functions are called by libc's internal names, so no
+ * lookup by dlsym, which would allocate, is needed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,17 +21,17 @@ void *__libc_calloc(size_t number, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-/* The threads that ever allocated; those that have ended, too. */
+/* All threads that have allocated, also those that have ended. */
 static struct thread {
     _Atomic pid_t id;
     _Atomic unsigned long long allocations;
-    /* Messages, and the allocations by each of the last ones. */
+    /* The number of messages taken, and the allocations before each of the last messages. */
     _Atomic unsigned long long taken;
     _Atomic unsigned long long at[MESSAGES];
 } threads[THREADS];
 static _Atomic unsigned used;
 
-/* Of the library that is loaded first, this is memory that a thread has from its start. */
+/* Initial-exec memory exists from the start of a thread: an access allocates nothing. The library is loaded first. */
 static _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
 
 static void count(void)
@@ -52,28 +52,28 @@ static struct thread *find(pid_t id)
     return NULL;
 }
 
-/* The allocations of a thread so far. */
+/* Returns the number of allocations of a thread so far. */
 unsigned long long allocations(pid_t id)
 {
     struct thread *thread = find(id);
     return thread ? thread->allocations : 0;
 }
 
-/* The messages that a thread has taken so far. */
+/* Returns the number of messages that a thread has taken so far. */
 unsigned long long messages_taken(pid_t id)
 {
     struct thread *thread = find(id);
     return thread ? thread->taken : 0;
 }
 
-/* The allocations of a thread before it took a message: one of its last MESSAGES. */
+/* Returns the number of allocations of a thread before it took a message, which is one of its last MESSAGES. */
 unsigned long long allocations_before(pid_t id, unsigned long long message)
 {
     struct thread *thread = find(id);
     return thread ? thread->at[message % MESSAGES] : 0;
 }
 
-/* Takes a message for rcl's client library; see rcl/subscription.h. */
+/* Takes a message. See rcl/subscription.h. */
 int rcl_take(const void *subscription, void *message, void *info, void *allocation)
 {
     static int (*next)(const void *, void *, void *, void *);

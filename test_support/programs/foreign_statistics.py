@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes on `/statistics` what a wrong or hostile node could: names that a terminal would obey, figures that overflow, more sources
-than anybody has.
+"""Publishes messages on `/statistics` as a wrong or hostile node could: names with control characters for the terminal,
+values that overflow, very many sources.
 
-Obeys lines on standard input, and answers `done`: `names`, `numbers`, `sources COUNT` publishes a window of that many sources, `flood
-COUNT` that many windows of one. Each goes to as many readers as there are. The end of the input ends the program.
+Reads commands from standard input, one per line, and prints `done` after each: `names`; `numbers`; `sources COUNT`
+publishes one window of each of COUNT sources; `flood COUNT` publishes COUNT windows of one source. The program ends
+when its input ends.
 """
 
 import sys
@@ -17,7 +18,7 @@ from statistics_msgs.msg import MetricsMessage, StatisticDataPoint
 HOSTILE = 'x\x1b]0;PWNED\x07\x1b[2J\n/imu 1 100.0\x7f\x9b\u202e'
 FIGURES = [0.0, -1.0, 1e300, -1e300, float('inf'), float('-inf'), float('nan'), 1e-320, 1.8e19]
 
-rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # it does not spin
+rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the node does not spin
 node = rclpy.create_node('foreign')
 publisher = node.create_publisher(MetricsMessage, '/statistics', QoSProfile(depth=2000))
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a node says of its losses: each event on `/events/messages_lost`, as a line of JSON.
+"""Prints the losses that a node reports: each event on `/events/messages_lost`, as a line of JSON.
 
-Obeys lines on standard input: `totals NODE` calls `NODE/get_topic_statistics`, and prints the answer as a line of JSON.
+Reads commands from standard input, one per line: `totals NODE` calls the service `NODE/get_topic_statistics`, and
+prints the response as a line of JSON.
 """
 
 import json
@@ -19,21 +20,21 @@ node = rclpy.create_node('losses_reader')
 printing = threading.Lock()
 
 
-def say(what):
+def print_json(what):
     with printing:
         print(json.dumps(what), flush=True)
 
 
 def on_event(event):
     lost = [[of.topic_name, of.messages_lost] for of in event.messages_lost_statistics]
-    say({'event': lost, 'node': event.node_name, 'time': time.monotonic()})
+    print_json({'event': lost, 'node': event.node_name, 'time': time.monotonic()})
 
 
 def nanoseconds(stamp):
     return stamp.sec * 1_000_000_000 + stamp.nanosec
 
 
-def obey():
+def read_commands():
     for line in sys.stdin:
         client = node.create_client(GetTopicStatistics, f'{line.split()[1]}/get_topic_statistics')
         client.wait_for_service()
@@ -42,7 +43,7 @@ def obey():
         future.add_done_callback(lambda _, answered=answered: answered.set())
         answered.wait()
         response = future.result()
-        say({
+        print_json({
             'node': response.node_name,
             'totals': [
                 {
@@ -63,7 +64,7 @@ def obey():
 
 
 events = node.create_subscription(MessagesLostEvent, '/events/messages_lost', on_event, 100)
-threading.Thread(target=obey, daemon=True).start()
+threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except ExternalShutdownException:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets and gets parameters of a node through its parameter services, as `ros2 param` does.
 
-Obeys lines of JSON on standard input: `["set", NAME, VALUE]`, `["get", NAME]` or `["describe", NAME]`; prints a line of JSON for
-each: `[true, ""]` or `[false, REASON]`, a value, or a descriptor.
+Reads commands from standard input, one line of JSON each: `["set", NAME, VALUE]`, `["get", NAME]` or `["describe",
+NAME]`. Prints the result of each as a line of JSON: `[true, ""]` or `[false, REASON]`, the value, or the descriptor.
 """
 
 import json

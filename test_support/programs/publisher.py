@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes numbered messages: `sensor_msgs/Imu` on `imu`, with stamps, and `std_msgs/Int32` on `number`.
 
-The number is in `linear_acceleration.x` and in `data`. Obeys lines on standard input: `stop` ends the publishing, and the
-end of the input the program.
+The number is in `linear_acceleration.x` and in `data`. Reads commands from standard input, one per line: `stop` stops
+publishing. The program ends when its input ends.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from std_msgs.msg import Int32
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--rate', type=float, default=50.0, help='Hz')
-parser.add_argument('--stamp-age', type=float, default=0.0, help='seconds by which stamps lie in the past')
+parser.add_argument('--stamp-age', type=float, default=0.0, help='age of the stamps in seconds')
 parser.add_argument('--wait', type=float, default=0.0, help='seconds from the stamp to the publishing')
 parser.add_argument('--depth', type=int, default=1000)
-parser.add_argument('--count', type=int, help='stop after that many messages')
-parser.add_argument('--subscribers', type=int, default=0, help='start when imu has that many')
+parser.add_argument('--count', type=int, help='stop after this number of messages')
+parser.add_argument('--subscribers', type=int, default=0, help='start when imu has this number of subscriptions')
 parser.add_argument('--best-effort', action='store_true')
 arguments = parser.parse_args()
 
@@ -57,14 +57,14 @@ def publish():
 timer = node.create_timer(1.0 / arguments.rate, publish)
 
 
-def obey():
+def read_commands():
     for line in sys.stdin:
         if line.strip() == 'stop':
             timer.cancel()
     rclpy.shutdown()
 
 
-threading.Thread(target=obey, daemon=True).start()
+threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except ExternalShutdownException:

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes with several QoS: 10 Hz of `sensor_msgs/Imu` on `best_effort`, and one `std_msgs/String` on `latched`.
 
-Obeys lines on standard input, and answers `done`, or to `count` the messages on best_effort so far: `late` adds a publisher of `std_msgs/Int32` on `late` (10 Hz, reliable),
-`weak` a best-effort one beside it, `pause` stops best_effort and late, and `unknown` adds a `test_msgs/BasicTypes` on
-`unknown`. The end of the input ends the program.
+Reads commands from standard input, one per line, and prints `done` after each:
+
+- `late` adds a publisher of `std_msgs/Int32` on `late` (10 Hz, reliable).
+- `weak` adds a best-effort publisher on `late`.
+- `pause` stops publishing on `best_effort` and `late`.
+- `unknown` adds a publisher of `test_msgs/BasicTypes` on `unknown`.
+- `count` prints the number of messages published on `best_effort` so far, instead of `done`.
+
+The program ends when its input ends.
 """
 
 import sys
@@ -43,7 +49,7 @@ def publish():
 timer = node.create_timer(0.1, publish)
 
 
-def obey():
+def read_commands():
     global is_paused
     for line in sys.stdin:
         order = line.strip()
@@ -59,7 +65,7 @@ def obey():
     rclpy.shutdown()
 
 
-threading.Thread(target=obey, daemon=True).start()
+threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except ExternalShutdownException:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes on `/statistics` what a C++ node with rclcpp's Topic Statistics does: two metrics of a window, with the bare node
-name. (There is no rclcpp among the wheels.) The windows have 1 s, and come five times a second."""
+"""Publishes on `/statistics` as a C++ node with rclcpp's Topic Statistics does: two metrics per window, with the node
+name as the source. (The Python wheels contain no rclcpp.) Each window is 1 s long. Five windows are published per
+second."""
 
 import rclpy
 from builtin_interfaces.msg import Time

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes simulated time on `/clock` at 100 Hz, and `sensor_msgs/Imu` stamped by it on `imu` at 50 Hz.
+"""Publishes simulated time on `/clock` at 100 Hz, and `sensor_msgs/Imu` with simulated stamps on `imu` at 50 Hz.
 
-Obeys lines on standard input: `begin` starts the clock, `jump SECONDS` moves it. The publisher of `imu` sees the clock late by
-`--lag` seconds of real time, as a node does that has not got the last `/clock` yet.
+Reads commands from standard input, one per line: `begin` starts the clock, `jump SECONDS` moves it. The publisher of
+`imu` uses a clock that is `--lag` seconds of real time late, like a node that has not yet received the last `/clock`.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from sensor_msgs.msg import Imu
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--start', type=float, default=1000.0, help='simulated seconds')
-parser.add_argument('--speed', type=float, default=1.0, help='simulated seconds a second')
-parser.add_argument('--stamp-age', type=float, default=0.0, help='simulated seconds by which stamps lie in the past')
+parser.add_argument('--speed', type=float, default=1.0, help='simulated seconds per second')
+parser.add_argument('--stamp-age', type=float, default=0.0, help='age of the stamps in simulated seconds')
 parser.add_argument('--lag', type=float, default=0.0)
 arguments = parser.parse_args()
 
@@ -56,9 +56,9 @@ def publish():
         while len(seen) > 1 and seen[1][0] <= time.monotonic() - arguments.lag:
             seen.popleft()
         imu = Imu()
-        # Before the clock begins, a stamp of somebody who is on another clock.
+        # Before the clock begins, the stamp is a time of another clock.
         imu.header.stamp = message((seen[0][1] if seen else 5.0) - arguments.stamp_age)
-        imu.linear_acceleration.x = time.monotonic() * 1e3  # in ms, for whoever measures without the simulation
+        imu.linear_acceleration.x = time.monotonic() * 1e3  # real time in ms
         imus.publish(imu)
 
 
@@ -66,7 +66,7 @@ node.create_timer(0.01, tick)
 node.create_timer(0.02, publish)
 
 
-def obey():
+def read_commands():
     global now
     for line in sys.stdin:
         verb, *by = line.split()
@@ -75,7 +75,7 @@ def obey():
     rclpy.shutdown()
 
 
-threading.Thread(target=obey, daemon=True).start()
+threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except ExternalShutdownException:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to /statistics, reliably; prints `heard` for the first message, and obeys no line."""
+"""Subscribes to /statistics with reliable QoS. Prints `received` at the first message. Reads no input."""
 
 import argparse
 
@@ -16,15 +16,15 @@ node = rclpy.create_node('statistics_reader')
 qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 if arguments.keep_all:
     qos.history = HistoryPolicy.KEEP_ALL
-has_heard = False
+has_received = False
 
 
-def hear(_):
-    global has_heard
-    if not has_heard:
-        print('heard', flush=True)
-    has_heard = True
+def receive(_):
+    global has_received
+    if not has_received:
+        print('received', flush=True)
+    has_received = True
 
 
-node.create_subscription(MetricsMessage, '/statistics', hear, qos)
+node.create_subscription(MetricsMessage, '/statistics', receive, qos)
 rclpy.spin(node)

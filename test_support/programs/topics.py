@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes `std_msgs/Int32` on topics that come and go, at 20 Hz.
+"""Publishes `std_msgs/Int32` at 20 Hz on topics that can be added and removed.
 
-Obeys lines on standard input, and answers `done`: `add NAME...`, `remove NAME...`. The end of the input ends the program.
+Reads commands from standard input, one per line, and prints `done` after each: `add NAME...`, `remove NAME...`. The
+program ends when its input ends.
 """
 
 import sys
@@ -21,7 +22,7 @@ def publish():
         publisher.publish(Int32())
 
 
-def obey():
+def read_commands():
     for line in sys.stdin:
         order, *names = line.split()
         for name in names:
@@ -34,7 +35,7 @@ def obey():
 
 
 timer = node.create_timer(0.05, publish)
-threading.Thread(target=obey, daemon=True).start()
+threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except ExternalShutdownException:

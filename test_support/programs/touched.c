@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reports what code of the process into which it is preloaded (LD_PRELOAD) changes of the process's state, which is others' too:
- * log levels, signal handlers, and the environment. A line on standard error for each call: `touched: FUNCTION WHAT`.
+/* Reports changes of the state that all code of a process shares: log levels, signal handlers, and the environment. It
+ * is preloaded into the process (LD_PRELOAD). It prints a line on standard error for each call: `touched: FUNCTION
+ * WHAT`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the tests of this workspace have in common: processes on a ROS domain of the test's own, readers, clocks.
+//! Support for the tests of this workspace: processes, ROS domains, readers of topics, clocks.
 
 pub mod clock;
 pub mod middleware;
@@ -26,9 +26,9 @@ use nix::fcntl::{Flock, FlockArg};
 use rclrs::IntoPrimitiveOptions;
 use ros_env::std_msgs::msg::Int32;
 
-/// Returns the path of a program of this workspace, which is built beside the test: `cargo test --workspace` builds all of them.
+/// Returns the path of a program of this workspace. `cargo test --workspace` builds all programs beside the tests.
 ///
-/// Where it is missing, because one package alone is tested, it is built now. Panics if that fails.
+/// Builds the program if it is missing, for example if only one package is tested. Panics if the build fails.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let profile = test.ancestors().nth(2).expect("a test in <target>/<profile>/deps");
@@ -45,24 +45,24 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// How long a test waits for what it needs.
+/// The longest time that a test waits for a condition.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A child process that ends with its handle.
+/// A child process. It is ended when the handle is dropped.
 pub struct Process(Child);
 
 impl Process {
-    /// Starts a program that talks to this test process only.
+    /// Starts a program on a ROS domain of this host.
     pub fn start(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Process {
         Process::spawn(&mut command(program, arguments, domain))
     }
 
-    /// Starts a program as the command has it.
+    /// Starts the program of a command.
     pub fn spawn(command: &mut Command) -> Process {
         Process(command.spawn().unwrap_or_else(|error| panic!("cannot start: {error}")))
     }
 
-    /// Starts a program, and returns what it logs as well.
+    /// Starts a program. Also returns the lines of its standard error, which are its log.
     pub fn start_logging(
         program: impl AsRef<std::ffi::OsStr>,
         arguments: &[&str],
@@ -73,40 +73,40 @@ impl Process {
         (Process(child), log)
     }
 
-    /// Starts a program as the command has it, and returns the lines that it prints as they come.
+    /// Starts the program of a command. Also returns the lines that it prints.
     pub fn spawn_printing(command: &mut Command) -> (Process, Receiver<String>) {
         let mut process = Process::spawn(command.stdout(Stdio::piped()));
         let output = lines(process.0.stdout.take().unwrap());
         (process, output)
     }
 
-    /// Returns its standard input, if the command has it piped and it was not taken.
+    /// Returns its standard input. Panics if it is not a pipe or was already taken.
     pub fn input(&mut self) -> ChildStdin {
         self.0.stdin.take().unwrap()
     }
 
-    /// Returns its standard error, likewise.
+    /// Returns its standard error. Panics if it is not a pipe or was already taken.
     pub fn errors(&mut self) -> ChildStderr {
         self.0.stderr.take().unwrap()
     }
 
-    /// Returns how it has ended; None while it runs.
+    /// Returns its exit status. `None` while it runs.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
 
-    /// The process's id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Sends it a signal: `STOP`, for example.
+    /// Sends it a signal, for example `STOP`.
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Returns its exit status once it has ended.
+    /// Waits until it has ended. Returns its exit status.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_for("end of the process", || {
@@ -116,13 +116,13 @@ impl Process {
         status.unwrap()
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Ends it. Waits until it has ended.
     pub fn stop(mut self) {
         self.end();
     }
 
-    /// Ends it, by its own handlers if it has some: what a killed process leaves in shared memory has held up others of Fast
-    /// DDS's for good.
+    /// Ends it by SIGTERM, so that its signal handlers run, and by SIGKILL after a limit. A killed process leaves files
+    /// in the shared memory of Fast DDS, and these can block other processes forever.
     fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let (started, id) = (Instant::now(), self.id().to_string());
@@ -150,7 +150,7 @@ impl Drop for Process {
     }
 }
 
-/// A program that talks to this test process only.
+/// Returns a command that runs a program on a ROS domain of this host.
 pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain: u32) -> Command {
     let mut command = Command::new(program);
     command
@@ -161,8 +161,10 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
     command
 }
 
-/// The environment of a program that talks to programs of this host only: of Fast DDS by UDP alone, because processes that
-/// were killed, or whose clock was stepped, hold up those of other tests by the shared memory that LOCALHOST has them use.
+/// Returns the environment of a program that communicates with programs of this host only.
+///
+/// Fast DDS uses UDP only. With LOCALHOST it would use shared memory: processes that were killed, or whose clock was
+/// stepped, can block the processes of other tests through it.
 pub fn on_this_host() -> Vec<(&'static str, String)> {
     if !middleware::rmw().starts_with("rmw_fastrtps") {
         return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
@@ -174,7 +176,7 @@ pub fn on_this_host() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A Python program of the tests, which obeys lines on its standard input.
+/// A Python program of the tests. It reads commands from its standard input, one per line.
 pub struct Program {
     process: Process,
     input: ChildStdin,
@@ -196,33 +198,33 @@ impl Program {
         command
     }
 
-    /// Sends it a signal: `STOP`, for example.
+    /// Sends it a signal, for example `STOP`.
     pub fn signal(&self, name: &str) {
         self.process.signal(name);
     }
 
-    /// Gives it a line.
-    pub fn tell(&mut self, line: &str) {
+    /// Writes a line to its standard input.
+    pub fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// Gives it a line, and returns the line that it answers.
-    pub fn ask(&mut self, line: &str) -> String {
-        self.tell(line);
+    /// Writes a line to its standard input. Returns the line that it prints as its answer.
+    pub fn request(&mut self, line: &str) -> String {
+        self.send(line);
         self.read(&format!("answer to {line}"))
     }
 
-    /// Returns the next line that it prints.
+    /// Waits for the next line that it prints. `what` names the line in the panic message.
     pub fn read(&self, what: &str) -> String {
         self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {what}: {error}"))
     }
 
-    /// Returns a line that it has printed already.
+    /// Returns the next line, if it is already printed.
     pub fn try_read(&self) -> Option<String> {
         self.output.try_recv().ok()
     }
 
-    /// Ends its standard input, and waits until it has ended by itself.
+    /// Closes its standard input. Waits until the program has ended.
     pub fn end(self) {
         let Program { mut process, input, .. } = self;
         drop(input);
@@ -231,14 +233,14 @@ impl Program {
 }
 
 impl From<Child> for Program {
-    /// Takes a process whose standard input and output are pipes.
+    /// Panics if the standard input or output of the process is not a pipe.
     fn from(mut child: Child) -> Program {
         let (input, output) = (child.stdin.take().unwrap(), lines(child.stdout.take().unwrap()));
         Program { process: Process(child), input, output }
     }
 }
 
-/// The lines of an output as they come.
+/// Returns the lines of an output as a channel. A thread reads them.
 pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = BufReader::new(output);
@@ -246,13 +248,13 @@ pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// A context on a domain of the test's own, with ROS arguments as on the command line.
+/// Creates a context on a ROS domain, with ROS arguments as on the command line.
 pub fn context(domain: u32, arguments: &[&str]) -> rclrs::Context {
     let options = rclrs::InitOptions::new().with_domain_id(Some(domain as usize));
     rclrs::Context::new(arguments.iter().map(|argument| argument.to_string()), options).unwrap()
 }
 
-/// An executor that spins on a thread of its own until this is dropped.
+/// An executor that spins on its own thread. It is halted when this is dropped.
 pub struct Spinning {
     commands: Arc<rclrs::ExecutorCommands>,
     thread: Option<JoinHandle<Vec<rclrs::RclrsError>>>,
@@ -262,7 +264,7 @@ impl Spinning {
     pub fn start(mut executor: rclrs::Executor) -> Spinning {
         let commands = Arc::clone(executor.commands());
         let thread = std::thread::spawn(move || executor.spin(rclrs::SpinOptions::default()));
-        // Until it spins, a halt would be lost.
+        // A halt before the executor spins would have no effect.
         let mut spins = commands.query(async {});
         wait_for("spinning executor", || matches!(spins.try_recv(), Ok(Some(()))));
         Spinning { commands, thread: Some(thread) }
@@ -272,24 +274,24 @@ impl Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         self.commands.halt_spinning();
-        // A test that has failed may have left a callback blocked.
+        // After a failed test a callback may still block.
         if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
             let _errors = thread.join();
         }
     }
 }
 
-/// Waits for a condition, with a limit.
+/// Waits for a condition. Panics after [`LIMIT`]; `what` names the condition in the message.
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < LIMIT, "no {what}");
-        // Between two looks, which may hold a lock that others need.
+        assert!(started.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
+        // The condition may hold a lock that other threads need.
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// How far `publisher.py` is, by a subscription of its numbers on a worker of its own.
+/// The number of the last message of `publisher.py`. A subscription on its own worker receives the numbers.
 #[derive(Clone)]
 pub struct Progress(Arc<ProgressState>);
 
@@ -307,34 +309,35 @@ impl Progress {
         Progress(Arc::new(ProgressState { number, _numbers }))
     }
 
-    /// Waits until it has published that one, however slow it is.
+    /// Waits until the publisher has published the message with this number.
     pub fn wait_for(&self, number: u64) {
         wait_for("number", || self.0.number.load(Ordering::Relaxed) >= number);
     }
 }
 
-/// A domain of this test's own, for as long as its process lives: `number` tells the tests of one process apart.
+/// Returns a ROS domain that no other test uses while this process runs. `number` distinguishes the tests of one
+/// process.
 pub fn domain(number: u32) -> u32 {
     static TAKEN: Mutex<BTreeMap<u32, (u32, Flock<File>)>> = Mutex::new(BTreeMap::new());
     let mut taken = TAKEN.lock().unwrap();
     if let Some((domain, _)) = taken.get(&number) {
         return *domain;
     }
-    // Other test processes take theirs by the same locks. One looks first where they probably do not.
+    // Other test processes lock their domains in the same way. The process id spreads the first attempts.
     let first = std::process::id() * 16 + number;
-    // 0 is the default of everyone else, and from 102 on the ports may be taken by the system.
+    // Domain 0 is the default of other programs. From domain 102 on, the system may use the ports.
     for domain in (first..first + 101).map(|next| 1 + next % 101) {
         let lock = std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"));
-        let Ok(lock) = File::create(lock) else { continue }; // another user's
+        let Ok(lock) = File::create(lock) else { continue }; // it belongs to another user
         if let Ok(lock) = Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
             taken.insert(number, (domain, lock));
             return domain;
         }
     }
-    panic!("all ROS domains are taken by tests");
+    panic!("all ROS domains are in use by tests");
 }
 
-/// A metric of a window, as the rclpy process has read it.
+/// A metric of a window, as the rclpy process received it.
 #[derive(Clone, Debug)]
 pub struct Metric {
     pub source: String,
@@ -342,7 +345,7 @@ pub struct Metric {
     pub unit: String,
     pub start: i64,
     pub stop: i64,
-    /// Data types and values in the order in which they came.
+    /// Data types and values, in the order of the message.
     pub points: Vec<(u64, f64)>,
 }
 
@@ -388,7 +391,7 @@ impl Metric {
     }
 }
 
-/// The rclpy process that reads /statistics.
+/// The rclpy process that subscribes to /statistics.
 pub struct Reader {
     _process: Process,
     lines: Receiver<String>,
@@ -400,12 +403,12 @@ impl Reader {
         Self::start_with_depth(domain, 100)
     }
 
-    /// Starts one whose queue is as deep as that.
+    /// Starts a reader with a QoS depth.
     pub fn start_with_depth(domain: u32, depth: u32) -> Reader {
         Self::command(domain, depth).spawn().unwrap().into()
     }
 
-    /// What starts one whose queue is as deep as that.
+    /// Returns the command that starts a reader with a QoS depth.
     pub fn command(domain: u32, depth: u32) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/statistics_reader.py");
         let arguments = [script.to_str().unwrap(), "--json", "--depth", &depth.to_string()];
@@ -414,7 +417,7 @@ impl Reader {
         command
     }
 
-    /// Reads on until `enough` says so of all that was read; panics after a limit.
+    /// Reads until `enough` returns true for all metrics read so far. Panics after [`LIMIT`].
     pub fn read_until(&mut self, what: &str, mut enough: impl FnMut(&[Metric]) -> bool) {
         let deadline = Instant::now() + LIMIT;
         while !enough(&self.metrics) {
@@ -426,21 +429,21 @@ impl Reader {
         }
     }
 
-    /// The windows of one metric, in the order in which they came.
+    /// Returns the windows of one metric, in the order of their reception.
     pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
         of(&self.metrics, source, metric).cloned().collect()
     }
 }
 
 impl From<Child> for Reader {
-    /// Takes a process whose standard output is a pipe.
+    /// Panics if the standard output of the process is not a pipe.
     fn from(mut child: Child) -> Reader {
         let lines = lines(child.stdout.take().unwrap());
         Reader { _process: Process(child), lines, metrics: vec![] }
     }
 }
 
-/// The windows of one metric among others.
+/// Returns the windows of one metric.
 pub fn of<'a>(metrics: &'a [Metric], source: &'a str, metric: &'a str) -> impl Iterator<Item = &'a Metric> {
     metrics.iter().filter(move |of| of.source == source && of.metric == metric)
 }

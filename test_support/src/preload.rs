@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Small C libraries of the tests, which are preloaded into whole processes.
+//! Small C libraries of the tests. They are preloaded into whole processes.
 
 use std::{
     fs,
@@ -8,19 +8,19 @@ use std::{
     process::Command,
 };
 
-/// Compiles `programs/<name>.c`; None where there is no C compiler.
+/// Compiles `programs/<name>.c`. Returns `None` if there is no C compiler.
 pub fn library(name: &str) -> Option<PathBuf> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
     let test = std::env::current_exe().unwrap();
     let directory = test.parent().unwrap();
     let library = directory.join(format!("lib{name}.so"));
-    // Its own until it is whole: another test process may compile the same.
+    // A temporary file until it is complete: another test process may compile the same library.
     let part = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap();
     let output = Command::new(compiler)
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o"])
         .args([part.path(), &source])
-        .arg("-ldl") // a library of its own before glibc 2.34
+        .arg("-ldl") // a separate library before glibc 2.34
         .output()
         .ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -29,7 +29,7 @@ pub fn library(name: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-/// Preloads a library, before those that the environment has preloaded anyway.
+/// Preloads a library. It comes before the libraries that are already in `LD_PRELOAD`.
 pub fn preload(command: &mut Command, library: &Path) {
     let mut libraries = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the libraries of this process warn of by `tracing`, errors included.
+//! The warnings and errors that the libraries of this process log by `tracing`.
 
 use std::{
     fmt::Write,
@@ -12,12 +12,12 @@ use tracing::{
     span, Event, Level, Metadata, Subscriber,
 };
 
-/// Begins to collect them, of all tests of this process.
+/// Starts to collect warnings and errors. They come from all tests of this process.
 pub fn collect() {
     let _there_already = tracing::subscriber::set_global_default(Collect);
 }
 
-/// Returns those that were collected.
+/// Returns the warnings and errors collected so far.
 pub fn so_far() -> Vec<String> {
     warnings().lock().unwrap().clone()
 }

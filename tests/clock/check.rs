@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Whether a window of the listener is right.
+//! Checks a window of the listener.
 
 use std::ops::RangeInclusive;
 
 use crate::listener::{Figures, Range, Window};
 
-/// A figure that is so many milliseconds off is right: threads of a busy machine are held up now and then.
+/// The tolerance in milliseconds: a busy machine delays threads now and then.
 pub const HELD_UP: f64 = 400.0; // less than the smallest step
 
-/// The metrics that hold something against the system clock, and whether they hold a time of the talker's against one of the
-/// listener's.
+/// The metrics that depend on the system clock, and whether each compares a time of the talker with a time of the
+/// listener.
 const AGES: [(&str, bool); 6] = [
     ("message_age", true),
     ("header_to_source_ms", false),
@@ -20,29 +20,30 @@ const AGES: [(&str, bool); 6] = [
     ("source_to_callback_ms", true),
 ];
 
-/// What is right in a run.
+/// The expected values of a run.
 #[derive(Clone, Default)]
 pub struct Expected {
-    /// The ages by header stamps of simulated time, in ms, which no step touches; None if time is not simulated.
+    /// The ages by header stamps of simulated time, in ms. No step changes them. `None` if time is not simulated.
     pub simulated_ages: Option<RangeInclusive<f64>>,
-    /// Whether an age of the talker's messages grows by a step of the listener's clock, as the talker's is not stepped.
+    /// Whether ages change by a step of the listener's clock, because the talker's clock is not stepped.
     pub ages_grow: bool,
 }
 
-/// A window that is to be checked; each check returns what is wrong.
+/// A window to be checked. Each check returns descriptions of the wrong values.
 pub struct Check<'a> {
     pub window: &'a Window,
-    /// How many ms before the window's start that of the last step ended; None if there was no step, negative if it is this one.
+    /// The time from the end of the window of the last step to the start of this window, in ms. Negative if the step is
+    /// in this window. `None` if there was no step.
     pub since_step: Option<f64>,
-    /// For how many ms after that there may be messages of before the step, which have no age.
+    /// For how many ms after the window of the step messages from before the step may be received. They have no age.
     pub on_the_way: f64,
-    /// The steps so far, in ms.
+    /// The sum of the steps so far, in ms.
     pub stepped: f64,
     pub expected: &'a Expected,
 }
 
 impl Check<'_> {
-    /// Figures that only the time that passes decides.
+    /// Checks the values that depend only on elapsed time.
     pub fn figures(&self) -> Vec<String> {
         let Window { truth, count, length, rate, .. } = self.window;
         let mut faults = vec![];
@@ -86,12 +87,12 @@ impl Check<'_> {
 
         let by_length = *count as f64 * 1e9 / *length as f64;
         if !rate.is_some_and(|rate| (rate - by_length).abs() < 1e-6 * by_length.max(1.0)) {
-            faults.push(format!("a rate of {rate:?} Hz; it is {by_length}"));
+            faults.push(format!("a rate of {rate:?} Hz; truth {by_length} Hz"));
         }
         faults
     }
 
-    /// The window's length, by when it and the one before it were seen.
+    /// Checks the length of the window, by the times at which it and the window before it were seen.
     pub fn length(&self, before: &Window) -> Vec<String> {
         let (is, truth) = (self.window.length as f64 / 1e6, self.window.seen - before.seen);
         let (start, stop) = (self.window.start, self.window.stop);
@@ -105,7 +106,7 @@ impl Check<'_> {
         faults
     }
 
-    /// The window's stop, by the system clock as it was seen; the clock was not stepped in between.
+    /// Checks the stop of the window, by the system clock when it was seen. The clock was not stepped in between.
     pub fn stop(&self) -> Vec<String> {
         let late = (self.window.seen_by_system_clock - self.window.stop) as f64 / 1e6;
         match (-HELD_UP..HELD_UP).contains(&late) {
@@ -114,27 +115,27 @@ impl Check<'_> {
         }
     }
 
-    /// Ages and delays.
+    /// Checks ages and delays.
     pub fn ages(&self) -> Vec<String> {
         let mut faults = vec![];
         for (name, is_across) in AGES {
             let Some(age) = self.window.metrics.get(name) else { continue };
             let is_of_header = ["message_age", "header_to_callback_ms"].contains(&name);
-            // The simulation's time is in it, not the system's.
+            // The metric depends on simulated time, not on the system clock.
             let simulated = self.expected.simulated_ages.as_ref().filter(|_| is_of_header);
             let is_untouched = simulated.is_some();
             let messages = match self.since_step {
                 _ if name == "header_to_source_ms" && self.expected.simulated_ages.is_some() => 0..=0,
                 Some(since) if since < 0.0 && !is_untouched => 0..=0,
                 Some(since) if since < self.on_the_way && !is_untouched => {
-                    // A long window has room for those that are right.
+                    // A long window also has messages from after the step.
                     let is_long = self.window.length as f64 / 1e6 > 2.0 * self.on_the_way;
                     let at_least = if is_long { self.window.count / 4 } else { 0 };
                     at_least..=self.window.count
                 }
                 _ => self.window.count..=self.window.count,
             };
-            // No delay is longer than the longest age, to which none of a message that is off by a step comes.
+            // No delay is longer than the longest age. A delay that is wrong by a step would be longer.
             let longest = self.window.truth.ages.map_or(HELD_UP, |ages| ages.maximum + 1.0);
             let range = simulated.cloned().unwrap_or(-50.0..=longest);
             let is_moved = is_across && self.expected.ages_grow && !is_untouched;
@@ -158,13 +159,14 @@ impl Check<'_> {
     }
 }
 
-/// Returns for how long after a step messages may be on their way, in ms: twice as long as they were in a window before it.
+/// Returns how long after a step messages from before it may be received, in ms: twice the longest delay of a window
+/// before.
 pub fn on_the_way(before: &Window) -> f64 {
     let slowest = AGES.iter().filter_map(|(name, _)| before.metrics.get(*name)?.maximum).fold(0.0, f64::max);
     (2.0 * slowest).clamp(100.0, 10_000.0) + 250.0
 }
 
-/// Whether these are the figures of no sample.
+/// Returns whether these are the values of a metric without samples.
 fn is_nothing(figures: &Figures) -> bool {
     matches!(figures, Figures { average: None, minimum: None, maximum: None, count: 0 })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The listener whose clock is stepped, a process of its own, and the handle by which a test has it; and its talker.
+//! The listener whose clock is stepped, in its own process, with the handle for a test. Also its talker.
 
 use std::{
     collections::BTreeMap,
@@ -30,38 +30,41 @@ pub const SECOND: &str = "second";
 /// The subscription with windows of a tenth of a second, on a worker.
 pub const TENTH: &str = "tenth";
 
-/// What a listener does.
+/// The settings of a listener.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
-    /// How long a callback's body takes, in seconds.
+    /// The duration of a callback, in seconds.
     pub body: f64,
-    /// Messages wait in the middleware's queue, not in the executor's, which has no bound.
+    /// Whether all subscriptions are on workers. Messages then wait in the middleware's queue, not in the unbounded
+    /// queue of the executor.
     pub on_workers_only: bool,
-    /// As on the command line.
+    /// ROS arguments, as on the command line.
     pub arguments: Vec<String>,
 }
 
-/// A window as the listener sees it, and beside it what its callbacks saw.
+/// A window of the listener, together with the measurements of its callbacks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
     pub source: String,
     pub start: i64,
     pub stop: i64,
-    /// Nanoseconds, as is the step.
+    /// The length in nanoseconds.
     pub length: i64,
+    /// The step of the system clock in nanoseconds.
     pub clock_step: Option<i64>,
     pub count: u64,
     pub rate: Option<f64>,
     pub metrics: BTreeMap<String, Figures>,
     pub received: u64,
     pub total_rate: Option<f64>,
-    /// When the window was seen: ms on a clock that is not stepped, and nanoseconds of the system clock.
+    /// When the window was seen, in ms on a clock that is not stepped.
     pub seen: f64,
+    /// When the window was seen, in nanoseconds of the system clock.
     pub seen_by_system_clock: i64,
     pub truth: Truth,
 }
 
-/// What a metric came to; None is NaN.
+/// The values of a metric. `None` is NaN.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Figures {
     pub average: Option<f64>,
@@ -70,16 +73,16 @@ pub struct Figures {
     pub count: u64,
 }
 
-/// What the callbacks of a window's messages saw on a clock that is not stepped, in ms.
+/// The measurements of the callbacks of a window on a clock that is not stepped, in ms.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Truth {
-    /// From callback to callback.
+    /// From the start of a callback to the start of the next.
     pub periods: Option<Range>,
-    /// Of the bodies, that of the message before included.
+    /// Durations of the callbacks, including that of the last message before the window.
     pub durations: Option<Range>,
     /// From the last message until the window was seen.
     pub silence: Option<f64>,
-    /// From the talker's stamp to the callback; None of other talkers.
+    /// From the talker's stamp to the callback. `None` with another talker.
     pub ages: Option<Range>,
 }
 
@@ -102,25 +105,25 @@ impl Range {
     }
 }
 
-/// What the callbacks saw since the start.
+/// The totals of the callbacks since the start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TotalTruth {
     pub source: String,
     pub received: u64,
-    /// Hz, from the first message to the last.
+    /// The rate from the first message to the last, in Hz.
     pub rate: f64,
 }
 
-/// What the listener prints, a line of JSON each.
+/// The output of the listener: each is a line of JSON.
 #[derive(Serialize, Deserialize)]
 enum Line {
     Window(Box<Window>),
     Truth(Vec<TotalTruth>),
 }
 
-/// A callback's body. Times are in ms on the monotonic clock, which all processes of the machine share.
+/// One run of a callback. Times are in ms on the monotonic clock, which all processes of the machine share.
 struct Body {
-    /// When the talker stamped the message; 0 if it does not tell.
+    /// When the talker stamped the message. 0 with another talker.
     sent: f64,
     started: f64,
     ended: Option<f64>,
@@ -142,13 +145,13 @@ impl Bodies {
             bodies.push(Body { sent: message.linear_acceleration.x, started: monotonic(), ended: None });
             bodies.len() - 1
         };
-        std::thread::sleep(duration); // the work that this stands for
+        std::thread::sleep(duration); // represents work
         self.0.lock().unwrap()[index].ended = Some(monotonic());
     }
 
-    /// Returns what there is to say of the messages from one number to another.
+    /// Returns the measurements of the messages from one index to another.
     fn truth(&self, from: usize, to: usize, now: f64) -> Truth {
-        // A message is counted a moment before its body begins.
+        // A message is counted shortly before its callback runs.
         test_support::wait_for("body", || self.0.lock().unwrap().len() >= to);
         let bodies = self.0.lock().unwrap();
         let of_window = &bodies[from..to];
@@ -176,7 +179,7 @@ impl Bodies {
     }
 }
 
-/// A subscription, and what its callbacks saw.
+/// A subscription, and the measurements of its callbacks.
 struct Source {
     name: &'static str,
     subscription: StatsSubscription<Imu>,
@@ -185,7 +188,7 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the window that ended since the last call.
+    /// Returns the last window, if it ended after the last call.
     fn next(&mut self, started: f64) -> Option<Window> {
         if !self.windows.has_changed().unwrap() {
             return None;
@@ -221,7 +224,7 @@ impl Source {
     }
 }
 
-/// The program: it obeys lines on its standard input, until that ends.
+/// The program. It prints its totals at each line of its standard input, and ends with the input.
 #[test]
 #[ignore = "is the listener of the other tests"]
 fn stepped_listener() {
@@ -258,7 +261,7 @@ fn stepped_listener() {
     ];
     let spinning = Spinning::start(executor);
     let commands = lines(std::io::stdin());
-    println!(); // what the harness has begun
+    println!(); // ends the line that the test harness has begun
     let print = |line: Line| println!("{}", serde_json::to_string(&line).unwrap());
     loop {
         sources
@@ -273,14 +276,15 @@ fn stepped_listener() {
             Err(TryRecvError::Disconnected) => break,
         }
     }
-    // What comes after that is in no file of totals.
+    // Messages received after this would be missing in the file of totals.
     drop(spinning);
     print(Line::Truth(sources.iter().map(|source| source.bodies.total(source.name)).collect()));
     assert!(sources.iter().all(|source| source.subscription.is_enabled()));
     drop(statistics);
 }
 
-/// The talker: it publishes at a rate until its standard input ends, and says in each message when it stamped it.
+/// The talker. It publishes at a rate until its standard input ends. Each message contains the time of its stamp on the
+/// monotonic clock.
 #[test]
 #[ignore = "is the talker of the other tests"]
 fn stepped_talker() {
@@ -301,7 +305,7 @@ fn stepped_talker() {
     lines(std::io::stdin()).iter().for_each(drop);
 }
 
-/// Starts it.
+/// Starts the talker.
 pub fn start_talker(domain: u32, rate: f64, clock: Option<&SteppedClock>) -> Process {
     let mut command = itself("listener::stepped_talker", domain);
     command.env("TALKER_RATE", rate.to_string()).stdout(Stdio::null());
@@ -311,7 +315,7 @@ pub fn start_talker(domain: u32, rate: f64, clock: Option<&SteppedClock>) -> Pro
     Process::spawn(&mut command)
 }
 
-/// A program that is an ignored test of this binary, with an input.
+/// Returns a command that runs an ignored test of this binary as a program, with a pipe as input.
 fn itself(name: &str, domain: u32) -> Command {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", name];
     let mut command = test_support::command(std::env::current_exe().unwrap(), &arguments, domain);
@@ -319,14 +323,14 @@ fn itself(name: &str, domain: u32) -> Command {
     command
 }
 
-/// The process, as a test has it.
+/// The handle of a test to the process.
 pub struct Listener {
     child: Child,
     input: Option<ChildStdin>,
     output: Receiver<String>,
     log: Receiver<String>,
     directory: TempDir,
-    /// Those that it saw, in their order.
+    /// The windows read so far, in their order.
     pub windows: Vec<Window>,
 }
 
@@ -353,21 +357,21 @@ impl Listener {
         Listener { child, input, output, log, directory, windows: vec![] }
     }
 
-    /// Reads on until `enough` says so of the windows that were seen so far; panics after a limit.
+    /// Reads until `enough` returns true for the windows read so far. Panics after [`LIMIT`].
     pub fn read_until(&mut self, what: &str, mut enough: impl FnMut(&[Window]) -> bool) {
         while !enough(&self.windows) {
-            assert!(self.read(what).is_none(), "nobody asked");
+            assert!(self.read(what).is_none(), "totals without a request");
         }
     }
 
-    /// Waits until so many more windows of a source have ended.
+    /// Waits for a number of further windows of a source.
     pub fn wait_for_windows(&mut self, source: &str, number: usize) {
         let count = |windows: &[Window]| windows.iter().filter(|window| window.source == source).count();
         let before = count(&self.windows);
         self.read_until("windows", |windows| count(windows) >= before + number);
     }
 
-    /// Returns what the callbacks saw since the start.
+    /// Returns the totals of the callbacks since the start.
     pub fn truth(&mut self) -> Vec<TotalTruth> {
         writeln!(self.input.as_ref().unwrap(), "truth").unwrap();
         loop {
@@ -377,7 +381,7 @@ impl Listener {
         }
     }
 
-    /// Ends it; returns what its callbacks saw, its file of totals, and its log.
+    /// Ends the process. Returns the totals of its callbacks, its file of totals, and its log.
     pub fn end(&mut self) -> (Vec<TotalTruth>, serde_json::Value, Vec<String>) {
         self.input = None;
         let truth = loop {
@@ -393,7 +397,7 @@ impl Listener {
         (truth, yaml_serde::from_str(&file).unwrap(), log)
     }
 
-    /// Reads what it prints next: a window, or what was asked for.
+    /// Reads the next line. Returns the totals if it contains them. A window is added to `windows`.
     fn read(&mut self, what: &str) -> Option<Vec<TotalTruth>> {
         let line = self.output.recv_timeout(LIMIT);
         let line = line.unwrap_or_else(|error| {
@@ -402,7 +406,7 @@ impl Listener {
         match serde_json::from_str(&line) {
             Ok(Line::Window(window)) => self.windows.push(*window),
             Ok(Line::Truth(truth)) => return Some(truth),
-            Err(_) => (), // the harness's
+            Err(_) => (), // a line of the test harness
         }
         None
     }

@@ -16,7 +16,7 @@ use test_support::{clock::SteppedClock, context, domain, program, wait_for, Proc
 
 use crate::{check::HELD_UP, S, STEPS};
 
-/// A program on the host's clock.
+/// Returns a command that runs a program on the clock of the host.
 fn command(
     clock: &SteppedClock,
     program: impl AsRef<std::ffi::OsStr>,
@@ -28,12 +28,12 @@ fn command(
     command
 }
 
-/// A monitor, and what it prints.
+/// A monitor and its output.
 struct Monitor {
     what: &'static str,
     process: Process,
     output: Receiver<String>,
-    /// The lines and when they came.
+    /// The lines, each with the time of its reception.
     lines: Vec<(Instant, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Monitor {
         Monitor { what, process, output, lines: vec![] }
     }
 
-    /// Waits for so many more lines; returns false after ten seconds.
+    /// Waits for a number of further lines. Returns false after ten seconds.
     fn wait_for_lines(&mut self, number: usize) -> bool {
         let (deadline, wanted) = (Instant::now() + Duration::from_secs(10), self.lines.len() + number);
         while let Ok(line) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -57,12 +57,12 @@ impl Monitor {
     }
 }
 
-/// Whether a figure is of a range; no figure is of none.
+/// Returns whether a value is a number within a range.
 fn is_in(range: RangeInclusive<f64>, figure: &Value) -> bool {
     figure.as_f64().is_some_and(|figure| range.contains(&figure))
 }
 
-/// Returns what is wrong with a line of JSON, of a window of so many ms of a topic with 20 Hz.
+/// Returns the faults of a line of JSON. The topic has 20 Hz, and the window has a length in ms.
 fn faults_of(line: &str, length: f64) -> Vec<String> {
     let json: Value = serde_json::from_str(line).unwrap();
     let mut faults = vec![];
@@ -75,7 +75,7 @@ fn faults_of(line: &str, length: f64) -> Vec<String> {
     check(json["state"] == "good", "state", &json["state"]);
     let rates = match json["received"].as_f64() {
         Some(received) => received / length * 700.0..=received / length * 1400.0,
-        None => 14.0..=29.0, // of the mean period
+        None => 14.0..=29.0, // computed from the mean period
     };
     check(is_in(rates, &json["rate"]), "rate", &json["rate"]);
     let [start, stop] = [&json["window_start"], &json["window_stop"]];
@@ -84,7 +84,7 @@ fn faults_of(line: &str, length: f64) -> Vec<String> {
     for (metric, figures) in json["metrics"].as_object().unwrap() {
         let range = match metric.as_str() {
             "publication_seq_gap" => 0.0..=0.0,
-            "clock_offset_ms" => continue, // the machine's
+            "clock_offset_ms" => continue, // depends on the machine
             "message_period" | "time_since_last_message_ms" => 0.0..=late,
             _ => -50.0..=late, // an age
         };
@@ -99,7 +99,7 @@ fn faults_of(line: &str, length: f64) -> Vec<String> {
 }
 
 #[test]
-fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
+fn topic_monitor_reports_no_wrong_value_after_steps_of_the_clock() {
     let Some(clock) = SteppedClock::new() else { return };
     let domain = domain(6);
     let start = |what, arguments: &[&str]| Monitor::start(what, &clock, arguments, domain);
@@ -119,7 +119,7 @@ fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
     let mut faults = vec![];
     for monitor in &mut monitors {
         assert!(monitor.wait_for_lines(3), "{}: no lines", monitor.what);
-        monitor.lines.clear(); // of windows that began before there were messages
+        monitor.lines.clear(); // these windows began before the first message
     }
     let mut settle = |step: &str| {
         for monitor in &mut monitors {
@@ -143,7 +143,7 @@ fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
             } else if line.starts_with("/imu ") {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let rate = words[2].parse().unwrap_or(f64::NAN);
-                // A word more is the state.
+                // An eleventh word would be a state other than good.
                 if !(14.0..29.0).contains(&rate) || words.len() != 10 {
                     faults.push(format!("{what}: {line}"));
                 }
@@ -157,7 +157,7 @@ fn steps_of_the_clock_spoil_nothing_that_topic_monitor_says() {
 }
 
 #[test]
-fn conditions_are_judged_after_a_step_back_at_once() {
+fn conditions_are_checked_at_once_after_a_step_back() {
     let Some(clock) = SteppedClock::new() else { return };
     let domain = domain(7);
     let _talker =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A network that carries nothing for a while.
+//! A network that is cut for a while.
 
 use super::monitor::Monitor;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{
     read_statistics, source, start, two_hosts,
 };
 
-/// What the network is cut for.
+/// The duration of the cut.
 const CUT: Duration = Duration::from_secs(4);
 
 #[test]
-fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_again() {
+fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(4);
     let mut reader = read_statistics(&network.listening, domain);
@@ -32,15 +32,15 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
 
     let cut = now();
     network.link.cut(true);
-    // How long this takes is what is tested, not a condition that is waited for.
+    // This duration is the fault under test, not a wait for a condition.
     std::thread::sleep(CUT);
     {
         let (state, rate) = (monitor.last()["state"].clone(), monitor.last()["rate"].clone());
         assert!(state == "stale" && rate == 0.0, "{:#}", monitor.last());
     }
     network.link.cut(false);
-    let mended = now();
-    let is_after = |of: &&Metric| of.start > mended + 1_000_000_000;
+    let restored = now();
+    let is_after = |of: &&Metric| of.start > restored + 1_000_000_000;
     reader.read_until("windows", |read| {
         nodes.iter().all(|node| of(read, node, "publication_seq_gap").filter(is_after).count() >= 8)
     });
@@ -51,13 +51,13 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
 
     for (receiver, node) in [&mut weak, &mut strong].into_iter().zip(&nodes) {
         let (totals, numbers) = (receiver.totals("chatter"), receiver.numbers());
-        println!("{node}, cut for {} ms: {totals:?}, {numbers:?}", (mended - cut) / 1_000_000);
+        println!("{node}, cut for {} ms: {totals:?}, {numbers:?}", (restored - cut) / 1_000_000);
         let lost = totals.lost.unwrap();
         assert_eq!(totals.received + lost, sent - numbers.first + 1, "{totals:?}, {numbers:?}");
         assert_eq!((numbers.received, totals.publishers), (totals.received, Some(1)), "{totals:?}");
 
-        // What was under way at the cut is received: the windows of the cut begin some time after it.
-        let is_within = |of: &&Metric| of.start > cut + 250_000_000 && of.stop < mended;
+        // Messages that were on the network at the cut are received: skip the first time after it.
+        let is_within = |of: &&Metric| of.start > cut + 250_000_000 && of.stop < restored;
         let silence: Vec<_> =
             of(&reader.metrics, node, "time_since_last_message_ms").filter(is_within).collect();
         println!("silence {:?}", silence.iter().map(|of| of.average()).collect::<Vec<_>>());
@@ -65,7 +65,7 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
         for (window, next) in silence.iter().zip(&silence[1..]) {
             let (grown, length) =
                 (next.average() - window.average(), (next.stop - window.stop) as f64 * 1e-6);
-            assert!((grown - length).abs() < 1.0, "it grows as time goes: {window:?} {next:?}");
+            assert!((grown - length).abs() < 1.0, "it grows with time: {window:?} {next:?}");
         }
         for metric in ["message_period", "source_to_receive_ms", "publication_seq_gap"] {
             for window in of(&reader.metrics, node, metric).filter(is_within) {
@@ -87,9 +87,12 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
         assert!((45.0..55.0).contains(&rate), "{rate} Hz: {windows:#?}");
     }
     let [weak, strong] = [weak, strong].map(|mut receiver| receiver.totals("chatter").lost.unwrap());
-    let sent = (mended - cut) as u64 / 20_000_000;
-    assert!((sent - 20..sent + 20).contains(&weak), "what was sent meanwhile: {weak} of {sent}");
-    assert!(strong <= weak + 1, "the sender sends what its history still has: {strong} of {weak}");
+    let sent = (restored - cut) as u64 / 20_000_000;
+    assert!(
+        (sent - 20..sent + 20).contains(&weak),
+        "all messages sent during the cut are lost: {weak} of {sent}"
+    );
+    assert!(strong <= weak + 1, "the sender sends the messages of its history again: {strong} of {weak}");
     {
         let (received, lost) = monitor.settled();
         println!("monitor: {received} received, {lost} lost");
@@ -98,7 +101,7 @@ fn a_network_that_is_cut_is_a_growing_silence_then_a_gap_and_then_all_is_right_a
 }
 
 #[test]
-fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss() {
+fn a_publisher_that_restarts_during_a_cut_is_a_second_publisher_and_no_loss() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(5);
     let mut reader = read_statistics(&network.listening, domain);
@@ -114,7 +117,7 @@ fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss
     network.link.cut(true);
     first.stop();
     let _second = talker();
-    // How long this takes is what is tested.
+    // This duration is the fault under test.
     std::thread::sleep(CUT);
     let before = receiver.totals("chatter");
     assert_eq!((before.lost, before.publishers), (Some(0), Some(1)), "{before:?}");
@@ -130,9 +133,9 @@ fn a_publisher_that_restarts_while_the_network_is_cut_is_another_one_and_no_loss
     let received = receiver.totals("chatter").received;
     let count =
         |metrics: &[Metric], metric: &str| of(metrics, &chatter, metric).map(Metric::count).sum::<f64>();
-    // The gap is the last of the two in a window.
+    // In a window, the message with the gaps is published after the one with the delays.
     reader.read_until("windows", |metrics| count(metrics, "publication_seq_gap") >= received as f64 - 2.0);
-    // Of each publisher's first message there is no gap.
+    // The first message of each publisher has no gap.
     let samples = count(&reader.metrics, "source_to_receive_ms");
     assert_eq!(count(&reader.metrics, "publication_seq_gap"), samples - 2.0);
     let gaps = reader.windows(&chatter, "publication_seq_gap");

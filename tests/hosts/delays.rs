@@ -13,7 +13,7 @@ use super::{
     read_statistics, source, start, two_hosts,
 };
 
-/// What is looked at: the driver's delay, the network's, and what has both in it.
+/// The metrics of the test: the delay of the driver, the delay of the network, and those that contain both.
 const METRICS: [&str; 5] = [
     "header_to_source_ms",
     "source_to_receive_ms",
@@ -22,21 +22,22 @@ const METRICS: [&str; 5] = [
     "message_age",
 ];
 
-/// A figure of each, in milliseconds.
+/// A value of each metric, in milliseconds.
 type Figures = [f64; METRICS.len()];
 
-/// Half-second windows that each delay is measured for, at least and at most.
+/// The smallest number of half-second windows for which each delay is measured.
 const WINDOWS: usize = 6;
+/// The largest number of windows.
 const MOST_WINDOWS: usize = 40;
 
-/// How far a delay may be from what was injected, in milliseconds.
+/// The tolerance of a measured delay, in milliseconds.
 const TOLERANCE: f64 = 3.0;
 
-/// How late the driver is, in milliseconds.
+/// The delay of the driver, in milliseconds.
 const DRIVER_DELAY: f64 = 50.0;
 
 #[test]
-fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
+fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(0);
     let mut reader = read_statistics(&network.listening, domain);
@@ -44,8 +45,8 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
     let talker = format!("-p rate:=50.0 -p stamp_age:={}", DRIVER_DELAY / 1000.0);
     let _talker = start(&network.talking, program("talker"), &talker, domain);
     let imu = source("/receiver", "/imu");
-    // The least of the windows' averages of each metric, with a delay. What else runs on this machine makes some of them
-    // longer, and none shorter; where they are longer than `limits`, there are more windows.
+    // Measures the smallest window average of each metric with a delay. Other programs on this machine can make
+    // averages longer, but not shorter. More windows are measured while averages are longer than `limits`.
     let mut measure = |way: Way, milliseconds: u64, limits: Figures| -> Figures {
         let delay = Duration::from_millis(milliseconds);
         network.link.set(way, Conditions { delay, ..Conditions::default() });
@@ -71,7 +72,7 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
         }
         least(&averages)
     };
-    // Acknowledgements that are late delay no message.
+    // A delay of acknowledgements delays no message.
     let limits = [DRIVER_DELAY + 1.0, 1.0, 2.0, DRIVER_DELAY + 2.0, DRIVER_DELAY + 2.0];
     let without =
         [(Way::There, 0), (Way::Back, 120), (Way::Back, 0)].map(|(way, of)| measure(way, of, limits));
@@ -85,10 +86,13 @@ fn a_delay_of_the_network_is_in_source_to_receive_and_not_the_drivers() {
     assert!(without[1].iter().zip(base).all(|(with, without)| with - without < TOLERANCE), "{without:?}");
     for delay in [5, 40, 120] {
         let mut expected = base.map(|of| of + delay as f64);
-        expected[0] = base[0]; // the driver's
+        expected[0] = base[0]; // the delay of the driver
         let measured = measure(Way::There, delay, expected.map(|of| of + TOLERANCE));
         let is_near = |(measured, expected): (&f64, f64)| (measured - expected).abs() < TOLERANCE;
-        assert!(measured.iter().zip(expected).all(is_near), "{delay} ms: {measured:?}, and not {expected:?}");
+        assert!(
+            measured.iter().zip(expected).all(is_near),
+            "{delay} ms: {measured:?}; expected {expected:?}"
+        );
     }
     let counts = network.link.counts(Way::There);
     assert!(counts.messages > 1000 && counts.lost_frames == 0 && counts.overflow == 0, "{counts:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is left of the hosts: nothing.
+//! No process or namespace of the hosts is left after a test.
 
 use std::{
     mem::ManuallyDrop,
@@ -13,9 +13,9 @@ use test_support::{domain, program, wait_for};
 
 use super::{programs, start, two_hosts};
 
-/// Whether anything is left in one of these namespaces, or of these processes.
+/// Returns whether any thread is left in one of these namespaces, or any of these processes is left.
 fn is_anything_left(namespaces: &[String], processes: &[u32]) -> bool {
-    // Of a process that has ended and that nobody has waited for, there is no program any more.
+    // A process that has ended but was not waited for has no executable in /proc.
     let runs = |process: &u32| std::fs::read_link(format!("/proc/{process}/exe")).is_ok();
     let threads = std::fs::read_dir("/proc").unwrap().flatten();
     let mut threads =
@@ -32,23 +32,23 @@ fn nothing_is_left_of_the_hosts_after_a_panic() {
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let network = network;
         let talker = start(&network.talking, program("talker"), "", domain(7));
-        // The kernel ends what nobody ends.
+        // This process is never ended by its handle: the kernel ends it.
         let leaked = ManuallyDrop::new(start(&network.listening, program("talker"), "", domain(7)));
         let namespaces = [&network.talking, &network.listening].map(|host| host.namespace.clone());
         let processes = vec![talker.id(), leaked.id()];
         assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
         *made.lock().unwrap() = (namespaces.to_vec(), processes);
-        panic!("as the test wants it");
+        panic!("the panic of this test");
     }));
     assert!(panicked.is_err());
     let (namespaces, processes) = made.into_inner().unwrap();
-    assert_eq!((namespaces.len(), processes.len()), (2, 2), "it came as far as that");
+    assert_eq!((namespaces.len(), processes.len()), (2, 2), "the hosts were started");
     wait_for("end of the hosts", || !is_anything_left(&namespaces, &processes));
 }
 
 #[test]
 fn nothing_is_left_of_the_hosts_of_a_test_process_that_is_killed() {
-    let Some(_can_be_had) = two_hosts() else { return };
+    let Some(_possible) = two_hosts() else { return };
     let (killed, namespaces, processes) = programs::start_hosts(domain(8));
     assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
     drop(killed);

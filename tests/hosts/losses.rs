@@ -16,7 +16,7 @@ use super::{
     read_statistics, source, two_hosts,
 };
 
-/// Reads events of losses until they come to so many.
+/// Reads events until their losses add up to `lost`.
 fn read_events(events: &Program, lost: u64) {
     let mut sum = 0;
     while sum < lost {
@@ -27,11 +27,11 @@ fn read_events(events: &Program, lost: u64) {
             sum += of[1].as_u64().unwrap();
         }
     }
-    assert_eq!(sum, lost, "no loss is announced twice");
+    assert_eq!(sum, lost, "no loss is published twice");
 }
 
 #[test]
-fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
+fn every_report_has_the_exact_number_of_messages_that_the_network_lost() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(1);
     let directory = tempfile::tempdir().unwrap();
@@ -48,15 +48,15 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     wait_for("reader of events", || receiver.readers_of_events() == 1);
     reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
 
-    // What is sent before they hear the sender is no loss of theirs; from here on they get all that is sent.
+    // Messages that were sent before discovery are no losses. From here on, all messages are received.
     wait_for("first messages", || {
         sender.send(1);
-        let hears = monitor.total().0 > 0;
-        hears && receiver.numbers().received > 0
+        let monitor_receives = monitor.total().0 > 0;
+        monitor_receives && receiver.numbers().received > 0
     });
     let before = sender.send(5);
-    wait_for("all of them", || receiver.numbers().last == before);
-    let heard_by_monitor = monitor.settled();
+    wait_for("all messages", || receiver.numbers().last == before);
+    let monitor_before = monitor.settled();
 
     let lossy = Conditions { loss: 0.1, only_messages: true, ..Conditions::default() };
     network.link.set(Way::There, lossy);
@@ -71,13 +71,17 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     let lost = totals.lost.unwrap();
     assert!((60..140).contains(&lost), "10 % of 1000 messages: {totals:?}");
     assert_eq!(totals.received + lost, sent - numbers.first + 1, "{totals:?}, {numbers:?}");
-    assert_eq!((totals.received, totals.received), (numbers.received, numbers.distinct), "by the callback");
+    assert_eq!(
+        (totals.received, totals.received),
+        (numbers.received, numbers.distinct),
+        "as counted by the callback"
+    );
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
     let lost_by_monitor = {
         let (received, lost) = monitor.settled();
-        println!("monitor: {heard_by_monitor:?} before, {received} received, {lost} lost");
-        assert_eq!(heard_by_monitor.1, 0);
-        assert_eq!(received + lost, heard_by_monitor.0 + sent - before, "the monitor's own losses");
+        println!("monitor: {monitor_before:?} before, {received} received, {lost} lost");
+        assert_eq!(monitor_before.1, 0);
+        assert_eq!(received + lost, monitor_before.0 + sent - before, "the monitor's own losses");
         lost
     };
     assert_eq!(link.lost_messages, lost + lost_by_monitor, "{link:?}");
@@ -96,15 +100,15 @@ fn of_messages_that_the_network_loses_everyone_says_exactly_how_many() {
     assert!((missing - lost as f64).abs() < 1e-6, "{missing} of {lost}: {gaps:#?}");
 
     read_events(&losses, lost);
-    let answer: Value = serde_json::from_str(&losses.ask("totals /receiver")).unwrap();
+    let answer: Value = serde_json::from_str(&losses.request("totals /receiver")).unwrap();
     let all = answer["totals"].as_array().unwrap();
-    let told = all.iter().find(|of| of["topic"] == "/chatter").unwrap();
-    assert_eq!((told["received"].as_u64(), told["lost"].as_u64()), (Some(totals.received), Some(lost)));
+    let service = all.iter().find(|of| of["topic"] == "/chatter").unwrap();
+    assert_eq!((service["received"].as_u64(), service["lost"].as_u64()), (Some(totals.received), Some(lost)));
     receiver.end();
     assert_eq!(in_file(&file, "/chatter"), (totals.received, lost));
 }
 
-/// What the file of totals says that a topic received and lost.
+/// Returns the messages received and lost on a topic, from the file of totals.
 fn in_file(file: &Path, topic: &str) -> (u64, u64) {
     let text = std::fs::read_to_string(file).unwrap();
     let document: Value = yaml_serde::from_str(&text).unwrap();
@@ -115,11 +119,12 @@ fn in_file(file: &Path, topic: &str) -> (u64, u64) {
 }
 
 #[test]
-fn reliable_messages_are_late_rather_than_lost_as_far_as_the_publishers_history_reaches() {
+fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_history() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(2);
     let mut reader = read_statistics(&network.listening, domain);
-    // One publisher keeps its last 10 messages, which at 100 Hz are overwritten within 100 ms, and one all that it sends.
+    // One publisher keeps its last 10 messages: at 100 Hz they are overwritten within 100 ms. The other keeps all
+    // messages.
     let chatter = source("/receiver", "/chatter");
     let shallow = [("DEPTH", "10"), ("RATE", "100")];
     let deep = [("ARGUMENTS", "--ros-args -r __ns:=/deep")];
@@ -134,7 +139,7 @@ fn reliable_messages_are_late_rather_than_lost_as_far_as_the_publishers_history_
         deep_receiver.numbers().received > 0 && receiver.numbers().received > 0
     });
     let receiving = now();
-    // The longest delay of windows from one time to another.
+    // Returns the maximum delay of each window between two times.
     let tail = |metrics: &[Metric], from: i64, to: i64| -> Vec<f64> {
         let windows = of(metrics, &chatter, "source_to_receive_ms");
         let within = windows.filter(|of| of.start >= from && of.stop <= to && of.count() > 0.0);
@@ -166,7 +171,7 @@ fn reliable_messages_are_late_rather_than_lost_as_far_as_the_publishers_history_
     assert_eq!(
         check(&mut deep_receiver, all_deep).lost,
         Some(0),
-        "none is overwritten before it is sent again"
+        "no message is overwritten before it is sent again"
     );
     let totals = check(&mut receiver, all);
     let (there, back) = (network.link.counts(Way::There), network.link.counts(Way::Back));
@@ -182,14 +187,15 @@ fn reliable_messages_are_late_rather_than_lost_as_far_as_the_publishers_history_
     let lossy = tail(&reader.metrics, lossy_from, lossy_to);
     let after = tail(&reader.metrics, lossy_to, i64::MAX);
     println!("maxima without loss {before:?}, with it {lossy:?}, after it {after:?}");
-    // A message that is sent again was waited for, and with it those behind it. (A busy machine has a tail of its own.)
+    // A message that is sent again is late, and the messages after it wait for it. (A busy machine also delays
+    // messages.)
     let shortest = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(median(lossy) > shortest(&before) + 10.0);
     assert!(shortest(&after) < shortest(&before) + 5.0, "{after:?}");
 }
 
 #[test]
-fn what_the_network_repeats_or_reorders_is_counted_as_the_subscription_gets_it() {
+fn repeated_and_reordered_messages_are_counted_as_the_subscription_receives_them() {
     let Some(network) = two_hosts() else { return };
     let domain = domain(3);
     let mut sender = Sender::start(&network.talking, domain, &[]);
@@ -199,7 +205,7 @@ fn what_the_network_repeats_or_reorders_is_counted_as_the_subscription_gets_it()
         sender.send(1);
         weak.numbers().received > 0 && strong.numbers().received > 0
     });
-    // Sends 600 messages on a network like that, and then some that only pass; returns the totals of both.
+    // Sends 600 messages with these conditions, then 20 without. Returns the totals of both receivers.
     let mut send = |conditions: Conditions| {
         network.link.set(Way::There, Conditions { only_messages: true, ..conditions });
         sender.send(600);
@@ -213,13 +219,13 @@ fn what_the_network_repeats_or_reorders_is_counted_as_the_subscription_gets_it()
             assert_eq!(
                 (totals.received, totals.received - duplicates + totals.lost.unwrap()),
                 (numbers.received, sent - numbers.first + 1),
-                "all is received or lost: {totals:?}, {numbers:?}"
+                "each message is received or lost: {totals:?}, {numbers:?}"
             );
             totals
         })
     };
 
-    // RTPS passes no number on twice, whatever the QoS.
+    // RTPS delivers each sequence number only once, with any QoS.
     let [weak, strong] = send(Conditions { duplicates: 0.2, ..Conditions::default() });
     let repeated = network.link.counts(Way::There);
     println!("{repeated:?}");
@@ -228,7 +234,7 @@ fn what_the_network_repeats_or_reorders_is_counted_as_the_subscription_gets_it()
         assert_eq!((totals.lost, totals.out_of_order), (Some(0), Some(0)), "{totals:?}");
     }
 
-    // What a later message has overtaken, best effort drops, and reliable puts in order.
+    // When a later message overtakes a message, best effort drops it, and reliable restores the order.
     let [weak, strong] =
         send(Conditions { held: 0.1, hold: Duration::from_millis(30), ..Conditions::default() });
     let link = network.link.counts(Way::There);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Two hosts: what the statistics say when the network between them delays, loses, repeats and reorders messages, and
-//! when it carries nothing.
+//! Two hosts: the statistics when the network between them delays, loses, repeats or reorders messages, or is cut.
 //!
-//! This needs root, `ip` and /dev/net/tun; where they lack, the tests are skipped with a line that says which.
+//! The tests need root, `ip` and /dev/net/tun. If one is missing, the tests are skipped, and a line reports which.
 
 mod cut;
 mod delays;
@@ -23,14 +22,14 @@ use std::{
 use network::{Host, Network};
 use test_support::{Process, Reader};
 
-/// Two hosts; None, with a line that says why, where they cannot be had.
+/// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {
-    Network::new().map_err(|lacking| eprintln!("skipped: two hosts, because {lacking}")).ok()
+    Network::new().map_err(|lacking| eprintln!("skipped: two hosts: {lacking}")).ok()
 }
 
-/// The same program, but one that talks to all on its host's network.
+/// Makes a program communicate with all programs on the network of its host.
 fn on_the_network(mut command: Command) -> Command {
-    // Processes of one machine would share memory, which goes over no network.
+    // Processes of one machine would use shared memory, and not the network.
     for (name, _) in test_support::on_this_host() {
         command.env_remove(name);
     }
@@ -38,7 +37,7 @@ fn on_the_network(mut command: Command) -> Command {
     command
 }
 
-/// A program that talks to all on its host's network.
+/// Returns the command of a program that communicates with all programs on the network of its host.
 fn command(program: impl AsRef<OsStr>, arguments: &[&str], domain: u32) -> Command {
     on_the_network(test_support::command(program, arguments, domain))
 }
@@ -49,17 +48,17 @@ fn start(host: &Host, program: impl AsRef<OsStr>, arguments: &str, domain: u32) 
     host.spawn(command(program, &arguments, domain)).into()
 }
 
-/// Starts what reads /statistics on a host.
+/// Starts a reader of /statistics on a host.
 fn read_statistics(host: &Host, domain: u32) -> Reader {
     host.spawn(on_the_network(Reader::command(domain, 1000))).into()
 }
 
-/// Now, as the windows' times are: nanoseconds since the epoch.
+/// Returns the system time in nanoseconds since the epoch, as the times of windows are.
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
 }
 
-/// What /statistics calls a node's subscription to a topic.
+/// Returns the source name of a node's subscription to a topic.
 fn source(node: &str, topic: &str) -> String {
     format!("{node}:{topic}")
 }

@@ -10,7 +10,7 @@ use test_support::{program, Program, LIMIT};
 
 use super::{command, network::Host, now};
 
-/// The monitor as it watches `chatter`.
+/// A running topic_monitor.
 pub struct Monitor {
     program: Program,
     last: Value,
@@ -25,7 +25,7 @@ impl Monitor {
         Monitor { program: host.spawn(command).into(), last: Value::Null }
     }
 
-    /// The last object that it has written.
+    /// Returns the last object that it has printed.
     pub fn last(&mut self) -> &Value {
         while let Some(line) = self.program.try_read() {
             self.last = serde_json::from_str(&line).unwrap();
@@ -33,14 +33,15 @@ impl Monitor {
         &self.last
     }
 
-    /// What it has received and lost since it started.
+    /// Returns the messages received and lost since its start.
     pub fn total(&mut self) -> (u64, u64) {
         let total = &self.last()["total"];
         let of = |what: &str| total[what].as_u64().unwrap_or_default();
         (of("received"), of("lost"))
     }
 
-    /// What it has received and lost when nothing is under way any more: the same in two windows that began after this.
+    /// Returns the messages received and lost when no message is on the network any more: when two windows that began
+    /// after the call have the same totals.
     pub fn settled(&mut self) -> (u64, u64) {
         let after = now();
         let mut before = None;
@@ -57,7 +58,7 @@ impl Monitor {
         }
     }
 
-    /// Reads on until an object is as it should be.
+    /// Reads until an object meets a condition.
     pub fn wait(&mut self, what: &str, is: impl Fn(&Value) -> bool) {
         let deadline = Instant::now() + LIMIT;
         loop {

@@ -2,12 +2,12 @@
 
 //! Two hosts on one machine, and the link between them.
 //!
-//! A host is a network namespace without a name, and a thread that lives in it and starts its processes. A link is a TAP
-//! device in each namespace, and a thread that copies frames from one to the other: with delay, with loss, twice, in
-//! another order, or not at all.
+//! A host is a network namespace without a name, and a thread in it that starts its processes. A link is a TAP device
+//! in each namespace, and a thread that copies frames from one device to the other. It can delay, lose, repeat and
+//! reorder frames.
 //!
-//! Nothing has to be cleaned up, not even after a test process that was killed: the kernel takes a namespace and its
-//! device away with the last process that is in it, and ends a host's processes with the thread that started them.
+//! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
+//! the last process in it ends. It ends the processes of a host when the thread that started them ends.
 
 use std::{
     cmp::Reverse,
@@ -36,17 +36,21 @@ use nix::{
     sys::{prctl::set_pdeathsig, signal::Signal},
 };
 
-/// Two hosts, joined by a link.
+/// Two hosts, connected by a link.
 pub struct Network {
-    /// The host that the tests' publishers are on: 10.77.0.1.
+    /// The host of the publishers: 10.77.0.1.
     pub talking: Host,
-    /// The host that subscribes: 10.77.0.2.
+    /// The host of the subscriptions: 10.77.0.2.
     pub listening: Host,
     pub link: Link,
 }
 
 impl Network {
-    /// Makes two hosts and a link that delivers everything at once. Errors with what this machine lacks for that.
+    /// Creates two hosts and a link that delivers all frames at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns what this machine does not provide.
     pub fn new() -> Result<Network, String> {
         let (talking, talking_device) = Host::new(1, 2)?;
         let (listening, listening_device) = Host::new(2, 1)?;
@@ -54,7 +58,7 @@ impl Network {
     }
 }
 
-/// What starts a process on a host, and where it answers.
+/// The command of a process to start, and the sender for the result.
 type Start = (Command, Sender<std::io::Result<Child>>);
 
 /// A host: a network namespace, and the thread that starts processes in it.
@@ -66,7 +70,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes the host 10.77.0.`number` beside 10.77.0.`other`; returns its device, too.
+    /// Creates the host 10.77.0.`number`, connected to 10.77.0.`other`. Also returns its device.
     fn new(number: u8, other: u8) -> Result<(Host, File), String> {
         let (starts, to_start) = mpsc::channel::<Start>();
         let (sender, made) = mpsc::channel();
@@ -78,7 +82,7 @@ impl Host {
                 return;
             }
             for (mut command, child) in to_start {
-                // SAFETY: between fork and exec there is one system call.
+                // SAFETY: The closure makes one system call between fork and exec, and allocates nothing.
                 unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
                 let _child = child.send(command.spawn());
             }
@@ -90,7 +94,7 @@ impl Host {
         Ok((host, device))
     }
 
-    /// Starts a process. It ends with the host, at the latest.
+    /// Starts a process. It ends with the host at the latest.
     pub fn spawn(&self, command: Command) -> Child {
         self.try_spawn(command).unwrap_or_else(|error| panic!("cannot start: {error}"))
     }
@@ -101,7 +105,8 @@ impl Host {
         child.recv().unwrap()
     }
 
-    /// Gives the device its address. The other one's is known, so that a cut of the link is no matter of ARP.
+    /// Sets the address of the device. The address of the other host is permanent, so that a cut of the link does not
+    /// involve ARP.
     fn configure(&self, number: u8, other: u8) -> Result<(), String> {
         let commands = format!(
             "link set lo up\n\
@@ -113,11 +118,13 @@ impl Host {
         let mut ip = Command::new("ip");
         ip.args(["-batch", "-"]).stdin(Stdio::piped());
         let mut ip = match self.try_spawn(ip) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err("there is no ip".to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err("there is no program ip".to_owned())
+            }
             ip => ip.unwrap(),
         };
         ip.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
-        assert!(ip.wait().unwrap().success(), "ip cannot: {commands}");
+        assert!(ip.wait().unwrap().success(), "ip failed: {commands}");
         Ok(())
     }
 }
@@ -133,7 +140,7 @@ impl Drop for Host {
 
 fn enter_a_new_namespace() -> Result<String, String> {
     unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(|error| format!("this process may not make network namespaces, as root may: {error}"))?;
+        .map_err(|error| format!("this process may not create network namespaces (root may): {error}"))?;
     Ok(std::fs::read_link("/proc/thread-self/ns/net").unwrap().into_os_string().into_string().unwrap())
 }
 
@@ -142,16 +149,16 @@ const DEVICE: &str = "tap0";
 
 nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
 
-/// Opens a TAP device of the namespace that this thread is in. It is there until it is closed.
+/// Opens a TAP device in the namespace of this thread. The device exists until it is closed.
 fn open_device() -> Result<File, String> {
     let device = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
     let device = device.map_err(|error| format!("/dev/net/tun cannot be opened: {error}"))?;
     let flags = libc::__c_anonymous_ifr_ifru { ifru_flags: (libc::IFF_TAP | libc::IFF_NO_PI) as i16 };
     let mut request = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru: flags };
     request.ifr_name.iter_mut().zip(DEVICE.bytes()).for_each(|(to, from)| *to = from as _);
-    // SAFETY: the kernel reads and writes the request, which lives as long as the call.
+    // SAFETY: The kernel reads and writes the request, which lives as long as the call.
     unsafe { set_interface(device.as_raw_fd(), &request) }
-        .map_err(|error| format!("this process may not make a TAP device: {error}"))?;
+        .map_err(|error| format!("this process may not create a TAP device: {error}"))?;
     Ok(device)
 }
 
@@ -164,27 +171,27 @@ pub enum Way {
     Back = 1,
 }
 
-/// What the link does to the frames of a direction from now on; by default, it delivers each at once.
+/// The treatment of the frames of a direction. By default each frame is delivered at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions {
-    /// Time that each frame takes.
+    /// The delay of each frame.
     pub delay: Duration,
     /// Share of the frames that are lost, 0 to 1.
     pub loss: f64,
-    /// Share of the frames that come twice.
+    /// Share of the frames that are delivered twice.
     pub duplicates: f64,
-    /// Share of the frames that take longer by `hold`, so that later ones overtake them.
+    /// Share of the frames that are delayed by `hold` in addition, so that later frames overtake them.
     pub held: f64,
-    /// How much longer they take.
+    /// The additional delay of held frames.
     pub hold: Duration,
     /// Whether all frames are lost.
     pub is_cut: bool,
-    /// Whether losses, duplicates and holding are of frames with messages only: discovery and acknowledgements pass.
+    /// Whether only frames with messages are lost, repeated and held. Discovery and acknowledgements pass.
     pub only_messages: bool,
 }
 
-/// What passed in a direction, since the link is there. A message is an RTPS DATA submessage of a publisher, so that one
-/// that goes to two subscriptions, or is sent again, counts twice.
+/// The counts of a direction since the creation of the link. A message is an RTPS DATA submessage of a publisher: a
+/// message that is sent to two subscriptions, or is sent again, counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub frames: u64,
@@ -194,7 +201,7 @@ pub struct Counts {
     pub lost_messages: u64,
     pub duplicated_messages: u64,
     pub held_messages: u64,
-    /// Frames that were lost because [`Link::CAPACITY`] were under way: none, or the test shows nothing.
+    /// Frames that were lost because [`Link::CAPACITY`] frames were on the link. A test is valid only if this is 0.
     pub overflow: u64,
 }
 
@@ -211,7 +218,7 @@ struct Shared {
 }
 
 impl Link {
-    /// How many frames are under way at most: 6 MB.
+    /// The largest number of frames on the link: 6 MB.
     pub const CAPACITY: usize = 4096;
 
     fn new(devices: [File; 2]) -> Link {
@@ -219,7 +226,7 @@ impl Link {
         let copier = Copier {
             devices,
             shared: Arc::clone(&shared),
-            // Any seed: each run loses by the same draws.
+            // A fixed seed: each run uses the same random numbers.
             random: fastrand::Rng::with_seed(10),
             under_way: BinaryHeap::new(),
             number: 0,
@@ -227,19 +234,19 @@ impl Link {
         Link { shared, thread: Some(std::thread::spawn(|| copier.run())) }
     }
 
-    /// Sets what the link does to the frames that are sent in a direction from now on.
+    /// Sets the conditions of the frames that are sent in a direction from now on.
     pub fn set(&self, way: Way, conditions: Conditions) {
         self.shared.ways.lock().unwrap()[way as usize].0 = conditions;
     }
 
-    /// Cuts the link, or mends it.
+    /// Cuts or restores the link.
     pub fn cut(&self, is_cut: bool) {
         for (conditions, _) in self.shared.ways.lock().unwrap().iter_mut() {
             conditions.is_cut = is_cut;
         }
     }
 
-    /// Returns what passed in a direction.
+    /// Returns the counts of a direction.
     pub fn counts(&self, way: Way) -> Counts {
         self.shared.ways.lock().unwrap()[way as usize].1
     }
@@ -254,26 +261,26 @@ impl Drop for Link {
     }
 }
 
-/// A frame under way: when it is due, its number, so that frames of one time keep their order, the end that it came from,
-/// and its bytes.
+/// A frame on the link: the time when it is due, its number (frames of the same time keep their order), the index of
+/// the device that it was read from, and its bytes.
 type Frame = (Instant, u64, usize, Vec<u8>);
 
 struct Copier {
-    /// By the [`Way`] of what is read from them.
+    /// Indexed by the [`Way`] of the frames that are read from them.
     devices: [File; 2],
     shared: Arc<Shared>,
     random: fastrand::Rng,
-    /// Those that are due first come first.
+    /// The frame that is due next is on top.
     under_way: BinaryHeap<Reverse<Frame>>,
     number: u64,
 }
 
 impl Copier {
-    /// How long the end of the link waits at most.
+    /// The longest time until the thread notices the end of the link.
     const ROUND: Duration = Duration::from_millis(20);
-    /// The largest frame of a device with the usual MTU of 1500 bytes, and more.
+    /// Larger than the largest frame of a device with the usual MTU of 1500 bytes.
     const FRAME: usize = 2048;
-    /// Frames that are read before due ones are delivered.
+    /// Frames that are read before due frames are delivered.
     const BURST: usize = 32;
 
     fn run(mut self) {
@@ -295,7 +302,7 @@ impl Copier {
         let now = Instant::now();
         while self.under_way.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
             if let Some(Reverse((_, _, way, bytes))) = self.under_way.pop() {
-                // A host that ends takes no frame.
+                // The write fails if the host has ended.
                 let _written = self.devices[1 - way].write(&bytes);
             }
         }
@@ -314,7 +321,7 @@ impl Copier {
         }
     }
 
-    /// Decides what becomes of a frame.
+    /// Applies the conditions to a frame.
     fn accept(&mut self, way: usize, bytes: &[u8]) {
         let mut ways = self.shared.ways.lock().unwrap();
         let (conditions, counts) = &mut ways[way];
@@ -351,7 +358,8 @@ impl Copier {
     }
 }
 
-/// How many messages of publishers a frame carries: RTPS DATA submessages of writers that are not the middleware's own.
+/// Returns the number of messages in a frame: RTPS DATA submessages of writers that are not built-in writers of the
+/// middleware.
 fn messages(frame: &[u8]) -> u64 {
     const IPV4: [u8; 2] = [0x08, 0x00];
     const UDP: u8 = 17;
@@ -369,12 +377,12 @@ fn messages(frame: &[u8]) -> u64 {
                 _ => u16::from_le_bytes([low, high]),
             };
             let body = rest.get(4..)?;
-            // After two fields of flags and the reader: the writer, whose last byte says what it is. The upper two bits
-            // are set of the middleware's own.
+            // The writer follows two fields of flags and the reader. Its last byte is its kind. Built-in writers have
+            // the upper two bits set.
             if kind == DATA && body.get(11)? & 0xc0 == 0 {
                 messages += 1;
             }
-            // One that goes to the end may say 0.
+            // The last submessage may have the length 0: it extends to the end.
             rest = if kind == DATA && length == 0 { &[] } else { body.get(usize::from(length)..)? };
         }
         Some(messages)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The programs that the tests run on the hosts: functions of this test binary, started as processes of their own.
+//! The programs that the tests run on the hosts: functions of this test binary, each started in its own process.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ use super::{
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
 
-/// What starts a function of this file that is called like that, with settings in its environment.
+/// Returns the command that runs a function of this file, with settings in its environment.
 fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
     let name = format!("programs::{function}");
     let arguments = ["--ignored", "--nocapture", "--exact", &name];
@@ -38,7 +38,7 @@ fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
     command
 }
 
-/// Whether this process was started to run that function.
+/// Returns whether this process was started to run the function.
 fn is_started_as(function: &str) -> bool {
     std::env::var(PROGRAM).is_ok_and(|program| program == function)
 }
@@ -47,7 +47,7 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A node with the ROS arguments that are set.
+/// Creates a node with the ROS arguments of the settings.
 fn node(name: &str) -> (Executor, Node) {
     let arguments = setting("ARGUMENTS").unwrap_or_default();
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
@@ -57,7 +57,8 @@ fn node(name: &str) -> (Executor, Node) {
     (executor, node)
 }
 
-/// The QoS that is set for a topic: best effort or reliable, by default with room for all that a test sends in a second.
+/// Returns the QoS of the settings for a topic: best effort or reliable. The default depth holds all messages of a
+/// second.
 fn qos(topic: &str) -> PrimitiveOptions<'_> {
     let topic = topic.keep_last(setting("DEPTH").map_or(1000, |depth| depth.parse().unwrap()));
     match setting("BEST_EFFORT") {
@@ -66,17 +67,17 @@ fn qos(topic: &str) -> PrimitiveOptions<'_> {
     }
 }
 
-/// Obeys the lines on standard input, by a line of JSON each, until it ends.
-fn obey(mut answer: impl FnMut(&str) -> Value) {
-    println!(); // what the harness has begun
+/// Answers each line of standard input with a line of JSON, until the input ends.
+fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
+    println!(); // ends the line that the test harness has begun
     for line in std::io::stdin().lock().lines() {
         println!("{}", answer(&line.unwrap()));
     }
 }
 
-/// Sends a line to a program of this file, and returns the answer.
-fn ask(program: &mut Program, line: &str) -> Value {
-    program.tell(line);
+/// Sends a line to a program of this file. Returns its answer.
+fn request(program: &mut Program, line: &str) -> Value {
+    program.send(line);
     loop {
         let answer = program.read(&format!("answer to {line}"));
         if answer.starts_with('{') {
@@ -85,7 +86,7 @@ fn ask(program: &mut Program, line: &str) -> Value {
     }
 }
 
-/// A node `sender` that publishes numbered texts on `chatter` while it is asked to: at 200 Hz, or at `RATE`.
+/// A node `sender` that publishes numbered texts on `chatter` on request, at 200 Hz or at `RATE`.
 pub struct Sender(Program);
 
 impl Sender {
@@ -93,23 +94,23 @@ impl Sender {
         Sender(host.spawn(command("sender", domain, settings)).into())
     }
 
-    /// Has it publish so many messages; returns how many it has published in all.
+    /// Publishes a number of messages. Returns the number of all messages published so far.
     pub fn send(&mut self, number: u64) -> u64 {
-        self.ask(&number.to_string())
+        self.request(&number.to_string())
     }
 
-    /// Has it publish until [`stop`](Self::stop).
+    /// Starts to publish, until [`stop`](Self::stop).
     pub fn run(&mut self) {
-        self.ask("run");
+        self.request("run");
     }
 
-    /// Returns how many messages it has published in all, of which this was the end.
+    /// Stops publishing. Returns the number of all messages published so far.
     pub fn stop(&mut self) -> u64 {
-        self.ask("stop")
+        self.request("stop")
     }
 
-    fn ask(&mut self, line: &str) -> u64 {
-        ask(&mut self.0, line)["sent"].as_u64().unwrap()
+    fn request(&mut self, line: &str) -> u64 {
+        request(&mut self.0, line)["sent"].as_u64().unwrap()
     }
 }
 
@@ -127,13 +128,13 @@ fn sender() {
         *sent += 1;
         chatter.publish(StringMsg { data: format!("Hello, world: {sent}") }).unwrap();
     };
-    // Whether it runs, and how many messages were published.
+    // Whether it publishes, and the number of messages published.
     let state = Arc::new(Mutex::new((false, 0)));
     std::thread::spawn({
         let (state, publish) = (Arc::clone(&state), publish.clone());
         let mut next = Instant::now();
         move || loop {
-            // The rate is kept when this is held up.
+            // The average rate is kept if this thread is late.
             next += period;
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             let (runs, sent) = &mut *state.lock().unwrap();
@@ -142,7 +143,7 @@ fn sender() {
             }
         }
     });
-    obey(|line| {
+    answer_requests(|line| {
         match line {
             "run" => state.lock().unwrap().0 = true,
             "stop" => state.lock().unwrap().0 = false,
@@ -157,13 +158,13 @@ fn sender() {
     });
 }
 
-/// A node `receiver` that measures everything of `imu` and `chatter`, in windows of half a second.
+/// A node `receiver` that measures all metrics of `imu` and `chatter`, in windows of half a second.
 pub struct Receiver(Program);
 
-/// A receiver beside the usual one, called `/weak`, that takes messages as they come, and loses those that do not.
+/// The settings of a best-effort receiver named `/weak`.
 pub const WEAK: [(&str, &str); 2] = [("BEST_EFFORT", ""), ("ARGUMENTS", "--ros-args -r __node:=weak")];
 
-/// What a receiver's subscription to a topic has received and lost.
+/// The messages received and lost by a subscription of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
     pub received: u64,
@@ -173,7 +174,7 @@ pub struct Totals {
     pub publishers: Option<u64>,
 }
 
-/// What its callback of `chatter` has seen, by the numbers in the texts: nothing of the library is in that.
+/// The numbers in the texts that the callback of `chatter` received. They are independent of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers {
     pub received: u64,
@@ -187,9 +188,9 @@ impl Receiver {
         Receiver(host.spawn(command("receiver", domain, settings)).into())
     }
 
-    /// Its totals of a topic.
+    /// Returns its totals of a topic.
     pub fn totals(&mut self, topic: &str) -> Totals {
-        let report = &ask(&mut self.0, "report")[topic];
+        let report = &request(&mut self.0, "report")[topic];
         let of = |what: &str| report[what].as_u64();
         Totals {
             received: of("received").unwrap(),
@@ -201,17 +202,17 @@ impl Receiver {
     }
 
     pub fn numbers(&mut self) -> Numbers {
-        let numbers = &ask(&mut self.0, "report")["numbers"];
+        let numbers = &request(&mut self.0, "report")["numbers"];
         let of = |what: &str| numbers[what].as_u64().unwrap_or_default();
         Numbers { received: of("received"), distinct: of("distinct"), first: of("first"), last: of("last") }
     }
 
-    /// How many subscriptions to its events of losses it knows of.
+    /// Returns the number of discovered subscriptions to its loss events.
     pub fn readers_of_events(&mut self) -> u64 {
-        ask(&mut self.0, "report")["readers_of_events"].as_u64().unwrap()
+        request(&mut self.0, "report")["readers_of_events"].as_u64().unwrap()
     }
 
-    /// Has it end, and so write its file of totals.
+    /// Ends the program. It then writes its file of totals.
     pub fn end(self) {
         self.0.end();
     }
@@ -249,7 +250,7 @@ fn receiver() {
         })
         .unwrap();
     let _spinning = Spinning::start(executor);
-    obey(|_report| {
+    answer_requests(|_report| {
         let of = |totals: rclrs_topic_statistics::Totals| {
             json!({
                 "received": totals.received,
@@ -276,10 +277,11 @@ fn receiver() {
     });
 }
 
-/// Starts a process that makes two hosts with a talker on each; returns it, their namespaces and the talkers.
+/// Starts a process that creates two hosts with a talker on each. Returns the process, the namespaces and the ids of
+/// the talkers.
 pub fn start_hosts(domain: u32) -> (Program, Vec<String>, Vec<u32>) {
     let mut program: Program = command("hosts", domain, &[]).spawn().unwrap().into();
-    let made = ask(&mut program, "");
+    let made = request(&mut program, "");
     let all = |what: &str| made[what].as_array().unwrap().iter();
     let namespaces = all("namespaces").map(|of| of.as_str().unwrap().to_owned()).collect();
     let processes = all("processes").map(|of| of.as_u64().unwrap() as u32).collect();
@@ -296,7 +298,7 @@ fn hosts() {
     let hosts = [&network.talking, &network.listening];
     let domain = setting("ROS_DOMAIN_ID").unwrap().parse().unwrap();
     let talkers = hosts.map(|host| start(host, program("talker"), "", domain));
-    obey(|_| {
+    answer_requests(|_| {
         json!({
             "namespaces": hosts.map(|host| host.namespace.clone()),
             "processes": talkers.each_ref().map(|talker| talker.id()),

@@ -9,13 +9,13 @@ use test_support::{domain, of, program, Metric};
 use super::{median, read_statistics, source, start, two_hosts};
 
 #[test]
-fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces() {
+fn namespaces_distinguish_two_robots_whose_nodes_have_the_same_names() {
     const WINDOWS: usize = 4;
     let Some(network) = two_hosts() else { return };
     let domain = domain(6);
     let mut reader = read_statistics(&network.listening, domain);
     let mut monitor = Monitor::start(&network.listening, &["--from-statistics"], domain);
-    // Each robot is a host, and has an imu of its own; both hear what the first one says.
+    // Each robot is a host with its own imu. Both subscribe to the chatter of the first.
     let metrics = "-p metrics:=[message_period,source_to_receive_ms]";
     let listener = |robot: &str| format!("-r __ns:={robot} -r chatter:=/chatter {metrics}");
     let _processes = [
@@ -42,10 +42,10 @@ fn two_robots_whose_nodes_have_the_same_names_are_told_apart_by_their_namespaces
     for (source, rate) in &expected {
         let windows = reader.windows(source, "message_period");
         for (window, next) in windows.iter().zip(&windows[1..]) {
-            assert_eq!(next.start, window.stop, "of one node alone: {windows:#?}");
+            assert_eq!(next.start, window.stop, "the windows are those of one node: {windows:#?}");
         }
         let period = median(periods(&reader.metrics, source).iter().map(Metric::average).collect());
-        // On a busy machine too, neither could be the other's.
+        // The bounds distinguish the two robots, also on a busy machine.
         assert!((0.65..1.5).contains(&(period * rate / 1000.0)), "{source} with a period of {period}");
     }
     for (source, rate) in &expected {

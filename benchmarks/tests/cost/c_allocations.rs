@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Allocations at libc's `malloc`, where those of rclrs's C libraries and of the middleware are, too.
+//! Allocations by libc's `malloc`, which include those of the C libraries of rclrs and of the middleware.
 //!
-//! A plain subscription and measured ones receive the same messages, each on threads of its own, in a process into which a
-//! counting `malloc` is preloaded. Only the threads that take messages and run callbacks are counted, each from message to message,
-//! so that the quartiles of the counts are whole numbers in which nothing else of the process has a part.
+//! A plain subscription and measured subscriptions receive the same messages, each on its own threads, in a process
+//! with a preloaded `malloc` that counts. Only the threads that take messages and run callbacks are counted, from
+//! message to message. So the rest of the process does not affect the quartiles of the counts.
 
 use std::{
     any::Any,
@@ -23,25 +23,25 @@ use serde::{Deserialize, Serialize};
 
 use test_support::{self, domain, lines, preload, wait_for, Process, Program, Spinning, LIMIT};
 
-/// The allocations of a message: quartiles. What comes with few messages is not in them: that a queue of rclrs's grows, or that
-/// two messages are taken together.
+/// The allocations of a message, as quartiles. They do not include rare events: a queue of rclrs grows, or two messages
+/// are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Allocations {
-    /// Of the thread that takes messages, from one to the next.
+    /// On the thread that takes messages, from one message to the next.
     taking: [u64; 3],
-    /// Of the thread that runs callbacks; on a worker it is the same.
+    /// On the thread that runs callbacks. On a worker it is the same thread.
     calling: [u64; 3],
 }
 
-/// Those of each kind of subscription.
+/// The allocations of each kind of subscription.
 type Counted = BTreeMap<String, Allocations>;
 
-/// The kind of rclrs's own subscriptions.
+/// The name of the kind without statistics.
 const PLAIN: &str = "plain";
 
 /// The kinds of subscriptions with statistics.
 fn measured_kinds() -> [(&'static str, TopicStatisticsOptions); 3] {
-    // Windows end while it is counted: on a thread of their own, which is not.
+    // Windows end during the count, on their own thread, which is not counted.
     let options = || TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
     [
         ("default", options()),
@@ -50,30 +50,31 @@ fn measured_kinds() -> [(&'static str, TopicStatisticsOptions); 3] {
     ]
 }
 
-/// What there is of each kind of subscription.
+/// The settings of all kinds of subscriptions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Settings {
-    /// Not of the node's own scope.
+    /// Whether the subscriptions are on a worker, and not in the node's scope.
     on_worker: bool,
-    /// One with messages, and others without.
+    /// The number of subscriptions. One receives messages, the others do not.
     subscriptions: usize,
-    /// How many are counted, and how many there are in a second.
+    /// The number of messages to count.
     messages: usize,
+    /// Messages per second.
     rate: u32,
 }
 
-/// The callbacks of a subscription: the thread that runs them, and its allocations by then.
+/// The callbacks of a subscription: the thread that runs them, and its number of allocations at each callback.
 #[derive(Default)]
 struct Callbacks(Mutex<(libc::pid_t, Vec<u64>)>);
 
 impl Callbacks {
     fn count(&self) {
         let mut callbacks = self.0.lock().unwrap();
-        // SAFETY: it has no conditions.
+        // SAFETY: gettid has no preconditions.
         callbacks.0 = unsafe { libc::gettid() };
         if callbacks.1.len() < callbacks.1.capacity() {
             let allocated = allocations(callbacks.0);
-            callbacks.1.push(allocated); // which allocates nothing
+            callbacks.1.push(allocated); // does not allocate, because of the capacity
         }
     }
 
@@ -88,23 +89,23 @@ impl Callbacks {
 
 /// Returns a function of the preloaded library.
 fn preloaded(name: &CStr) -> *mut libc::c_void {
-    // SAFETY: the name is a C string.
+    // SAFETY: The name is a C string.
     let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    assert!(!function.is_null(), "malloc is not counted");
+    assert!(!function.is_null(), "the counting malloc is not preloaded");
     function
 }
 
 /// Returns the allocations of a thread so far.
 fn allocations(thread: libc::pid_t) -> u64 {
-    // SAFETY: that is its signature in tests/programs/count_malloc.c.
+    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"allocations")) };
     function(thread)
 }
 
-/// Returns how many messages a thread has taken so far.
+/// Returns the number of messages that a thread has taken so far.
 fn messages_taken(thread: libc::pid_t) -> u64 {
-    // SAFETY: that is its signature in tests/programs/count_malloc.c.
+    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"messages_taken")) };
     function(thread)
@@ -112,20 +113,20 @@ fn messages_taken(thread: libc::pid_t) -> u64 {
 
 /// Returns the allocations of a thread before it took a message.
 fn allocations_before(thread: libc::pid_t, message: u64) -> u64 {
-    // SAFETY: that is its signature in tests/programs/count_malloc.c.
+    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t, u64) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"allocations_before")) };
     function(thread, message)
 }
 
-/// Returns the quartiles of what each adds to the one before it.
+/// Returns the quartiles of the differences between neighbours.
 fn quartiles(counts: &[u64]) -> [u64; 3] {
     let mut of_each: Vec<u64> = counts.iter().zip(&counts[1..]).map(|(one, next)| next - one).collect();
     of_each.sort();
     [1, 2, 3].map(|quarter| of_each[of_each.len() * quarter / 4])
 }
 
-/// Returns the threads of this process with that name.
+/// Returns the threads of this process with a name.
 fn threads(name: &str) -> Vec<libc::pid_t> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let has_name = |task: &std::fs::DirEntry| {
@@ -134,11 +135,11 @@ fn threads(name: &str) -> Vec<libc::pid_t> {
     tasks.filter(has_name).map(|task| task.file_name().to_str().unwrap().parse().unwrap()).collect()
 }
 
-/// Subscriptions of one kind, on threads of their own, whose name is the kind's.
+/// Subscriptions of one kind. They have their own threads, with the name of the kind.
 struct Kind {
     name: &'static str,
     callbacks: Arc<Callbacks>,
-    /// The thread that takes messages, and how many it had taken when it was begun to count.
+    /// The thread that takes messages, and the number of messages that it had taken at the start of the count.
     taking: (libc::pid_t, u64),
     _subscriptions: Box<dyn Any>,
     _spinning: Spinning,
@@ -174,14 +175,14 @@ impl Kind {
         };
         let idle = (1..settings.subscriptions).map(|index| subscribe(&format!("{name}/idle_{index}")));
         let subscriptions: Vec<_> = idle.chain([subscribe("imu")]).collect();
-        // Threads have the name of the thread that starts them.
+        // A thread inherits the name of the thread that starts it.
         let thread = std::thread::Builder::new().name(name.to_owned());
         let spinning = thread.spawn(|| Spinning::start(executor)).unwrap().join().unwrap();
         let subscriptions = Box::new((node, statistics, worker, subscriptions));
         Kind { name, callbacks, taking: (0, 0), _subscriptions: subscriptions, _spinning: spinning }
     }
 
-    /// Counts the allocations of so many messages from now on.
+    /// Starts to count the allocations of a number of messages.
     fn begin(&mut self, number: usize) {
         let taking = threads(self.name).into_iter().max_by_key(|thread| messages_taken(*thread)).unwrap();
         self.taking = (taking, messages_taken(taking));
@@ -191,28 +192,29 @@ impl Kind {
     fn result(&self) -> Allocations {
         let (thread, first) = self.taking;
         let last = messages_taken(thread);
-        // The library remembers some thousand.
+        // The library stores the counts of the last 4096 messages.
         let messages = first.max(last.saturating_sub(2000))..last;
         let taken: Vec<u64> = messages.map(|message| allocations_before(thread, message)).collect();
         Allocations { taking: quartiles(&taken), calling: quartiles(&self.callbacks.0.lock().unwrap().1) }
     }
 }
 
-/// The program: it counts at each line on its standard input, and at `start` begins with statistics before.
+/// The program. It counts at each line of its standard input. At the line `start` it first creates the subscriptions
+/// with statistics.
 #[test]
-#[ignore = "is the process in which the other test counts"]
+#[ignore = "a program of the test below"]
 fn counted_listener() {
     let settings: Settings = serde_json::from_str(&std::env::var("COUNTED_SETTINGS").unwrap()).unwrap();
     let context = Context::default_from_env().unwrap();
     let mut kinds = vec![Kind::start(PLAIN, &context, &settings, None)];
-    println!(); // what the harness has begun
+    println!(); // ends the line that the test harness has begun
     for command in lines(std::io::stdin()) {
         if command == "start" {
             for (name, options) in measured_kinds() {
                 kinds.push(Kind::start(name, &context, &settings, Some(options)));
             }
         }
-        // First some for queues to grow, and discovery to end.
+        // The first count is a warm-up: queues grow, and discovery completes.
         for number in [settings.messages / 4, settings.messages] {
             kinds.iter_mut().for_each(|kind| kind.begin(number));
             wait_for("messages", || kinds.iter().all(|kind| kind.callbacks.are_counted(number)));
@@ -222,7 +224,7 @@ fn counted_listener() {
     }
 }
 
-/// The process, as the test has it.
+/// The handle of the test to the process.
 struct Listener {
     input: ChildStdin,
     output: Receiver<String>,
@@ -240,7 +242,7 @@ impl Listener {
         Listener { input: process.input(), output, _process: process }
     }
 
-    fn ask(&mut self, command: &str) -> Counted {
+    fn request(&mut self, command: &str) -> Counted {
         writeln!(self.input, "{command}").unwrap();
         loop {
             let line = self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("{command}: {error}"));
@@ -251,8 +253,8 @@ impl Listener {
     }
 }
 
-/// How many allocations a message costs at most beyond a plain subscription's; `before` are those of a plain subscription before
-/// there were statistics in the process.
+/// Returns the largest difference between the allocations of any subscription and `before`: those of a plain
+/// subscription before the process had statistics.
 fn beyond_plain(before: Allocations, counted: &Counted) -> u64 {
     let all = |of: &Allocations| of.taking.into_iter().chain(of.calling).collect::<Vec<_>>();
     let differences = counted.values().flat_map(|of| {
@@ -261,27 +263,28 @@ fn beyond_plain(before: Allocations, counted: &Counted) -> u64 {
     differences.max().unwrap()
 }
 
-/// Returns what a message costs beyond a plain subscription's, in a process with these settings whose graph changes.
+/// Returns the largest difference to a plain subscription in a process with these settings, while the graph changes.
 fn beyond_plain_of(settings: &Settings, number: u32, library: &std::path::Path) -> u64 {
     let domain = domain(number);
     let mut listener = Listener::start(domain, settings, library);
     let _publisher = Program::start("publisher.py", &["--rate", &settings.rate.to_string()], domain);
-    let before = listener.ask("count")[PLAIN];
+    let before = listener.request("count")[PLAIN];
     assert!(before.taking[1] > 1, "the counting works: {before:?}");
 
     let mut count = |command: &str| {
-        let mut counted = listener.ask(command);
-        // Where the machine is busy, messages are taken together now and then. What a message costs is there each time.
+        let mut counted = listener.request(command);
+        // On a busy machine, messages are sometimes taken together. A real cost of a message would appear in each
+        // count.
         for _ in 0..5 {
             if beyond_plain(before, &counted) > 0 {
-                counted = listener.ask("count");
+                counted = listener.request("count");
             }
         }
         eprintln!("{settings:?}, a plain message before: {before:?}, all after {command:?}: {counted:?}");
         beyond_plain(before, &counted)
     };
     let at_first = count("start");
-    // A node that comes and goes.
+    // Another node is created and ended.
     let other = Program::start("publisher.py", &["--rate", "1"], domain);
     let meanwhile = count("count");
     drop(other);
@@ -294,7 +297,7 @@ fn a_message_costs_no_allocation_of_libcs_beyond_plain_rclrs() {
     let _one = crate::ONE_AT_A_TIME.lock();
     let Some(library) = preload::library("count_malloc") else {
         println!("c_allocations_beyond_plain=NA");
-        eprintln!("skipped: counting libc's allocations, because there is no C compiler (cc, or CC)");
+        eprintln!("skipped: counting libc's allocations: there is no C compiler (cc, or CC)");
         return;
     };
     let mut most = 0;

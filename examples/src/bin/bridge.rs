@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A bridge to a simulator: it asks for what the simulated car senses, publishes that, and hands on what it is told to do. Each
-//! of the six remote calls is timed, and each of the five publishers and the subscription is measured: on `/statistics`, and as
-//! a table in the log.
+//! A bridge to a simulator. It reads the sensors of a simulated car, publishes their data, and forwards control
+//! commands to the car. Each remote call is timed, and each publisher and the subscription is measured. The statistics
+//! are on `/statistics` and in a table in the log.
 //!
-//! The simulator is a stand-in, which takes some milliseconds for an answer. ROS parameter: `slow_call` (seconds that
-//! `get_image/right` takes longer, default 0.0), to see how the table tells of it:
+//! There is no real simulator: each remote call sleeps for some milliseconds. ROS parameter: `slow_call` (additional
+//! seconds of the call `get_image/right`, default 0.0). The table shows the slow call:
 //!
 //! ```text
 //! bridge --ros-args -p slow_call:=0.05
@@ -24,7 +24,7 @@ use ros_env::{
 const LIDARS: [&str; 2] = ["front", "rear"];
 const CAMERAS: [&str; 2] = ["left", "right"];
 
-/// A remote call: the time for the way there and back.
+/// A remote call: sleeps for the time of the round trip.
 fn call(milliseconds: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
     std::thread::sleep(Duration::from_millis(milliseconds));
     Ok(())
@@ -38,22 +38,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         .declare_parameter("slow_call")
         .default(0.0)
         .range(ParameterRange { lower: Some(0.0), upper: Some(60.0), step: None })
-        .description("How many seconds get_image/right takes longer")
+        .description("Additional duration of the call get_image/right in seconds")
         .read_only()?;
     let slow_call = Duration::from_secs_f64(slow_call.get());
     let statistics = NodeStatistics::with_options(&node, NodeStatisticsOptions::new().log_table(true))?;
 
-    // Whatever the simulator is asked for goes by its own worker: one slow answer holds up no other.
+    // Each sensor is read on its own worker, so that a slow call does not delay the others.
     let mut running = vec![];
     let mut poll =
-        |rate: u64, mut ask: Box<dyn FnMut(Header) -> Answer + Send + Sync>| -> Result<(), RclrsError> {
+        |rate: u64, mut read: Box<dyn FnMut(Header) -> CallResult + Send + Sync>| -> Result<(), RclrsError> {
             let (clock, logger) = (node.get_clock(), node.logger().clone());
             let period = Duration::from_secs(1) / rate as u32;
             running.push(node.create_worker(()).create_timer_repeating(period, move |_: &mut ()| {
                 let now = clock.now().nsec;
                 let stamp = Time { sec: (now / 1_000_000_000) as i32, nanosec: (now % 1_000_000_000) as u32 };
-                if let Err(error) = ask(Header { stamp, frame_id: "car".to_owned() }) {
-                    log_warn!(logger.throttle(Duration::from_secs(1)), "The simulator: {error}");
+                if let Err(error) = read(Header { stamp, frame_id: "car".to_owned() }) {
+                    log_warn!(
+                        logger.throttle(Duration::from_secs(1)),
+                        "A sensor could not be read or published: {error}"
+                    );
                 }
             })?);
             Ok(())
@@ -80,7 +83,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (timer, logger) = (statistics.timer("set_car_controls"), node.logger().clone());
     let _commands = statistics.create_subscription("control_command".keep_last(1), move |_: Joy| {
         if let Err(error) = timer.time(|| call(1)) {
-            log_warn!(logger.throttle(Duration::from_secs(1)), "The simulator: {error}");
+            log_warn!(
+                logger.throttle(Duration::from_secs(1)),
+                "A control command could not be forwarded: {error}"
+            );
         }
     })?;
 
@@ -88,25 +94,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What became of a question; a call that fails is timed all the same.
-type Answer = Result<(), Box<dyn Error + Send + Sync>>;
+/// The result of a remote call and of publishing its data. A failed call is also timed.
+type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-fn get_car_state(timer: &StatsTimer, joints: &StatsPublisher<JointState>, header: Header) -> Answer {
+fn get_car_state(timer: &StatsTimer, joints: &StatsPublisher<JointState>, header: Header) -> CallResult {
     timer.time(|| call(1))?;
     Ok(joints.publish(JointState { header, ..Default::default() })?)
 }
 
-fn get_imu(timer: &StatsTimer, imu: &StatsPublisher<Imu>, header: Header) -> Answer {
+fn get_imu(timer: &StatsTimer, imu: &StatsPublisher<Imu>, header: Header) -> CallResult {
     timer.time(|| call(1))?;
     Ok(imu.publish(Imu { header, ..Default::default() })?)
 }
 
-fn get_gps(timer: &StatsTimer, gps: &StatsPublisher<NavSatFix>, header: Header) -> Answer {
+fn get_gps(timer: &StatsTimer, gps: &StatsPublisher<NavSatFix>, header: Header) -> CallResult {
     timer.time(|| call(2))?;
     Ok(gps.publish(NavSatFix { header, ..Default::default() })?)
 }
 
-fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, header: Header) -> Answer {
+fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, header: Header) -> CallResult {
     let points = {
         let _running = timer.start();
         call(5)?;
@@ -115,7 +121,12 @@ fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, heade
     Ok(lidar.publish(PointCloud2 { header, data: points, ..Default::default() })?)
 }
 
-fn get_image(timer: &StatsTimer, image: &StatsPublisher<Image>, longer: Duration, header: Header) -> Answer {
+fn get_image(
+    timer: &StatsTimer,
+    image: &StatsPublisher<Image>,
+    longer: Duration,
+    header: Header,
+) -> CallResult {
     let pixels = {
         let _running = timer.start();
         call(8)?;

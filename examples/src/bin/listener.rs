@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Subscribes to the talker's topics with statistics, which appear on `/statistics` once a second.
+//! Subscribes to the talker's topics with statistics. They are published on `/statistics` once per second.
 //!
-//! ROS parameters: `callback_duration` (seconds that the callback of `imu` takes, default 0.0), to see what a callback
-//! that is too slow does to the ages, and `metrics` (what is measured, by name, default rclcpp's two). They are read at
-//! the start:
+//! ROS parameters: `callback_duration` (duration of the callback of `imu` in seconds, default 0.0) shows the effect of
+//! a slow callback on the ages. `metrics` are the names of the metrics to measure (default: the two of rclcpp). They
+//! are read at the start:
 //!
 //! ```text
 //! listener --ros-args -p callback_duration:=0.05 -p metrics:="[message_age, receive_to_callback_ms]"
@@ -24,14 +24,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         .declare_parameter("callback_duration")
         .default(0.0)
         .range(ParameterRange { lower: Some(0.0), upper: Some(60.0), step: None })
-        .description("How many seconds the callback of imu takes")
+        .description("Duration of the callback of imu in seconds")
         .read_only()?;
     let callback_duration = Duration::from_secs_f64(callback_duration.get());
 
     let metrics: Arc<[Arc<str>]> = node
         .declare_parameter("metrics")
         .default_string_array([Metric::MessageAge.name(), Metric::MessagePeriod.name()])
-        .description("What is measured")
+        .description("Names of the metrics to measure")
         .read_only()?
         .get();
     let metrics = metrics.iter().map(|name| name.parse()).collect::<Result<Vec<Metric>, _>>()?;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let _imu = statistics.create_subscription("imu".keep_last(10), move |message: Imu| {
         log_info!(logger.once(), "Receiving imu in the frame {}", message.header.frame_id);
         if !callback_duration.is_zero() {
-            std::thread::sleep(callback_duration); // the work that this stands for
+            std::thread::sleep(callback_duration); // represents work
         }
     })?;
     let logger = node.logger().clone();

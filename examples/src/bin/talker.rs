@@ -2,8 +2,9 @@
 
 //! Publishes `sensor_msgs/Imu`, with header stamps, on `imu`, and `std_msgs/String` on `chatter`.
 //!
-//! ROS parameters: `rate` (Hz of each topic, default 10.0), `stamp_age` (seconds by which the stamps lie in the past,
-//! default 0.0), `count` (end after that many messages on each topic, default 0: never). They are read at the start:
+//! ROS parameters: `rate` (of each topic in Hz, default 10.0), `stamp_age` (age of the stamps in seconds, default 0.0),
+//! `count` (number of messages on each topic after which the talker ends, default 0: no end). They are read at the
+//! start:
 //!
 //! ```text
 //! talker --ros-args -p rate:=100.0
@@ -35,12 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .declare_parameter("stamp_age")
         .default(0.0)
         .range(ParameterRange { lower: Some(0.0), upper: Some(3600.0), step: None })
-        .description("How many seconds the header stamps lie in the past")
+        .description("Age of the header stamps in seconds")
         .read_only()?;
     let count = node
         .declare_parameter("count")
         .default(0)
-        .description("Messages on each topic after which to end; 0 for no end")
+        .description("Number of messages on each topic after which the talker ends; 0 for no end")
         .read_only()?;
 
     let imu = node.create_publisher::<Imu>("imu".keep_last(10))?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Watches its own subscription of `imu`, and warns when the messages are too old or do not come.
+//! Watches the statistics of its own subscription to `imu`. Logs a warning when messages are too old or missing.
 //!
-//! ROS parameter: `age_limit` (seconds, default 0.1). It is read at the start:
+//! ROS parameter: `age_limit` (in seconds, default 0.1). It is read at the start:
 //!
 //! ```text
 //! watchdog --ros-args -p age_limit:=0.05
@@ -14,7 +14,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{watch, Metric, NodeStatistics, WindowStatistics};
 use ros_env::sensor_msgs::msg::Imu;
 
-/// What the watchdog finds.
+/// The state of the messages of a window.
 #[derive(Clone, Copy, PartialEq)]
 enum Finding {
     Fresh,
@@ -30,12 +30,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .declare_parameter("age_limit")
         .default(0.1)
         .range(ParameterRange { lower: Some(0.0), upper: Some(3600.0), step: None })
-        .description("Seconds that a message may be old when its callback starts")
+        .description("Maximum age of a message in seconds when its callback starts")
         .read_only()?;
 
     let statistics = NodeStatistics::new(&node)?;
     let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| {
-        // What the node is for.
+        // The work of the node.
     })?;
     let watching = watch_over(node.logger().clone(), imu.topic_name(), age_limit.get() * 1e3, imu.watch());
     let _watching = executor.commands().run(watching);
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Says once when the messages become too old (`limit`, in milliseconds), when they stop coming, and when all is well again.
+/// Logs each change of the state: messages are older than `limit` (in milliseconds), missing, or in time again.
 async fn watch_over(
     logger: Logger,
     topic: String,
@@ -63,7 +63,7 @@ async fn watch_over(
         if finding == last {
             continue;
         }
-        // Here a robot would slow down, or take another sensor.
+        // Here a robot would slow down, or use another sensor.
         match finding {
             Finding::Late => log_warn!(
                 &logger,

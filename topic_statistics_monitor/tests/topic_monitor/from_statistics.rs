@@ -75,7 +75,7 @@ fn no_name_from_the_network_reaches_the_terminal_unescaped() {
     let _monitor = Process::from(child);
     let mut lines: Vec<String> = vec![];
     wait_for("lines of the names, and a report of the one that is too long", || {
-        assert_eq!(foreign.ask("names"), "done");
+        assert_eq!(foreign.request("names"), "done");
         lines.extend(output.try_iter().chain(errors.try_iter()));
         let has = |text: &str| lines.iter().any(|line| line.contains(text));
         has("\\u{1b}") && has("zzz") && has("messages dropped")
@@ -90,7 +90,7 @@ fn no_name_from_the_network_reaches_the_terminal_unescaped() {
     let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{7f}\u{9b}\u{202e}";
     let mut line = String::new();
     wait_for("the name in JSON", || {
-        assert_eq!(foreign.ask("names"), "done");
+        assert_eq!(foreign.request("names"), "done");
         line = monitor.lines.try_iter().find(|line| line.contains("PWNED")).unwrap_or_default();
         !line.is_empty()
     });
@@ -104,18 +104,18 @@ fn hostile_figures_and_more_sources_than_there_is_room_for_do_no_harm() {
     let mut foreign = Program::start("foreign_statistics.py", &[], domain);
     let monitor = Json::start(&["--from-statistics", "--max-topics", "40"], domain);
     wait_for("windows of a liar", || {
-        assert_eq!(foreign.ask("numbers"), "done");
+        assert_eq!(foreign.request("numbers"), "done");
         monitor.lines.try_iter().any(|line| line.contains("\"topic\":\"liar\""))
     });
     wait_for("report of what is left out", || {
-        assert_eq!(foreign.ask("sources 100"), "done");
+        assert_eq!(foreign.request("sources 100"), "done");
         monitor.errors.try_iter().any(|line| line.contains("left out (--max-topics)"))
     });
     let mut sources = std::collections::BTreeSet::new();
     let started = Instant::now();
     while sources.len() < 39 {
         assert!(started.elapsed() < test_support::LIMIT, "{sources:?}");
-        assert_eq!(foreign.ask("sources 100"), "done");
+        assert_eq!(foreign.request("sources 100"), "done");
         let objects = monitor.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
         sources.extend(objects.map(|json| json["topic"].as_str().unwrap().to_owned()));
     }
@@ -141,12 +141,12 @@ fn a_flood_of_statistics_is_bounded_while_nobody_reads_what_it_writes() {
     let (output, errors) = (child.stdout.take().unwrap(), test_support::lines(child.stderr.take().unwrap()));
     let monitor = Process::from(child);
     wait_for("many lines", || {
-        assert_eq!(foreign.ask("sources 900"), "done");
+        assert_eq!(foreign.request("sources 900"), "done");
         rustix::io::ioctl_fionread(&output).unwrap() > 30_000
     });
     wait_until_full(&output);
     // More than the 10 000 that wait to be read and the 2000 that wait in the middleware.
-    (0..12).for_each(|_| assert_eq!(foreign.ask("flood 2000"), "done"));
+    (0..12).for_each(|_| assert_eq!(foreign.request("flood 2000"), "done"));
     let memory = memory(monitor.id());
     assert!(memory < 300_000, "{memory} kB");
     let _lines = test_support::lines(output);

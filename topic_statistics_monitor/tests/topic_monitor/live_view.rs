@@ -69,7 +69,7 @@ fn a_topic_that_went_silent_stands_out_and_control_c_ends() {
     terminal.wait("best-effort topic with a rate", |text| {
         text.lines().any(|line| line.contains("/best_effort") && line.contains("10.0"))
     });
-    assert_eq!(publisher.ask("pause"), "done");
+    assert_eq!(publisher.request("pause"), "done");
     terminal.wait("STALE", |text| text.contains("STALE") && text.contains("1 stale"));
     terminal.press("\x03");
     assert_eq!(terminal.end(), 0);
@@ -77,7 +77,7 @@ fn a_topic_that_went_silent_stands_out_and_control_c_ends() {
 
 /// Stops the monitor while 20 messages arrive on `/best_effort`, more than it has room for.
 fn lose_messages(publisher: &mut Program, monitor: &Monitor) {
-    let mut count = || publisher.ask("count").parse::<u64>().unwrap();
+    let mut count = || publisher.request("count").parse::<u64>().unwrap();
     monitor.signal("STOP");
     let before = count();
     wait_for("20 messages", || count() >= before + 20);
@@ -112,7 +112,7 @@ fn screenshot() {
     let domain = domain(14);
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let _talker = Process::start(program("talker"), &["--ros-args", "-p", "rate:=100.0"], domain);
-    assert_eq!(publisher.ask("late"), "done");
+    assert_eq!(publisher.request("late"), "done");
     let mut terminal = Terminal::start(&["--depth", "5"], domain);
     let wait = |terminal: &Terminal, seconds| {
         let started = std::time::Instant::now();
@@ -122,7 +122,7 @@ fn screenshot() {
     lose_messages(&mut publisher, &terminal.monitor);
     wait(&terminal, 20);
     println!("{}", terminal.text());
-    assert_eq!(publisher.ask("pause"), "done");
+    assert_eq!(publisher.request("pause"), "done");
     wait(&terminal, 8);
     println!("{}", terminal.text());
     terminal.press("jj\r");

@@ -23,10 +23,10 @@ fn best_effort_and_transient_local_topics_are_subscribed_to() {
     assert!(latched["metrics"]["message_age"]["mean"].is_null(), "{latched}");
 
     // A topic that appears later, and then a publisher that cannot serve its subscription.
-    assert_eq!(publisher.ask("late"), "done");
+    assert_eq!(publisher.request("late"), "done");
     let late = monitor.until("late", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(1));
     assert!(late["qos"].as_str().unwrap().starts_with("reliable, volatile"), "{late}");
-    assert_eq!(publisher.ask("weak"), "done");
+    assert_eq!(publisher.request("weak"), "done");
     let both = monitor.until("both", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(4));
     assert!(both["qos"].as_str().unwrap().starts_with("best effort"), "{both}");
     assert_eq!(both["publishers"], 2, "{both}");
@@ -38,7 +38,7 @@ fn best_effort_and_transient_local_topics_are_subscribed_to() {
 fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
     let domain = domain(24);
     let mut publisher = Program::start("topics.py", &[], domain);
-    assert_eq!(publisher.ask("add /keep /a0 /a1 /a2"), "done");
+    assert_eq!(publisher.request("add /keep /a0 /a1 /a2"), "done");
     let monitor = Json::start(&["--max-topics", "3"], domain);
     monitor.until_error("1 left out (--max-topics)");
     let mut most = 0;
@@ -49,8 +49,8 @@ fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
         } else {
             vec![format!("/b{}", round - 1)]
         };
-        assert_eq!(publisher.ask(&format!("remove {}", old.join(" "))), "done");
-        assert_eq!(publisher.ask(&format!("add {new}")), "done");
+        assert_eq!(publisher.request(&format!("remove {}", old.join(" "))), "done");
+        assert_eq!(publisher.request(&format!("add {new}")), "done");
         monitor.until(&new, |json| json["topic"] == *new && json["received"].as_u64() > Some(0));
         if round == 1 {
             most = monitor.threads();
@@ -64,7 +64,7 @@ fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
 fn an_unknown_type_names_the_package_that_is_missing() {
     let domain = domain(10);
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
-    assert_eq!(publisher.ask("unknown"), "done");
+    assert_eq!(publisher.request("unknown"), "done");
     // A prefix with the markers of all packages but test_msgs.
     let prefix = std::env::temp_dir().join(format!("topic_monitor-{}", std::process::id()));
     let index = prefix.join("share/ament_index/resource_index/packages");
