@@ -185,7 +185,7 @@ impl SystemClock {
 /// The window under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowClock {
-    /// When it started, on the monotonic clock.
+    /// When it started, on the monotonic clock; 0 before the first one.
     start: i64,
     pub(crate) system: SystemClock,
 }
@@ -200,9 +200,13 @@ pub(crate) struct EndedWindow {
 }
 
 impl WindowClock {
-    /// Starts a first window now.
-    pub(crate) fn restart(&mut self, clock: &dyn Clock) {
+    /// Starts a first window now. Returns its start on the system clock, and the step of the system clock since the last window, if
+    /// there was one.
+    pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
+        let before = (self.start != 0).then_some(self.system);
         *self = Self { start: clock.monotonic(), system: SystemClock::now(clock) };
+        let step = before.and_then(|mut before| before.check(clock));
+        (self.system.at(self.start), step)
     }
 
     /// Ends the window and starts the next, now.
@@ -234,43 +238,55 @@ pub(crate) fn duration(nanoseconds: i64) -> Duration {
 
 /// Finds stamps that may be of the system clock before its step.
 ///
-/// A message can be stamped before a step and received in the window after it. Its stamp and the time of its callback are then of
-/// two different clocks, and it has no age. Such messages arrive soon after the step or not at all. Messages with such stamps
-/// that arrive later come from a host whose clock was not stepped. All times in nanoseconds on the system clock.
+/// A message can be stamped before a step and received in a window after it. Its stamp and the time of its callback are then of two
+/// different clocks, and it has no age. Its stamp is not later than the clock before the step was at the end of the step's window,
+/// and it arrives within [`UNDER_WAY`](Self::UNDER_WAY). A host whose clock was not stepped sends later stamps, so that its messages
+/// have ages at once. After a step back, messages of a host whose clock was stepped have none until the clock has passed the same
+/// times again, or until nothing can be under way any more. All times in nanoseconds on the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StampFilter {
-    /// Later stamps are of the clock after the step.
+    /// Later stamps are not of the clock before the step.
     last_before: i64,
     /// Messages that were under way at the step arrive before this time.
     until: i64,
-    /// After a step back the clock passes the same times again. Stamps that are farther in the future than this are nearer to
-    /// the clock before the step.
-    ahead: i64,
 }
 
 impl StampFilter {
-    /// Bounds of the time for which messages are expected to be under way: twice the measured latency.
-    const QUICKEST: i64 = 100_000_000;
-    const SLOWEST: i64 = 10_000_000_000;
+    /// How long a message may be under way, in the network and in the middleware's queue. No measured latency can replace it: a
+    /// queue may have become long in the window of the step itself, whose ages are not known.
+    const UNDER_WAY: i64 = 10_000_000_000;
 
-    /// Returns the filter after a step in a window; `latency` is the time for which messages were under way before, in ns.
-    pub(crate) fn new(ended: &EndedWindow, step: Step, latency: i64) -> Self {
-        let stop = ended.window.stop;
+    /// Returns the filter after a step that was found at `stop`. `previous` is that of a step before, if messages of that may still
+    /// arrive.
+    pub(crate) fn new(previous: Option<Self>, stop: i64, step: Step) -> Self {
+        // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in between.
+        let in_between = match step.by - step.suspended {
+            0 => 0,
+            _ if step.suspended == 0 => 0,
+            stepped => stepped.max(step.suspended).max(0),
+        };
+        let last_before = stop.saturating_sub(step.by).saturating_add(in_between);
         Self {
-            last_before: stop.saturating_sub(step.by.min(0)),
-            until: stop + latency.saturating_mul(2).clamp(Self::QUICKEST, Self::SLOWEST),
-            ahead: step.by.saturating_abs() / 2,
+            last_before: previous.map_or(last_before, |previous| previous.last_before.max(last_before)),
+            until: stop + Self::UNDER_WAY,
         }
+    }
+
+    /// Returns the filter after a step that was made while nobody looked, perhaps one of several: every stamp before `now` may be
+    /// of another clock.
+    pub(crate) fn of_unseen(previous: Option<Self>, now: i64, step: Step) -> Self {
+        let filter = Self::new(previous, now, step);
+        Self { last_before: filter.last_before.max(now), ..filter }
     }
 
     /// Returns whether a stamp that is read at `now` may be of the clock before the step.
     pub(crate) fn is_doubtful(&self, stamp: i64, now: i64) -> bool {
-        stamp <= self.last_before && (now <= self.until || stamp.saturating_sub(now) > self.ahead)
+        stamp <= self.last_before && now <= self.until
     }
 
     /// Returns whether no stamp can be doubtful any more.
     pub(crate) fn is_over(&self, now: i64) -> bool {
-        now > self.until && now > self.last_before
+        now > self.until
     }
 }
 
@@ -338,58 +354,64 @@ mod tests {
     }
 
     /// After a window of a second that stops at `EPOCH` on the new clock, in which it was stepped.
-    fn filter(by: i64, latency: i64) -> StampFilter {
-        let window = Window { start: EPOCH - S, stop: EPOCH };
-        let ended = EndedWindow { start: 0, stop: S, window, step: None };
-        StampFilter::new(&ended, Step { by, suspended: 0 }, latency)
+    fn filter(previous: Option<StampFilter>, by: i64) -> StampFilter {
+        StampFilter::new(previous, EPOCH, Step { by, suspended: 0 })
     }
 
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn after_a_step_forward_what_was_stamped_before_it_is_doubtful() {
-        let filter = filter(3600 * S, 0);
-        let now = EPOCH + 5 * MS;
-        assert!(filter.is_doubtful(now - 3600 * S, now), "on its way across the step");
+    fn after_a_step_forward_stamps_before_it_are_doubtful_and_others_are_not() {
+        let filter = filter(None, 3600 * S);
+        let now = EPOCH + 5 * S;
+        assert!(filter.is_doubtful(now - 3600 * S - 6 * S, now), "under way across the step");
         assert!(!filter.is_doubtful(now - 2 * MS, now));
-        assert!(!filter.is_doubtful(now + S, now), "another host's clock that is ahead");
+        assert!(!filter.is_doubtful(now - 3600 * S, now), "another host whose clock was not stepped");
+        assert!(!filter.is_doubtful(now + S, now), "another host whose clock is ahead");
     }
 
     #[test]
-    fn after_a_step_back_what_was_stamped_before_it_is_doubtful() {
-        let filter = filter(-S / 2, 0);
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + MS), "on its way across the step");
-        let late = EPOCH + 150 * MS;
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, late), "nearer to the clock as it was");
-        assert!(!filter.is_doubtful(late - MS, late));
-        assert!(!filter.is_doubtful(late + 5 * MS, late), "another host's clock that is a little ahead");
+    fn after_a_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
+        let filter = filter(None, -S / 2);
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + MS), "under way across the step");
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + S / 2), "a new stamp, or one under way");
+        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS, EPOCH + S / 2 + 2 * MS));
+        assert!(!filter.is_doubtful(EPOCH + S, EPOCH + S / 2), "another host whose clock was not stepped");
     }
 
     #[test]
-    fn slow_messages_are_waited_for() {
+    fn a_message_that_was_under_way_for_seconds_is_doubtful() {
         for by in [-S / 2, S / 2] {
-            let filter = filter(by, S);
-            // Stamped 0.7 s before the end of the step's window, on the clock as it was.
+            // Stamped 0.7 s before the end of the step's window, on the clock before the step.
             let stamp = EPOCH - by - 700 * MS;
-            assert!(filter.is_doubtful(stamp, EPOCH + S), "{by}");
-            assert!(!filter.is_doubtful(EPOCH + 2 * S, EPOCH + 2 * S + 100 * MS), "{by}");
+            assert!(filter(None, by).is_doubtful(stamp, EPOCH + 9 * S), "{by}");
         }
     }
 
     #[test]
-    fn another_host_whose_clock_was_not_stepped_is_not_doubtful_for_long() {
-        // Only this host was stepped: the ages are an hour, or 60 s in the future, which is what the clocks say.
-        for by in [3600 * S, -60 * S] {
-            let (filter, now) = (filter(by, 0), EPOCH + S);
-            assert!(!filter.is_doubtful(now - by, now), "{by}");
+    fn messages_under_way_across_two_steps_are_doubtful() {
+        // Back by a minute, then forward by an hour: those stamps are later than the last clock before the second step.
+        let first = filter(None, -60 * S);
+        let stamp = EPOCH + 60 * S - MS;
+        assert!(!filter(None, 3600 * S).is_doubtful(stamp, EPOCH + S));
+        assert!(filter(Some(first), 3600 * S).is_doubtful(stamp, EPOCH + S));
+    }
+
+    #[test]
+    fn stamps_between_a_suspend_and_a_step_in_one_window_are_doubtful() {
+        for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
+            let step = Step { by: stepped + slept, suspended: slept };
+            let filter = StampFilter::new(None, EPOCH, step);
+            let old = EPOCH - step.by;
+            for in_between in [old + stepped, old + slept] {
+                assert!(filter.is_doubtful(in_between - MS, EPOCH + S), "{stepped} {slept}");
+            }
         }
     }
 
     #[test]
-    fn the_filter_is_over_when_no_stamp_can_be_doubtful() {
-        assert!(!filter(3600 * S, 0).is_over(EPOCH + 50 * MS));
-        assert!(filter(3600 * S, 0).is_over(EPOCH + 101 * MS));
-        assert!(!filter(-S, 0).is_over(EPOCH + 900 * MS), "the new clock goes through the same times again");
-        assert!(filter(-S, 0).is_over(EPOCH + S + MS));
+    fn the_filter_is_over_when_nothing_can_be_under_way() {
+        assert!(!filter(None, 3600 * S).is_over(EPOCH + 10 * S));
+        assert!(filter(None, -S).is_over(EPOCH + 10 * S + 1));
     }
 }

@@ -3,7 +3,7 @@
 //! The recorder of a subscription: its callback records into it, and the end of a window reads from it.
 
 use std::sync::{
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU64, Ordering},
     Arc, OnceLock,
 };
 
@@ -29,9 +29,8 @@ mod collectors;
 
 /// The recorder of a subscription.
 pub(crate) struct Recorder {
-    /// The epoch: 0 while the statistics are disabled, another number each time that they are enabled. A message that is taken
-    /// in one epoch and whose callback starts in another is not recorded.
-    epoch: AtomicU32,
+    /// The [epoch](Epoch) of messages that are taken now.
+    epoch: AtomicU64,
     needs: Needs,
     /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot change
     /// while a node of rclrs 0.8 lives).
@@ -42,6 +41,39 @@ pub(crate) struct Recorder {
     /// Known from the first message on.
     middleware: OnceLock<&'static Middleware>,
     collectors: SampleLock<Collectors>,
+}
+
+/// When a message was taken: a number of the time in which the statistics are enabled, and how often stamps became doubtful or
+/// usable again in it.
+///
+/// A message that is taken in one time and whose callback starts in another is not recorded. One that is taken before a step of the
+/// system clock was found, and whose callback starts after that, has no age: its stamp may be of the clock before the step. The
+/// same holds for one that is taken while stamps are [filtered](super::clock::StampFilter) and whose callback starts later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// The statistics are disabled.
+    const DISABLED: Self = Self(0);
+
+    /// Returns the epoch of the next time in which the statistics are enabled.
+    fn next(self) -> Self {
+        Self(u64::from((self.number()).wrapping_add(1).max(1)) << 32)
+    }
+
+    /// Returns the epoch after stamps became doubtful or usable again.
+    fn with_other_stamps(self) -> Self {
+        Self(u64::from(self.number()) << 32 | u64::from((self.0 as u32).wrapping_add(1)))
+    }
+
+    /// Returns whether both are of the same time in which the statistics are enabled.
+    fn is_of(self, other: Self) -> bool {
+        self.number() == other.number() && self != Self::DISABLED
+    }
+
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 /// What the metrics need beyond the time at which a callback starts.
@@ -58,8 +90,7 @@ struct Needs {
 /// A message as it is taken. Times are in nanoseconds, 0 if there is none.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedMessage {
-    /// The [epoch](Recorder::epoch) in which it was taken.
-    epoch: u32,
+    epoch: Epoch,
     header: i64,
     /// None if no metric needs it.
     transport: Option<TransportInfo>,
@@ -68,7 +99,7 @@ pub(crate) struct ReceivedMessage {
 /// A callback that is running.
 #[derive(Clone, Copy)]
 pub(crate) struct RunningCallback {
-    epoch: u32,
+    epoch: Epoch,
     /// On the monotonic clock.
     started: i64,
 }
@@ -83,7 +114,7 @@ pub(crate) enum Sample {
         simulated: i64,
     },
     /// The end of a callback.
-    CallbackEnd { epoch: u32, milliseconds: f64 },
+    CallbackEnd { epoch: Epoch, milliseconds: f64 },
 }
 
 impl Recorder {
@@ -115,7 +146,7 @@ impl Recorder {
             first_period: options.first_period.unwrap_or_default(),
         };
         Self {
-            epoch: AtomicU32::new(0),
+            epoch: AtomicU64::new(Epoch::DISABLED.0),
             needs: Needs {
                 transport: collector_options.needs_transport(),
                 callback_end: metrics.contains(&Metric::CallbackDuration),
@@ -132,16 +163,16 @@ impl Recorder {
 
     /// Returns the epoch of messages that are taken now; None while the statistics are disabled.
     #[inline]
-    pub(crate) fn epoch(&self) -> Option<u32> {
-        match self.epoch.load(Ordering::Relaxed) {
-            0 => None,
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        match Epoch(self.epoch.load(Ordering::Relaxed)) {
+            Epoch::DISABLED => None,
             epoch => Some(epoch),
         }
     }
 
     /// Returns what the statistics need of a message that was taken.
     #[inline(always)]
-    pub(crate) fn received_message(&self, epoch: u32, header: i64, info: &MessageInfo) -> ReceivedMessage {
+    pub(crate) fn received_message(&self, epoch: Epoch, header: i64, info: &MessageInfo) -> ReceivedMessage {
         let mut message = ReceivedMessage { epoch, header, transport: None };
         if self.needs.transport {
             let middleware = self.middleware.get_or_init(|| Middleware::of(info));
@@ -239,10 +270,10 @@ impl Recorder {
 impl WindowedCollector for Recorder {
     fn enable(&self, clock: &dyn Clock) -> bool {
         let mut collectors = self.collectors.lock();
-        let was_disabled = collectors.epoch == 0;
+        let was_disabled = collectors.epoch == Epoch::DISABLED;
         if was_disabled {
             collectors.start_epoch(clock);
-            self.epoch.store(collectors.epoch, Ordering::Relaxed);
+            self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
         }
         was_disabled
     }
@@ -250,7 +281,7 @@ impl WindowedCollector for Recorder {
     fn disable(&self) {
         let mut collectors = self.collectors.lock();
         collectors.end_epoch();
-        self.epoch.store(0, Ordering::Relaxed);
+        self.epoch.store(Epoch::DISABLED.0, Ordering::Relaxed);
     }
 
     fn is_enabled(&self) -> bool {
@@ -262,7 +293,7 @@ impl WindowedCollector for Recorder {
         let mut metrics = Vec::with_capacity(self.metrics.len());
         let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
         let mut collectors = self.collectors.lock();
-        if collectors.epoch == 0 {
+        if collectors.epoch == Epoch::DISABLED {
             return None;
         }
         let ended = collectors.window.end(clock);
@@ -286,6 +317,7 @@ impl WindowedCollector for Recorder {
             clock_offset,
             lost_meanwhile.is_some(),
         );
+        self.epoch.store(collectors.epoch.0, Ordering::Relaxed); // another one after a step
         let totals = Some(collectors.totals());
         let middleware = self.middleware.get();
         if self.needs.reception_time

@@ -51,7 +51,7 @@ impl SimulatedTime {
         // Read under the lock, so that the timeline gets the readings in order.
         let now = self.clock.now();
         timeline.advance(now, seen);
-        if timeline.has(stamp, now) {
+        if timeline.has(stamp, now, seen) {
             now
         } else {
             0
@@ -73,6 +73,10 @@ struct Timeline {
     start: i64,
     /// How far stamps may lie in the future after a jump back. Stamps beyond are nearer to the time before the jump.
     ahead: Option<i64>,
+    /// When the last jump was seen, in real time.
+    jumped: Option<i64>,
+    /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be found.
+    unusable_until: i64,
 }
 
 impl Timeline {
@@ -80,10 +84,14 @@ impl Timeline {
     const STEP: f64 = 1e9;
     /// Simulated time may run that many times faster than before, or than real time.
     const FASTER: f64 = 4.0;
+    /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
+    const FASTEST: f64 = 100.0;
     /// In nanoseconds of real time.
     const RATE_OVER: f64 = 1e8;
     /// The longest interval between two messages on `/clock`, unless simulated time is paused.
     const SLOWEST: f64 = 1e9;
+    /// How long a message may be under way, in real time.
+    const UNDER_WAY: i64 = 10_000_000_000;
 
     /// Accepts a reading.
     fn advance(&mut self, now: i64, seen: i64) {
@@ -100,12 +108,15 @@ impl Timeline {
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
         if step < 0.0 {
-            (self.start, self.ahead) = (now, Some((last - now) / 2));
+            self.jump(now, Some((last - now) / 2), seen);
             self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * self.rate.max(1.0) * elapsed.min(Self::SLOWEST) {
-            (self.start, self.ahead) = (now, None);
-            // If that was no jump but a new rate, the next steps are no jumps.
-            self.rate = step / elapsed.max(1.0);
+            self.jump(now, None, seen);
+            // If that was no jump but a new rate, the next steps are no jumps. Another jump is no rate.
+            let rate = step / elapsed.max(1.0);
+            if rate <= Self::FASTEST {
+                self.rate = rate;
+            }
             self.rate_from = self.last;
         } else if let Some((from, from_seen)) = self.rate_from {
             let over = (seen - from_seen) as f64;
@@ -116,9 +127,18 @@ impl Timeline {
         }
     }
 
-    /// Returns whether a stamp is of the time since the last jump.
-    fn has(&self, stamp: i64, now: i64) -> bool {
-        stamp >= self.start && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
+    fn jump(&mut self, to: i64, ahead: Option<i64>, seen: i64) {
+        (self.start, self.ahead) = (to, ahead);
+        if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
+            self.unusable_until = seen + Self::UNDER_WAY;
+        }
+    }
+
+    /// Returns whether a stamp that is read at `seen` is of the time since the last jump.
+    fn has(&self, stamp: i64, now: i64, seen: i64) -> bool {
+        seen >= self.unusable_until
+            && stamp >= self.start
+            && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
     }
 }
 
@@ -128,6 +148,8 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
     const MS: i64 = 1_000_000;
+    /// A real time long after every jump.
+    const LATER: i64 = i64::MAX;
     const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
 
     /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
@@ -144,7 +166,7 @@ mod tests {
     fn without_a_jump_every_stamp_is_of_this_time() {
         let (timeline, _) = running(1000, 1);
         for stamp in [1, 990 * SECOND, 1000 * SECOND, 1001 * SECOND] {
-            assert!(timeline.has(stamp, 1000 * SECOND), "{stamp}");
+            assert!(timeline.has(stamp, 1000 * SECOND, LATER), "{stamp}");
         }
     }
 
@@ -152,29 +174,29 @@ mod tests {
     fn after_a_jump_back_stamps_of_the_time_before_are_told_apart() {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(10 * SECOND, seen);
-        assert!(!timeline.has(999 * SECOND, 10 * SECOND), "stamped before the jump");
-        assert!(!timeline.has(9 * SECOND, 10 * SECOND), "older than the new time");
-        assert!(timeline.has(10 * SECOND, 10 * SECOND));
-        assert!(timeline.has(11 * SECOND, 10 * SECOND), "a publisher whose clock is a little ahead");
+        assert!(!timeline.has(999 * SECOND, 10 * SECOND, LATER), "stamped before the jump");
+        assert!(!timeline.has(9 * SECOND, 10 * SECOND, LATER), "older than the new time");
+        assert!(timeline.has(10 * SECOND, 10 * SECOND, LATER));
+        assert!(timeline.has(11 * SECOND, 10 * SECOND, LATER), "a publisher whose clock is a little ahead");
     }
 
     #[test]
     fn after_a_jump_forward_stamps_of_the_time_before_are_told_apart() {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(2000 * SECOND, seen);
-        assert!(!timeline.has(1000 * SECOND, 2000 * SECOND), "stamped before the jump");
-        assert!(timeline.has(2000 * SECOND, 2000 * SECOND));
+        assert!(!timeline.has(1000 * SECOND, 2000 * SECOND, LATER), "stamped before the jump");
+        assert!(timeline.has(2000 * SECOND, 2000 * SECOND, LATER));
     }
 
     #[test]
     fn a_simulation_faster_than_real_time_is_no_jump() {
         let (mut timeline, seen) = running(100_000, 50);
-        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND), "{timeline:?}");
+        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND, LATER), "{timeline:?}");
         // A second later, with no message in between.
         for reading in 1..=10 {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
-        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND), "{timeline:?}");
+        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND, LATER), "{timeline:?}");
     }
 
     #[test]
@@ -187,14 +209,14 @@ mod tests {
             timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
             seen += SECOND;
         }
-        assert!(timeline.has(999 * SECOND, 1010 * SECOND), "{timeline:?}");
+        assert!(timeline.has(999 * SECOND, 1010 * SECOND, LATER), "{timeline:?}");
     }
 
     #[test]
     fn a_jump_forward_in_a_pause_is_a_jump() {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(1100 * SECOND, seen + 600 * SECOND);
-        assert!(!timeline.has(1000 * SECOND, 1100 * SECOND), "{timeline:?}");
+        assert!(!timeline.has(1000 * SECOND, 1100 * SECOND, LATER), "{timeline:?}");
     }
 
     #[test]
@@ -210,7 +232,7 @@ mod tests {
             seen += 20 * MS;
         }
         timeline.advance(now + 3 * SECOND, seen + 100 * MS);
-        assert!(!timeline.has(now, now + 3 * SECOND), "{timeline:?}");
+        assert!(!timeline.has(now, now + 3 * SECOND, LATER), "{timeline:?}");
     }
 
     #[test]
@@ -224,10 +246,30 @@ mod tests {
     }
 
     #[test]
+    fn a_second_jump_forward_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + MS);
+        timeline.advance(1200 * SECOND, seen + 60 * MS);
+        assert_eq!(timeline.start, 1200 * SECOND, "{timeline:?}");
+        assert!(!timeline.has(1200 * SECOND, 1200 * SECOND, seen + SECOND), "two jumps in a row");
+    }
+
+    #[test]
+    fn after_two_jumps_in_a_row_no_stamp_is_used_until_nothing_can_be_under_way() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + 10 * MS);
+        timeline.advance(950 * SECOND, seen + 60 * MS);
+        // Of the time before both jumps, it would pass for one of now.
+        assert!(timeline.has(1000 * SECOND, 950 * SECOND, LATER));
+        assert!(!timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND));
+        assert!(timeline.has(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
+    }
+
+    #[test]
     fn a_simulation_that_begins_is_no_jump() {
         let (mut timeline, seen) = (Timeline::default(), 1);
         timeline.advance(0, seen);
         timeline.advance(5000 * SECOND, seen + MS);
-        assert!(timeline.has(4999 * SECOND, 5000 * SECOND));
+        assert!(timeline.has(4999 * SECOND, 5000 * SECOND, LATER));
     }
 }

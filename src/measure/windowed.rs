@@ -79,7 +79,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         let mut state = self.state.lock();
         let was_disabled = !state.is_enabled;
         if was_disabled {
-            state.window.restart(clock);
+            let _no_stamps_are_compared = state.window.restart(clock);
             state.collector.clear();
             state.is_enabled = true;
             self.is_enabled.store(true, Ordering::Relaxed);

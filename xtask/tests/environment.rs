@@ -15,14 +15,24 @@ impl Sandbox {
     fn new() -> Sandbox {
         let directory = tempfile::tempdir().unwrap();
         let prefix = directory.path().join("ros");
-        for file in [
-            "lib/librcl.so",
-            "share/statistics_msgs/package.xml",
-            "share/topic_statistics_interfaces/package.xml",
+        // One interface package that the generator of Rust crates can read.
+        let description = r#"{"type_description_msg": {"type_description": {"type_name": "shapes/msg/Point", "fields": [
+            {"name": "x", "type": {"type_id": 11, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}]},
+            "referenced_type_descriptions": []}, "type_hashes": [
+            {"type_name": "shapes/msg/Point", "hash_string": "RIHS01_0"}]}"#;
+        let idl = "module shapes { module msg { struct Point { double x; }; }; };";
+        for (file, content) in [
+            ("lib/librcl.so", ""),
+            ("share/statistics_msgs/package.xml", ""),
+            ("share/topic_statistics_interfaces/package.xml", ""),
+            ("share/ament_index/resource_index/rosidl_interfaces/shapes", "msg/Point.idl\nmsg/Point.json\n"),
+            ("share/shapes/package.xml", "<package><version>1.0.0</version></package>"),
+            ("share/shapes/msg/Point.idl", idl),
+            ("share/shapes/msg/Point.json", description),
         ] {
             let file = prefix.join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, "").unwrap();
+            fs::write(file, content).unwrap();
         }
         Sandbox(directory)
     }

@@ -2,7 +2,7 @@
 
 //! The collectors of a subscription, behind the recorder's lock.
 
-use super::{ReceivedMessage, Sample};
+use super::{Epoch, ReceivedMessage, Sample};
 use crate::{
     collector::{
         milliseconds_between, single_sample, AgeCollector, FirstPeriod, PeriodCollector, Publisher, Sequence,
@@ -20,10 +20,9 @@ use crate::{
 
 /// The collectors of a subscription and the window under way.
 pub(super) struct Collectors {
-    /// The epoch under way; 0 while the statistics are disabled. See [`Recorder`](super::Recorder).
-    pub(super) epoch: u32,
+    pub(super) epoch: Epoch,
     /// The last epoch that was started.
-    last_epoch: u32,
+    last_epoch: Epoch,
     pub(super) window: WindowClock,
     /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step.
     needs_details: bool,
@@ -56,8 +55,6 @@ pub(super) struct Collectors {
     active_before: i64,
     /// Set after a step of the system clock.
     filter: Option<StampFilter>,
-    /// The longest time for which a message was under way, in ns, in the last window that measured it.
-    latency: i64,
     pub(super) warnings: Warnings,
 }
 
@@ -165,7 +162,7 @@ impl Accept for Collectors {
                 self.accept_message(message, *callback, || *simulated);
             }
             Sample::CallbackEnd { epoch, milliseconds } => {
-                if let (true, Some(delays)) = (*epoch == self.epoch, &mut self.delays) {
+                if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
                     delays.callback_duration.accept(*milliseconds);
                 }
             }
@@ -173,7 +170,7 @@ impl Accept for Collectors {
     }
 
     fn accept_unrecorded(&mut self, count: u64) {
-        if self.epoch == 0 {
+        if self.epoch == Epoch::DISABLED {
             return;
         }
         self.warnings.raise(Warning::SamplesLost);
@@ -190,8 +187,8 @@ impl Collectors {
     /// Creates them disabled.
     pub(super) fn new(options: CollectorOptions) -> Self {
         Self {
-            epoch: 0,
-            last_epoch: 0,
+            epoch: Epoch::DISABLED,
+            last_epoch: Epoch::DISABLED,
             window: WindowClock::default(),
             needs_details: options.needs_details(),
             options,
@@ -210,7 +207,6 @@ impl Collectors {
             active_epochs: 0,
             active_before: 0,
             filter: None,
-            latency: 0,
             warnings: Warnings::default(),
         }
     }
@@ -223,8 +219,37 @@ impl Collectors {
         simulated: impl FnOnce() -> i64,
     ) {
         if message.epoch != self.epoch {
+            return self.accept_of_another_epoch(message, callback, simulated());
+        }
+        self.accept_of_this_epoch(message, callback, simulated);
+    }
+
+    /// Accepts a message of another [epoch](Epoch): without an age, or not at all.
+    #[cold]
+    #[inline(never)]
+    fn accept_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
+        if !message.epoch.is_of(self.epoch) {
             return;
         }
+        // Its stamps may be of the clock before a step.
+        let header = if self.options.is_simulated { message.header } else { 0 };
+        let transport =
+            message.transport.map(|transport| TransportInfo { source: 0, received: 0, ..transport });
+        let without_stamps = ReceivedMessage { epoch: self.epoch, header, transport };
+        self.accept_of_this_epoch(&without_stamps, callback, || simulated);
+        self.last.header = message.header;
+        if let Some(TransportInfo { source, received, .. }) = message.transport {
+            (self.last.source, self.last.received) = (source, received);
+        }
+    }
+
+    #[inline(always)]
+    fn accept_of_this_epoch(
+        &mut self,
+        message: &ReceivedMessage,
+        callback: i64,
+        simulated: impl FnOnce() -> i64,
+    ) {
         let now = self.window.system.at(callback);
         if self.needs_details {
             self.accept_details(message.header, message.transport.as_ref(), callback, now, simulated());
@@ -304,11 +329,16 @@ impl Collectors {
 
     /// Starts an epoch, with a window that starts now.
     pub(super) fn start_epoch(&mut self, clock: &dyn Clock) {
-        self.last_epoch = self.last_epoch.wrapping_add(1).max(1);
+        self.last_epoch = self.last_epoch.next();
         self.epoch = self.last_epoch;
-        self.window.restart(clock);
+        let (start, step) = self.window.restart(clock);
         self.end_count();
-        (self.filter, self.needs_details) = (None, self.options.needs_details());
+        self.filter = self.filter.filter(|filter| !filter.is_over(start));
+        self.needs_details = self.options.needs_details() || self.filter.is_some();
+        if let Some(step) = step {
+            // While the statistics were disabled.
+            self.accept_step(step, StampFilter::of_unseen(self.filter, start, step));
+        }
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(self.options.first_period);
         if let Some(delays) = &mut self.delays {
@@ -322,7 +352,7 @@ impl Collectors {
 
     /// Ends the epoch; the window under way is lost.
     pub(super) fn end_epoch(&mut self) {
-        self.epoch = 0;
+        self.epoch = Epoch::DISABLED;
         self.last_of_epochs_before = self.last_message();
         if let Some(first) = self.first_of_epoch.take() {
             self.active_before += self.last.callback - first;
@@ -345,8 +375,15 @@ impl Collectors {
         let count = self.end_count();
         self.is_incomplete = next_is_incomplete;
         match ended.step {
-            Some(step) => self.accept_step(ended, step),
-            None => self.accept_no_step(ended, metrics),
+            Some(step) => {
+                self.accept_step(step, StampFilter::new(self.filter, ended.window.stop, step));
+                self.change_stamps();
+            }
+            None if self.filter.is_some_and(|filter| filter.is_over(ended.window.stop)) => {
+                (self.filter, self.needs_details) = (None, self.options.needs_details());
+                self.change_stamps();
+            }
+            None => {}
         }
         (count, unrecorded)
     }
@@ -398,9 +435,9 @@ impl Collectors {
         summary
     }
 
-    /// Accepts that the system clock was stepped in a window that has ended.
-    fn accept_step(&mut self, ended: &EndedWindow, step: Step) {
-        (self.filter, self.needs_details) = (Some(StampFilter::new(ended, step, self.latency)), true);
+    /// Accepts a step of the system clock, after which stamps are filtered.
+    fn accept_step(&mut self, step: Step, filter: StampFilter) {
+        (self.filter, self.needs_details) = (Some(filter), true);
         // The times before were wrong by the correction of the clock; the time of a suspend did pass.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_of_epochs_before].into_iter().flatten() {
@@ -408,24 +445,10 @@ impl Collectors {
         }
     }
 
-    /// Accepts that the system clock was not stepped in a window that has ended.
-    fn accept_no_step(&mut self, ended: &EndedWindow, metrics: &[(Metric, Summary)]) {
-        if self.filter.is_some_and(|filter| filter.is_over(ended.window.stop)) {
-            (self.filter, self.needs_details) = (None, self.options.needs_details());
-        }
-        let is_of_header = |metric| match metric {
-            Metric::MessageAge => self.options.age_source == AgeSource::HeaderStamp,
-            metric => metric == Metric::HeaderToCallback,
-        };
-        let ages = metrics.iter().filter(|(metric, summary)| {
-            // Ages on simulated time are of another clock.
-            matches!(metric, Metric::MessageAge | Metric::HeaderToCallback | Metric::SourceToCallback)
-                && !(self.options.is_simulated && is_of_header(*metric))
-                && summary.sample_count > 0
-        });
-        if let Some(age) = ages.map(|(_, summary)| summary.maximum).reduce(f64::max) {
-            self.latency = (age * 1e6) as i64;
-        }
+    /// Messages that were taken before have no age.
+    fn change_stamps(&mut self) {
+        self.epoch = self.epoch.with_other_stamps();
+        self.last_epoch = self.epoch;
     }
 
     /// Returns the messages received and lost since the creation.

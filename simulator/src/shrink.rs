@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A failure in a world that is as small as can be found.
+
+use std::{cell::RefCell, collections::VecDeque, fmt::Write, rc::Rc};
+
+use crate::{
+    faults::{Fault, Plan},
+    world::World,
+};
+
+/// The last events of a world, and the last faults that were injected.
+pub type History = Rc<RefCell<(VecDeque<String>, VecDeque<String>)>>;
+
+/// How many events, and how many faults, a history has.
+const EVENTS: usize = 15;
+
+/// Appends an event to a history.
+pub fn note(history: &Option<History>, event: impl FnOnce() -> String) {
+    if let Some(history) = history {
+        push(&mut history.borrow_mut().0, event());
+    }
+}
+
+/// Appends a fault to a history.
+pub fn note_fault(history: &Option<History>, fault: impl FnOnce() -> String) {
+    if let Some(history) = history {
+        push(&mut history.borrow_mut().1, fault());
+    }
+}
+
+fn push(events: &mut VecDeque<String>, event: String) {
+    if events.len() == EVENTS {
+        events.pop_front();
+    }
+    events.push_back(event);
+}
+
+/// Looks for a smaller plan that still fails, and returns its failure with the last events.
+pub fn shrink(seed: u64, world: u64) -> String {
+    let mut plan = Plan::of(seed, world);
+    let fails = |plan: &Plan| World::new(plan.clone()).run(None).1.is_err();
+    let mut is_smaller = true;
+    while is_smaller {
+        is_smaller = false;
+        let faults = Fault::ALL.iter().filter(|fault| plan.has(**fault)).map(|fault| plan.without(*fault));
+        let mut smaller: Vec<Plan> = faults.collect();
+        let sizes = [(plan.subscriptions, plan.publishers), (1, plan.publishers), (plan.subscriptions, 1)];
+        for (subscriptions, publishers) in sizes.into_iter().skip(1).filter(|size| *size != sizes[0]) {
+            smaller.push(Plan { subscriptions, publishers, ..plan.clone() });
+        }
+        if plan.is_simulated {
+            smaller.push(Plan { is_simulated: false, ..plan.clone() });
+        }
+        for windows in [plan.windows / 2, plan.windows * 9 / 10] {
+            smaller.push(Plan { windows, ..plan.clone() });
+        }
+        if let Some(found) = smaller.into_iter().find(|smaller| smaller.windows > 0 && fails(smaller)) {
+            (plan, is_smaller) = (found, true);
+        }
+    }
+    let history = History::default();
+    let (_, result) = World::new(plan.clone()).run(Some(Rc::clone(&history)));
+    let mut text = format!("The smallest world found that fails: {plan}\n");
+    let (events, faults) = &*history.borrow();
+    for event in faults.iter().chain(events) {
+        let _written = writeln!(text, "  {event}");
+    }
+    text.push_str(&result.err().unwrap_or_default());
+    text
+}
