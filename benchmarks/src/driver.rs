@@ -30,7 +30,7 @@ pub struct MeasuredSubscription {
 impl MeasuredSubscription {
     /// Creates a subscription. Its first window starts now.
     pub fn new(options: &TopicStatisticsOptions) -> Self {
-        let recorder = Arc::new(Recorder::new("imu", options, None));
+        let recorder = Arc::new(Recorder::new("imu", options, None, &HostClock));
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
         Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }

@@ -137,13 +137,13 @@ impl Subscription {
     /// A message may be that many numbers late; then its loss is not taken back.
     const WINDOW: u64 = 64;
 
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings, offset: i64, suspended: i64) -> Self {
         Self {
             settings,
             switches: 0,
             window_start: 0,
-            offset: 0,
-            suspended: 0,
+            offset,
+            suspended,
             messages: vec![],
             durations: vec![],
             gaps: vec![],
@@ -186,12 +186,10 @@ impl Subscription {
             return;
         }
         self.doubtful_until = self.doubtful_until.filter(|until| now + offset <= *until);
-        if self.switches > 0 {
-            // The clock may have been stepped while the statistics were disabled.
-            self.correct(offset, suspended);
-            if offset != self.offset {
-                self.doubtful_until = Some(now + offset + 10_000_000_000);
-            }
+        // The clock may have been stepped while the statistics were disabled.
+        self.correct(offset, suspended);
+        if offset != self.offset {
+            self.doubtful_until = Some(now + offset + 10_000_000_000);
         }
         self.switches += 1;
         (self.window_start, self.offset, self.suspended) = (now, offset, suspended);

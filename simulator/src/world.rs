@@ -325,7 +325,12 @@ impl World {
             .metrics(&metrics)
             .age_source(settings.age_source)
             .first_period(settings.first_period);
-        let recorder = Arc::new(Recorder::new(&format!("/topic{topic}"), &options, self.simulated.clone()));
+        let recorder = Arc::new(Recorder::new(
+            &format!("/topic{topic}"),
+            &options,
+            self.simulated.clone(),
+            &*self.clocks,
+        ));
         let request = Request {
             topic: format!("/topic{topic}"),
             message_type: "sensor_msgs/msg/Imu".to_owned(),
@@ -350,7 +355,7 @@ impl World {
         );
         let id = self.next_subscription;
         self.next_subscription += 1;
-        let mut oracle = oracle::Subscription::new(settings);
+        let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
         if let Some(jumped) = self.jumped {
             oracle.jump(jumped);
         }

@@ -88,7 +88,7 @@ fn suspended() -> i64 {
 }
 
 /// System time as the monotonic clock plus an offset.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock {
     offset: i64,
     suspended: i64,
@@ -183,9 +183,9 @@ impl SystemClock {
 }
 
 /// The window under way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowClock {
-    /// When it started, on the monotonic clock; 0 before the first one.
+    /// When it started, on the monotonic clock.
     start: i64,
     pub(crate) system: SystemClock,
 }
@@ -200,12 +200,16 @@ pub(crate) struct EndedWindow {
 }
 
 impl WindowClock {
-    /// Starts a first window now. Returns its start on the system clock, and the step of the system clock since the last window, if
+    /// Creates it without a window.
+    pub(crate) fn new(clock: &dyn Clock) -> Self {
+        Self { start: 0, system: SystemClock::now(clock) }
+    }
+
+    /// Starts a first window now. Returns its start on the system clock, and the step of the system clock since it was read last, if
     /// there was one.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
-        let before = (self.start != 0).then_some(self.system);
-        *self = Self { start: clock.monotonic(), system: SystemClock::now(clock) };
-        let step = before.and_then(|mut before| before.check(clock));
+        self.start = clock.monotonic();
+        let step = self.system.check(clock);
         (self.system.at(self.start), step)
     }
 
@@ -279,12 +283,12 @@ impl StampFilter {
         Self { last_before: filter.last_before.max(now), ..filter }
     }
 
-    /// Returns whether a stamp that is read at `now` may be of the clock before the step.
-    pub(crate) fn is_doubtful(&self, stamp: i64, now: i64) -> bool {
-        stamp <= self.last_before && now <= self.until
+    /// Returns whether a stamp may be of the clock before the step.
+    pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
+        stamp <= self.last_before
     }
 
-    /// Returns whether no stamp can be doubtful any more.
+    /// Returns whether no message that is taken from now on can have a doubtful stamp.
     pub(crate) fn is_over(&self, now: i64) -> bool {
         now > self.until
     }
@@ -364,19 +368,18 @@ mod tests {
     fn after_a_step_forward_stamps_before_it_are_doubtful_and_others_are_not() {
         let filter = filter(None, 3600 * S);
         let now = EPOCH + 5 * S;
-        assert!(filter.is_doubtful(now - 3600 * S - 6 * S, now), "under way across the step");
-        assert!(!filter.is_doubtful(now - 2 * MS, now));
-        assert!(!filter.is_doubtful(now - 3600 * S, now), "another host whose clock was not stepped");
-        assert!(!filter.is_doubtful(now + S, now), "another host whose clock is ahead");
+        assert!(filter.is_doubtful(now - 3600 * S - 6 * S), "under way across the step");
+        assert!(!filter.is_doubtful(now - 2 * MS));
+        assert!(!filter.is_doubtful(now - 3600 * S), "another host whose clock was not stepped");
+        assert!(!filter.is_doubtful(now + S), "another host whose clock is ahead");
     }
 
     #[test]
     fn after_a_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
         let filter = filter(None, -S / 2);
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + MS), "under way across the step");
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS, EPOCH + S / 2), "a new stamp, or one under way");
-        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS, EPOCH + S / 2 + 2 * MS));
-        assert!(!filter.is_doubtful(EPOCH + S, EPOCH + S / 2), "another host whose clock was not stepped");
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS), "under way across the step, or new");
+        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS));
+        assert!(!filter.is_doubtful(EPOCH + S), "another host whose clock was not stepped");
     }
 
     #[test]
@@ -384,7 +387,7 @@ mod tests {
         for by in [-S / 2, S / 2] {
             // Stamped 0.7 s before the end of the step's window, on the clock before the step.
             let stamp = EPOCH - by - 700 * MS;
-            assert!(filter(None, by).is_doubtful(stamp, EPOCH + 9 * S), "{by}");
+            assert!(filter(None, by).is_doubtful(stamp), "{by}");
         }
     }
 
@@ -393,8 +396,8 @@ mod tests {
         // Back by a minute, then forward by an hour: those stamps are later than the last clock before the second step.
         let first = filter(None, -60 * S);
         let stamp = EPOCH + 60 * S - MS;
-        assert!(!filter(None, 3600 * S).is_doubtful(stamp, EPOCH + S));
-        assert!(filter(Some(first), 3600 * S).is_doubtful(stamp, EPOCH + S));
+        assert!(!filter(None, 3600 * S).is_doubtful(stamp));
+        assert!(filter(Some(first), 3600 * S).is_doubtful(stamp));
     }
 
     #[test]
@@ -404,7 +407,7 @@ mod tests {
             let filter = StampFilter::new(None, EPOCH, step);
             let old = EPOCH - step.by;
             for in_between in [old + stepped, old + slept] {
-                assert!(filter.is_doubtful(in_between - MS, EPOCH + S), "{stepped} {slept}");
+                assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
             }
         }
     }

@@ -94,6 +94,8 @@ pub(crate) struct ReceivedMessage {
     header: i64,
     /// None if no metric needs it.
     transport: Option<TransportInfo>,
+    /// How often simulated time had jumped.
+    jumps: u32,
 }
 
 /// A callback that is running.
@@ -123,6 +125,7 @@ impl Recorder {
         topic: &str,
         options: &TopicStatisticsOptions,
         simulated: Option<Arc<SimulatedTime>>,
+        clock: &dyn Clock,
     ) -> Self {
         let mut metrics =
             options.metrics.clone().unwrap_or_else(|| vec![Metric::MessageAge, Metric::MessagePeriod]);
@@ -156,7 +159,7 @@ impl Recorder {
             metrics,
             topic: topic.to_owned(),
             middleware: OnceLock::new(),
-            collectors: SampleLock::new(Collectors::new(collector_options)),
+            collectors: SampleLock::new(Collectors::new(collector_options, clock)),
             simulated,
         }
     }
@@ -173,7 +176,8 @@ impl Recorder {
     /// Returns what the statistics need of a message that was taken.
     #[inline(always)]
     pub(crate) fn received_message(&self, epoch: Epoch, header: i64, info: &MessageInfo) -> ReceivedMessage {
-        let mut message = ReceivedMessage { epoch, header, transport: None };
+        let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
+        let mut message = ReceivedMessage { epoch, header, transport: None, jumps };
         if self.needs.transport {
             let middleware = self.middleware.get_or_init(|| Middleware::of(info));
             message.transport = Some(TransportInfo::new(info, middleware));
@@ -189,8 +193,9 @@ impl Recorder {
         message: &ReceivedMessage,
         clock: impl FnOnce() -> i64,
     ) -> Option<RunningCallback> {
-        let simulated =
-            |callback| self.simulated.as_ref().map_or(0, |time| time.now(message.header, callback));
+        let simulated = |callback| {
+            self.simulated.as_ref().map_or(0, |time| time.now(message.header, message.jumps, callback))
+        };
         let started = match self.collectors.try_lock() {
             Some(mut collectors) => {
                 let callback = clock();

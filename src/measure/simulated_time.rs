@@ -3,7 +3,10 @@
 //! Simulated ROS time and its jumps.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        Mutex, PoisonError,
+    },
     time::Duration,
 };
 
@@ -16,6 +19,8 @@ use rclrs::Clock;
 pub(crate) struct SimulatedTime {
     clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
+    /// The jumps of the timeline, to be read for each message that is taken.
+    jumps: AtomicU32,
 }
 
 /// A clock of ROS time; a test can have one of its own.
@@ -36,22 +41,29 @@ impl SimulatedTime {
 
     /// Follows a clock from now on.
     pub(crate) fn new(clock: impl RosClock + 'static) -> Self {
-        Self { clock: Box::new(clock), timeline: Mutex::default() }
+        Self { clock: Box::new(clock), timeline: Mutex::default(), jumps: AtomicU32::new(0) }
     }
 
     /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
     pub(crate) fn refresh(&self, seen: i64) {
-        self.now(0, seen);
+        self.now(0, 0, seen);
+    }
+
+    /// Returns how often the time has jumped, as far as that was seen.
+    #[inline]
+    pub(crate) fn jumps(&self) -> u32 {
+        self.jumps.load(Ordering::Relaxed)
     }
 
     /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is of the time
-    /// before a jump. `seen` is the monotonic time, in nanoseconds.
-    pub(crate) fn now(&self, stamp: i64, seen: i64) -> i64 {
+    /// before a jump. The message was taken after so many `jumps`. `seen` is the monotonic time, in nanoseconds.
+    pub(crate) fn now(&self, stamp: i64, jumps: u32, seen: i64) -> i64 {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock, so that the timeline gets the readings in order.
         let now = self.clock.now();
         timeline.advance(now, seen);
-        if timeline.has(stamp, now, seen) {
+        self.jumps.store(timeline.jumps, Ordering::Relaxed);
+        if jumps == timeline.jumps && timeline.has(stamp, now, seen) {
             now
         } else {
             0
@@ -73,6 +85,7 @@ struct Timeline {
     start: i64,
     /// How far stamps may lie in the future after a jump back. Stamps beyond are nearer to the time before the jump.
     ahead: Option<i64>,
+    jumps: u32,
     /// When the last jump was seen, in real time.
     jumped: Option<i64>,
     /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be found.
@@ -86,6 +99,8 @@ impl Timeline {
     const FASTER: f64 = 4.0;
     /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
     const FASTEST: f64 = 100.0;
+    /// The longest real time between two readings of a `/clock` that is not paused, from whose difference a rate follows.
+    const BETWEEN_READINGS: f64 = 2.5e8;
     /// In nanoseconds of real time.
     const RATE_OVER: f64 = 1e8;
     /// The longest interval between two messages on `/clock`, unless simulated time is paused.
@@ -112,9 +127,9 @@ impl Timeline {
             self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * self.rate.max(1.0) * elapsed.min(Self::SLOWEST) {
             self.jump(now, None, seen);
-            // If that was no jump but a new rate, the next steps are no jumps. Another jump is no rate.
+            // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
             let rate = step / elapsed.max(1.0);
-            if rate <= Self::FASTEST {
+            if rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS {
                 self.rate = rate;
             }
             self.rate_from = self.last;
@@ -129,6 +144,7 @@ impl Timeline {
 
     fn jump(&mut self, to: i64, ahead: Option<i64>, seen: i64) {
         (self.start, self.ahead) = (to, ahead);
+        self.jumps = self.jumps.wrapping_add(1);
         if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
             self.unusable_until = seen + Self::UNDER_WAY;
         }
@@ -252,6 +268,14 @@ mod tests {
         timeline.advance(1200 * SECOND, seen + 60 * MS);
         assert_eq!(timeline.start, 1200 * SECOND, "{timeline:?}");
         assert!(!timeline.has(1200 * SECOND, 1200 * SECOND, seen + SECOND), "two jumps in a row");
+    }
+
+    #[test]
+    fn a_second_jump_in_a_pause_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(2000 * SECOND, seen + 12 * SECOND);
+        timeline.advance(2100 * SECOND, seen + 42 * SECOND);
+        assert_eq!(timeline.start, 2100 * SECOND, "{timeline:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    clock::{Clock, WindowClock},
+    clock::{Clock, HostClock, WindowClock},
     sample_lock::{Accept, SampleLock},
     source::{FinishedWindow, WindowedCollector},
 };
@@ -57,7 +57,7 @@ impl<C: Collector> Accept for State<C> {
 impl<C: Collector> Windowed<C> {
     /// Creates it disabled.
     pub(crate) fn new(collector: C) -> Self {
-        let state = State { is_enabled: false, window: WindowClock::default(), collector };
+        let state = State { is_enabled: false, window: WindowClock::new(&HostClock), collector };
         Self { is_enabled: AtomicBool::new(false), state: SampleLock::new(state) }
     }
 

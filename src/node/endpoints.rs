@@ -16,6 +16,7 @@ use crate::{
     graph::{PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
+        clock::HostClock,
         dynamic::{DynamicProbe, WithQos},
         probe::Probe,
         publisher::{Publications, StatsPublisher, StatsPublisherState},
@@ -187,7 +188,8 @@ impl NodeStatistics {
         let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);
         let publishes_losses = measures_losses && statistics.publishes();
 
-        let recorder = Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone()));
+        let recorder =
+            Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone(), &HostClock));
         let topic = options.topic.to_owned();
         let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }

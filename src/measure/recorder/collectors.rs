@@ -185,11 +185,11 @@ impl Accept for Collectors {
 
 impl Collectors {
     /// Creates them disabled.
-    pub(super) fn new(options: CollectorOptions) -> Self {
+    pub(super) fn new(options: CollectorOptions, clock: &dyn Clock) -> Self {
         Self {
             epoch: Epoch::DISABLED,
             last_epoch: Epoch::DISABLED,
-            window: WindowClock::default(),
+            window: WindowClock::new(clock),
             needs_details: options.needs_details(),
             options,
             age: AgeCollector::default(),
@@ -235,7 +235,7 @@ impl Collectors {
         let header = if self.options.is_simulated { message.header } else { 0 };
         let transport =
             message.transport.map(|transport| TransportInfo { source: 0, received: 0, ..transport });
-        let without_stamps = ReceivedMessage { epoch: self.epoch, header, transport };
+        let without_stamps = ReceivedMessage { epoch: self.epoch, header, transport, ..*message };
         self.accept_of_this_epoch(&without_stamps, callback, || simulated);
         self.last.header = message.header;
         if let Some(TransportInfo { source, received, .. }) = message.transport {
@@ -290,7 +290,7 @@ impl Collectors {
         // A stamp that may be of the system clock before its step is not used.
         let filter = self.filter;
         let usable = |stamp: i64| match &filter {
-            Some(filter) if stamp != 0 && filter.is_doubtful(stamp, now) => 0,
+            Some(filter) if stamp != 0 && filter.is_doubtful(stamp) => 0,
             _ => stamp,
         };
         // Header stamps are compared with ROS time.

@@ -18,7 +18,7 @@ const FAST_DDS: &CStr = c"rmw_fastrtps_cpp";
 const CYCLONE_DDS: &CStr = c"rmw_cyclonedds_cpp";
 
 fn recorder(options: TopicStatisticsOptions) -> Recorder {
-    let recorder = Recorder::new("/imu", &options, None);
+    let recorder = Recorder::new("/imu", &options, None, &HostClock);
     recorder.enable(&HostClock);
     recorder
 }
