@@ -104,8 +104,8 @@ pub struct Subscription {
     steps: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     stepped_at: Option<i64>,
-    /// Until then, on the system clock, a good stamp may be doubtful.
-    doubtful_until: Option<i64>,
+    /// Until then, on the monotonic clock, a good stamp may be doubtful, for each step.
+    doubtful_until: Vec<i64>,
     /// When simulated time jumped last, on the monotonic clock.
     jumped_at: Option<i64>,
     received: u64,
@@ -150,7 +150,7 @@ impl Subscription {
             carried: None,
             steps: 0,
             stepped_at: None,
-            doubtful_until: None,
+            doubtful_until: vec![],
             jumped_at: None,
             received: 0,
             first: None,
@@ -185,11 +185,11 @@ impl Subscription {
         if self.epoch().is_some() {
             return;
         }
-        self.doubtful_until = self.doubtful_until.filter(|until| now + offset <= *until);
+        self.doubtful_until.retain(|until| now <= *until);
         // The clock may have been stepped while the statistics were disabled.
         self.correct(offset, suspended);
         if offset != self.offset {
-            self.doubtful_until = Some(now + offset + 10_000_000_000);
+            self.doubtful_until.push(now + 10_000_000_000);
         }
         self.switches += 1;
         (self.window_start, self.offset, self.suspended) = (now, offset, suspended);
@@ -338,17 +338,14 @@ impl Subscription {
             metrics,
             totals: self.totals(),
         };
-        let stop = now + offset;
-        self.steps += u32::from(step.is_some());
-        match step {
-            // By docs/reliability.md: until messages that were under way have arrived.
-            Some(_) => self.doubtful_until = Some(stop + 10_000_000_000),
-            None if self.doubtful_until.is_some_and(|until| stop > until) => {
-                self.doubtful_until = None;
-                self.steps += 1;
-            }
-            None => {}
+        // By docs/reliability.md: until messages that were under way have arrived.
+        let doubtful = self.doubtful_until.len();
+        self.doubtful_until.retain(|until| now <= *until);
+        let has_expired = self.doubtful_until.len() < doubtful;
+        if step.is_some() {
+            self.doubtful_until.push(now + 10_000_000_000);
         }
+        self.steps += u32::from(step.is_some() || has_expired);
         self.carried = match self.settings.first_period {
             FirstPeriod::CarriedOver => self.messages.last().map(|last| last.callback).or(self.carried),
             FirstPeriod::NoSample => None,
@@ -434,7 +431,7 @@ impl Subscription {
         let samples = good.map(|(from, to)| milliseconds(to.value - from.value)).collect();
         // A jump is seen at the next reading; until then, and while the rate is measured anew, good stamps may be doubtful.
         let jumped = self.jumped_at.is_some_and(|at| self.window_start < at + 11_000_000_000);
-        let is_doubtful = if is_simulated { jumped } else { self.doubtful_until.is_some() };
+        let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
         if is_doubtful {
             Expected::SomeOf(samples)
         } else {

@@ -205,12 +205,11 @@ impl WindowClock {
         Self { start: 0, system: SystemClock::now(clock) }
     }
 
-    /// Starts a first window now. Returns its start on the system clock, and the step of the system clock since it was read last, if
+    /// Starts a first window now. Returns its start on the monotonic clock, and the step of the system clock since it was read last, if
     /// there was one.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
         self.start = clock.monotonic();
-        let step = self.system.check(clock);
-        (self.system.at(self.start), step)
+        (self.start, self.system.check(clock))
     }
 
     /// Ends the window and starts the next, now.
@@ -243,15 +242,19 @@ pub(crate) fn duration(nanoseconds: i64) -> Duration {
 /// Finds stamps that may be of the system clock before its step.
 ///
 /// A message can be stamped before a step and received in a window after it. Its stamp and the time of its callback are then of two
-/// different clocks, and it has no age. Its stamp is not later than the clock before the step was at the end of the step's window,
-/// and it arrives within [`UNDER_WAY`](Self::UNDER_WAY). A host whose clock was not stepped sends later stamps, so that its messages
-/// have ages at once. After a step back, messages of a host whose clock was stepped have none until the clock has passed the same
-/// times again, or until nothing can be under way any more. All times in nanoseconds on the system clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StampFilter {
-    /// Later stamps are not of the clock before the step.
-    last_before: i64,
-    /// Messages that were under way at the step arrive before this time.
+/// different clocks, and it has no age. It is under way for [`UNDER_WAY`](Self::UNDER_WAY) at most. So its stamp lies in that time
+/// before the end of the step's window, on the clock before the step. Other stamps are good at once: those of a host whose clock was
+/// not stepped are later; those of the new clock lie in that time only after a small step back, until the clock has passed the same
+/// times again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StampFilter(Vec<DoubtfulStamps>);
+
+/// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
+#[derive(Clone, Copy, Debug)]
+struct DoubtfulStamps {
+    first: i64,
+    last: i64,
+    /// The messages arrive before this time, on the monotonic clock.
     until: i64,
 }
 
@@ -259,38 +262,57 @@ impl StampFilter {
     /// How long a message may be under way, in the network and in the middleware's queue. No measured latency can replace it: a
     /// queue may have become long in the window of the step itself, whose ages are not known.
     const UNDER_WAY: i64 = 10_000_000_000;
+    /// The largest number of steps in that time that are told apart.
+    const STEPS: usize = 8;
 
-    /// Returns the filter after a step that was found at `stop`. `previous` is that of a step before, if messages of that may still
-    /// arrive.
-    pub(crate) fn new(previous: Option<Self>, stop: i64, step: Step) -> Self {
+    /// Accepts a step that was found at `stop` on the system clock, `now` on the monotonic clock.
+    pub(crate) fn accept(&mut self, stop: i64, now: i64, step: Step) {
+        let before = stop.saturating_sub(step.by);
         // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in between.
-        let in_between = match step.by - step.suspended {
-            0 => 0,
-            _ if step.suspended == 0 => 0,
-            stepped => stepped.max(step.suspended).max(0),
+        let stepped = step.by - step.suspended;
+        let (earlier, later) = match step.suspended {
+            0 => (0, 0),
+            _ if stepped == 0 => (0, 0),
+            suspended => (stepped.min(0), stepped.max(suspended)),
         };
-        let last_before = stop.saturating_sub(step.by).saturating_add(in_between);
-        Self {
-            last_before: previous.map_or(last_before, |previous| previous.last_before.max(last_before)),
-            until: stop + Self::UNDER_WAY,
+        self.push(DoubtfulStamps {
+            first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
+            last: before.saturating_add(later),
+            until: now + Self::UNDER_WAY,
+        });
+    }
+
+    /// Accepts that the clock was stepped, perhaps more than once, while it was not observed until `now` (on the monotonic clock): every
+    /// stamp may be of another clock.
+    pub(crate) fn accept_unobserved(&mut self, now: i64) {
+        self.push(DoubtfulStamps { first: i64::MIN, last: i64::MAX, until: now + Self::UNDER_WAY });
+    }
+
+    fn push(&mut self, stamps: DoubtfulStamps) {
+        if self.0.len() >= Self::STEPS {
+            let oldest = self.0.remove(0);
+            if let Some(next) = self.0.first_mut() {
+                (next.first, next.last) = (next.first.min(oldest.first), next.last.max(oldest.last));
+            }
         }
+        self.0.push(stamps);
     }
 
-    /// Returns the filter after a step that was made while nobody looked, perhaps one of several: every stamp before `now` may be
-    /// of another clock.
-    pub(crate) fn of_unseen(previous: Option<Self>, now: i64, step: Step) -> Self {
-        let filter = Self::new(previous, now, step);
-        Self { last_before: filter.last_before.max(now), ..filter }
-    }
-
-    /// Returns whether a stamp may be of the clock before the step.
+    /// Returns whether a stamp may be of a clock before a step.
     pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
-        stamp <= self.last_before
+        self.0.iter().any(|doubtful| (doubtful.first..=doubtful.last).contains(&stamp))
     }
 
-    /// Returns whether no message that is taken from now on can have a doubtful stamp.
-    pub(crate) fn is_over(&self, now: i64) -> bool {
-        now > self.until
+    /// Returns whether no stamp is doubtful.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets the stamps whose messages have arrived before `now`, on the monotonic clock. Returns whether there were some.
+    pub(crate) fn expire(&mut self, now: i64) -> bool {
+        let before = self.0.len();
+        self.0.retain(|doubtful| now <= doubtful.until);
+        self.0.len() < before
     }
 }
 
@@ -357,16 +379,18 @@ mod tests {
         assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
     }
 
-    /// After a window of a second that stops at `EPOCH` on the new clock, in which it was stepped.
-    fn filter(previous: Option<StampFilter>, by: i64) -> StampFilter {
-        StampFilter::new(previous, EPOCH, Step { by, suspended: 0 })
+    /// The filter after steps that were found at `EPOCH` on the new clock.
+    fn filter(steps: &[i64]) -> StampFilter {
+        let mut filter = StampFilter::default();
+        steps.iter().for_each(|by| filter.accept(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
+        filter
     }
 
     const MS: i64 = 1_000_000;
 
     #[test]
     fn after_a_step_forward_stamps_before_it_are_doubtful_and_others_are_not() {
-        let filter = filter(None, 3600 * S);
+        let filter = filter(&[3600 * S]);
         let now = EPOCH + 5 * S;
         assert!(filter.is_doubtful(now - 3600 * S - 6 * S), "under way across the step");
         assert!(!filter.is_doubtful(now - 2 * MS));
@@ -375,36 +399,36 @@ mod tests {
     }
 
     #[test]
-    fn after_a_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
-        let filter = filter(None, -S / 2);
-        assert!(filter.is_doubtful(EPOCH + S / 2 - MS), "under way across the step, or new");
-        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS));
-        assert!(!filter.is_doubtful(EPOCH + S), "another host whose clock was not stepped");
+    fn after_a_large_step_back_new_stamps_are_good_at_once() {
+        let filter = filter(&[-60 * S]);
+        assert!(filter.is_doubtful(EPOCH + 60 * S - 9 * S), "under way across the step");
+        assert!(!filter.is_doubtful(EPOCH + S));
+        assert!(!filter.is_doubtful(EPOCH + 61 * S), "another host whose clock was not stepped");
     }
 
     #[test]
-    fn a_message_that_was_under_way_for_seconds_is_doubtful() {
-        for by in [-S / 2, S / 2] {
-            // Stamped 0.7 s before the end of the step's window, on the clock before the step.
-            let stamp = EPOCH - by - 700 * MS;
-            assert!(filter(None, by).is_doubtful(stamp), "{by}");
-        }
+    fn after_a_small_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
+        let filter = filter(&[-S / 2]);
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS), "under way across the step, or new");
+        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS));
     }
 
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
-        // Back by a minute, then forward by an hour: those stamps are later than the last clock before the second step.
-        let first = filter(None, -60 * S);
+        // Back by a minute, then forward by an hour: those stamps are later than the clock before the second step.
         let stamp = EPOCH + 60 * S - MS;
-        assert!(!filter(None, 3600 * S).is_doubtful(stamp));
-        assert!(filter(Some(first), 3600 * S).is_doubtful(stamp));
+        assert!(!filter(&[3600 * S]).is_doubtful(stamp));
+        let both = filter(&[-60 * S, 3600 * S]);
+        assert!(both.is_doubtful(stamp));
+        assert!(!both.is_doubtful(EPOCH + S), "the steps are told apart");
     }
 
     #[test]
     fn stamps_between_a_suspend_and_a_step_in_one_window_are_doubtful() {
         for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
             let step = Step { by: stepped + slept, suspended: slept };
-            let filter = StampFilter::new(None, EPOCH, step);
+            let mut filter = StampFilter::default();
+            filter.accept(EPOCH, EPOCH, step);
             let old = EPOCH - step.by;
             for in_between in [old + stepped, old + slept] {
                 assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
@@ -413,8 +437,18 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_is_over_when_nothing_can_be_under_way() {
-        assert!(!filter(None, 3600 * S).is_over(EPOCH + 10 * S));
-        assert!(filter(None, -S).is_over(EPOCH + 10 * S + 1));
+    fn stamps_are_doubtful_until_nothing_can_be_under_way() {
+        let mut filter = filter(&[3600 * S]);
+        assert!(!filter.expire(EPOCH + 10 * S) && !filter.is_empty());
+        assert!(filter.expire(EPOCH + 10 * S + 1) && filter.is_empty());
+        assert!(!filter.expire(EPOCH + 11 * S));
+    }
+
+    #[test]
+    fn more_steps_than_are_told_apart_are_merged() {
+        let steps: Vec<i64> = (1..=20).map(|number| number * 3600 * S).collect();
+        let filter = filter(&steps);
+        assert_eq!(filter.0.len(), StampFilter::STEPS);
+        assert!(steps.iter().all(|by| filter.is_doubtful(EPOCH - by - MS)));
     }
 }

@@ -53,8 +53,8 @@ pub(super) struct Collectors {
     active_epochs: u64,
     /// The time from the first message to the last, of the epochs before.
     active_before: i64,
-    /// Set after a step of the system clock.
-    filter: Option<StampFilter>,
+    /// Not empty after a step of the system clock.
+    filter: StampFilter,
     pub(super) warnings: Warnings,
 }
 
@@ -206,7 +206,7 @@ impl Collectors {
             last_of_epochs_before: None,
             active_epochs: 0,
             active_before: 0,
-            filter: None,
+            filter: StampFilter::default(),
             warnings: Warnings::default(),
         }
     }
@@ -288,22 +288,19 @@ impl Collectors {
         simulated: i64,
     ) {
         // A stamp that may be of the system clock before its step is not used.
-        let filter = self.filter;
-        let usable = |stamp: i64| match &filter {
-            Some(filter) if stamp != 0 && filter.is_doubtful(stamp) => 0,
-            _ => stamp,
-        };
+        let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
         // Header stamps are compared with ROS time.
         let (header, ros_now) = match self.options.is_simulated {
             true => (header, simulated),
             false => (usable(header), now),
         };
+        let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
         if self.options.age_source == AgeSource::HeaderStamp {
             self.age.accept(header, ros_now);
         }
         let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
         (self.last.source, self.last.received) = (source, received);
-        let (source, received) = (usable(source), usable(received));
+        let (source, received) = usable_transport.unwrap_or_default();
         if self.options.age_source == AgeSource::SourceTimestamp {
             self.age.accept(source, now);
         }
@@ -333,12 +330,13 @@ impl Collectors {
         self.epoch = self.last_epoch;
         let (start, step) = self.window.restart(clock);
         self.end_count();
-        self.filter = self.filter.filter(|filter| !filter.is_over(start));
-        self.needs_details = self.options.needs_details() || self.filter.is_some();
+        self.filter.expire(start);
         if let Some(step) = step {
             // While the statistics were disabled.
-            self.accept_step(step, StampFilter::of_unseen(self.filter, start, step));
+            self.correct_times(step);
+            self.filter.accept_unobserved(start);
         }
+        self.needs_details = self.options.needs_details() || !self.filter.is_empty();
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(self.options.first_period);
         if let Some(delays) = &mut self.delays {
@@ -374,16 +372,13 @@ impl Collectors {
         let unrecorded = self.unrecorded;
         let count = self.end_count();
         self.is_incomplete = next_is_incomplete;
-        match ended.step {
-            Some(step) => {
-                self.accept_step(step, StampFilter::new(self.filter, ended.window.stop, step));
-                self.change_stamps();
-            }
-            None if self.filter.is_some_and(|filter| filter.is_over(ended.window.stop)) => {
-                (self.filter, self.needs_details) = (None, self.options.needs_details());
-                self.change_stamps();
-            }
-            None => {}
+        let has_expired = self.filter.expire(ended.stop);
+        if let Some(step) = ended.step {
+            self.correct_times(step);
+            self.filter.accept(ended.window.stop, ended.stop, step);
+        }
+        if has_expired || ended.step.is_some() {
+            self.change_stamps();
         }
         (count, unrecorded)
     }
@@ -435,10 +430,9 @@ impl Collectors {
         summary
     }
 
-    /// Accepts a step of the system clock, after which stamps are filtered.
-    fn accept_step(&mut self, step: Step, filter: StampFilter) {
-        (self.filter, self.needs_details) = (Some(filter), true);
-        // The times before were wrong by the correction of the clock; the time of a suspend did pass.
+    /// Corrects the times of messages that were received before a step of the system clock.
+    fn correct_times(&mut self, step: Step) {
+        // They were wrong by the correction of the clock; the time of a suspend did pass.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_of_epochs_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
@@ -447,6 +441,7 @@ impl Collectors {
 
     /// Messages that were taken before have no age.
     fn change_stamps(&mut self) {
+        self.needs_details = self.options.needs_details() || !self.filter.is_empty();
         self.epoch = self.epoch.with_other_stamps();
         self.last_epoch = self.epoch;
     }
