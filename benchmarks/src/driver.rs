@@ -48,7 +48,7 @@ impl MeasuredSubscription {
     #[inline(always)]
     pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
-            self.recorder.record(&received, || now);
+            self.recorder.record_start(&received, || now);
         }
     }
 

@@ -104,9 +104,6 @@ fn simulate(seed: u64, windows: u64, threads: u64) -> (Tally, Option<(u64, Strin
                     if world >= first + BATCH {
                         return;
                     }
-                    if std::env::var_os("SIMULATOR_WORLDS").is_some() {
-                        eprintln!("world {world}: {}", Plan::of(seed, world));
-                    }
                     let (tally, result) = World::new(Plan::of(seed, world)).run(None);
                     results.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((
                         world,

@@ -79,8 +79,8 @@ impl Epoch {
 /// What the metrics need beyond the time at which a callback starts.
 #[derive(Clone, Copy)]
 struct Needs {
-    /// What the middleware reports with a message.
-    transport: bool,
+    /// The [details](Details) of a message.
+    details: bool,
     /// The end of the callback.
     callback_end: bool,
     /// The time at which the message arrived on this host.
@@ -92,8 +92,14 @@ struct Needs {
 pub(crate) struct ReceivedMessage {
     epoch: Epoch,
     header: i64,
-    /// None if no metric needs it.
-    transport: Option<TransportInfo>,
+    /// None if no metric needs them.
+    details: Option<Details>,
+}
+
+/// What a message has beyond its header stamp.
+#[derive(Clone, Copy)]
+struct Details {
+    transport: TransportInfo,
     /// How often simulated time had jumped.
     jumps: u32,
 }
@@ -151,7 +157,7 @@ impl Recorder {
         Self {
             epoch: AtomicU64::new(Epoch::DISABLED.0),
             needs: Needs {
-                transport: collector_options.needs_transport(),
+                details: collector_options.needs_details(),
                 callback_end: metrics.contains(&Metric::CallbackDuration),
                 reception_time: metrics.contains(&Metric::SourceToReceive)
                     || metrics.contains(&Metric::ReceiveToCallback),
@@ -176,27 +182,37 @@ impl Recorder {
     /// Returns what the statistics need of a message that was taken.
     #[inline(always)]
     pub(crate) fn received_message(&self, epoch: Epoch, header: i64, info: &MessageInfo) -> ReceivedMessage {
-        let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
-        let mut message = ReceivedMessage { epoch, header, transport: None, jumps };
-        if self.needs.transport {
+        let mut message = ReceivedMessage { epoch, header, details: None };
+        if self.needs.details {
             let middleware = self.middleware.get_or_init(|| Middleware::of(info));
-            message.transport = Some(TransportInfo::new(info, middleware));
+            let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
+            message.details = Some(Details { transport: TransportInfo::new(info, middleware), jumps });
         }
         message
     }
 
     /// Records a message whose callback starts now, at the time that `clock` returns. Returns what
     /// [`record_end`](Self::record_end) needs, if a metric needs it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn record(
         &self,
         message: &ReceivedMessage,
         clock: impl FnOnce() -> i64,
     ) -> Option<RunningCallback> {
+        let started = self.record_start(message, clock);
+        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
+    }
+
+    /// Records a message whose callback starts now. Returns the time.
+    #[inline(always)]
+    pub(crate) fn record_start(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
         let simulated = |callback| {
-            self.simulated.as_ref().map_or(0, |time| time.now(message.header, message.jumps, callback))
+            self.simulated
+                .as_ref()
+                .zip(message.details.as_ref())
+                .map_or(0, |(time, details)| time.now(message.header, details.jumps, callback))
         };
-        let started = match self.collectors.try_lock() {
+        match self.collectors.try_lock() {
             Some(mut collectors) => {
                 let callback = clock();
                 collectors.accept_message(message, callback, || simulated(callback));
@@ -208,8 +224,7 @@ impl Recorder {
                 self.collectors.enqueue_or_count(sample, true);
                 callback
             }
-        };
-        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
+        }
     }
 
     /// Records that a callback ends at `now`, on the monotonic clock.

@@ -98,6 +98,15 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
+    /// Simulates nodes, networks and clocks, and compares every window with an oracle that keeps every sample
+    Simulate {
+        /// The seed; another one each time by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many windows to compare
+        #[arg(long, default_value_t = 1_000_000)]
+        windows: u64,
+    },
     /// Checks that every package to be published builds with the Rust version that it declares
     Msrv {
         #[command(flatten)]
@@ -211,9 +220,21 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 locked.iter().cloned().chain(arguments.iter().map(OsString::from)).collect::<Vec<_>>()
             };
             let tested = cargo(&environment, &project, "test", &with(&["--workspace"]))?;
-            let valgrind = environment.command("valgrind").arg("--version").output();
-            if tested != ExitCode::SUCCESS || !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
+            if tested != ExitCode::SUCCESS {
                 return Ok(tested);
+            }
+            let simulated = cargo(
+                &environment,
+                &project,
+                "run",
+                &with(&["--release", "--quiet", "--package", "simulator"]),
+            )?;
+            if simulated != ExitCode::SUCCESS {
+                return Ok(simulated);
+            }
+            let valgrind = environment.command("valgrind").arg("--version").output();
+            if !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
+                return Ok(ExitCode::SUCCESS);
             }
             // Instructions are those of a release build.
             let instructions =
@@ -221,6 +242,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
             cargo(&environment, &project, "test", &instructions)
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
+        Verb::Simulate { seed, windows } => {
+            let mut arguments: Vec<OsString> =
+                ["--release", "--quiet", "--package", "simulator", "--"].map(OsString::from).into();
+            arguments.extend(["--windows".into(), windows.to_string().into()]);
+            arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
+            cargo(&environment()?, &project, "run", &arguments)
+        }
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {

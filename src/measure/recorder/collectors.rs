@@ -2,7 +2,7 @@
 
 //! The collectors of a subscription, behind the recorder's lock.
 
-use super::{Epoch, ReceivedMessage, Sample};
+use super::{Details, Epoch, ReceivedMessage, Sample};
 use crate::{
     collector::{
         milliseconds_between, single_sample, AgeCollector, FirstPeriod, PeriodCollector, Publisher, Sequence,
@@ -71,12 +71,12 @@ pub(super) struct CollectorOptions {
 
 impl CollectorOptions {
     /// Whether a message needs more than rclcpp's two metrics on the system clock.
-    fn needs_details(self) -> bool {
+    pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.is_simulated
     }
 
     /// Whether a message needs what the middleware reports with it.
-    pub(super) fn needs_transport(self) -> bool {
+    fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
     }
 }
@@ -233,12 +233,14 @@ impl Collectors {
         }
         // Its stamps may be of the clock before a step.
         let header = if self.options.is_simulated { message.header } else { 0 };
-        let transport =
-            message.transport.map(|transport| TransportInfo { source: 0, received: 0, ..transport });
-        let without_stamps = ReceivedMessage { epoch: self.epoch, header, transport, ..*message };
+        let details = message.details.map(|details| {
+            let transport = TransportInfo { source: 0, received: 0, ..details.transport };
+            Details { transport, ..details }
+        });
+        let without_stamps = ReceivedMessage { epoch: self.epoch, header, details };
         self.accept_of_this_epoch(&without_stamps, callback, || simulated);
         self.last.header = message.header;
-        if let Some(TransportInfo { source, received, .. }) = message.transport {
+        if let Some(TransportInfo { source, received, .. }) = message.details.map(|of| of.transport) {
             (self.last.source, self.last.received) = (source, received);
         }
     }
@@ -252,7 +254,7 @@ impl Collectors {
     ) {
         let now = self.window.system.at(callback);
         if self.needs_details {
-            self.accept_details(message.header, message.transport.as_ref(), callback, now, simulated());
+            self.accept_details(message.header, message.details.as_ref(), callback, now, simulated());
         } else {
             self.age.accept(message.header, now);
         }
@@ -282,7 +284,7 @@ impl Collectors {
     fn accept_details(
         &mut self,
         header: i64,
-        transport: Option<&TransportInfo>,
+        details: Option<&Details>,
         callback: i64,
         now: i64,
         simulated: i64,
@@ -294,6 +296,7 @@ impl Collectors {
             true => (header, simulated),
             false => (usable(header), now),
         };
+        let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
         let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
         if self.options.age_source == AgeSource::HeaderStamp {
             self.age.accept(header, ros_now);
