@@ -213,9 +213,9 @@ impl PublisherCheck {
 
 /// The topic, type and QoS that a subscription requests of publishers.
 pub(crate) struct Request {
-    pub(crate) topic: String,
+    pub(crate) topic: Box<str>,
     /// As `package/msg/Name`.
-    pub(crate) message_type: String,
+    pub(crate) message_type: Box<str>,
     pub(crate) qos: QoSProfile,
 }
 
@@ -224,7 +224,7 @@ impl Request {
     pub(crate) fn incompatible(&self, publishers: Vec<TopicEndpointInfo>) -> Vec<IncompatiblePublisher> {
         let incompatible = publishers.into_iter().map(|publisher| IncompatiblePublisher {
             node: format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name),
-            topic: self.topic.clone(),
+            topic: self.topic.to_string(),
             reasons: self.reasons(publisher),
         });
         incompatible.filter(|publisher| !publisher.reasons.is_empty()).collect()
@@ -242,9 +242,9 @@ impl Request {
             .map(|(offered, requested)| Incompatibility::Deadline { offered, requested });
         let lease = too_long(offered.liveliness_lease, requested.liveliness_lease)
             .map(|(offered, requested)| Incompatibility::LivelinessLease { offered, requested });
-        let message_type = (publisher.topic_type != self.message_type).then(|| Incompatibility::Type {
+        let message_type = (*publisher.topic_type != *self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
-            requested: self.message_type.clone(),
+            requested: self.message_type.to_string(),
         });
         [
             message_type,
@@ -278,7 +278,7 @@ mod tests {
     const IMU: &str = "sensor_msgs/msg/Imu";
 
     fn reasons(offered: QoSProfile, requested: QoSProfile) -> Vec<Incompatibility> {
-        let request = Request { topic: "/imu".to_owned(), message_type: IMU.to_owned(), qos: requested };
+        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: requested };
         let publisher = TopicEndpointInfo {
             node_name: "driver".to_owned(),
             node_namespace: "/".to_owned(),
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn another_type_is_named_with_both() {
-        let request = Request { topic: "/ns/imu".to_owned(), message_type: IMU.to_owned(), qos: qos() };
+        let request = Request { topic: "/ns/imu".into(), message_type: IMU.into(), qos: qos() };
         let publisher = TopicEndpointInfo {
             node_name: "driver".to_owned(),
             node_namespace: "/ns".to_owned(),

@@ -332,8 +332,8 @@ impl World {
             &*self.clocks,
         ));
         let request = Request {
-            topic: format!("/topic{topic}"),
-            message_type: "sensor_msgs/msg/Imu".to_owned(),
+            topic: format!("/topic{topic}").into(),
+            message_type: "sensor_msgs/msg/Imu".into(),
             qos: QoSProfile::topics_default(),
         };
         // Some have the same name as one before.
@@ -736,7 +736,7 @@ impl World {
             let nanoseconds = |time: &ros_env::builtin_interfaces::msg::Time| {
                 i64::from(time.sec) * S + i64::from(time.nanosec)
             };
-            if message.measurement_source_name != due.source.name
+            if message.measurement_source_name != *due.source.name
                 || message.metrics_source != due.metric.name()
                 || nanoseconds(&message.window_stop) != due.statistics.window.stop
                 || !has_figures

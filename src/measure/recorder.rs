@@ -35,9 +35,9 @@ pub(crate) struct Recorder {
     /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot change
     /// while a node of rclrs 0.8 lives).
     simulated: Option<Arc<SimulatedTime>>,
-    metrics: Vec<Metric>,
+    metrics: Box<[Metric]>,
     /// The topic, for warnings.
-    topic: String,
+    topic: Box<str>,
     /// Known from the first message on.
     middleware: OnceLock<&'static Middleware>,
     collectors: SampleLock<Collectors>,
@@ -162,8 +162,8 @@ impl Recorder {
                 reception_time: metrics.contains(&Metric::SourceToReceive)
                     || metrics.contains(&Metric::ReceiveToCallback),
             },
-            metrics,
-            topic: topic.to_owned(),
+            metrics: metrics.into(),
+            topic: topic.into(),
             middleware: OnceLock::new(),
             collectors: SampleLock::new(Collectors::new(collector_options, clock)),
             simulated,

@@ -24,7 +24,7 @@ use crate::{
 /// A source of statistics, which lives as long as its handle.
 pub(crate) struct Source {
     /// The `measurement_source_name`.
-    pub(crate) name: String,
+    pub(crate) name: Box<str>,
     pub(crate) collector: Arc<dyn WindowedCollector>,
     /// Finds the publishers that cannot serve a subscription; None for other sources.
     publisher_check: Option<PublisherCheck>,
@@ -82,7 +82,7 @@ impl Source {
         publisher_check: Option<PublisherCheck>,
     ) -> Self {
         Self {
-            name,
+            name: name.into(),
             collector,
             publisher_check,
             latest: Mutex::default(),
@@ -124,7 +124,7 @@ impl Source {
     pub(crate) fn totals(&self) -> Option<TopicTotals> {
         Some(TopicTotals {
             topic_name: self.topic()?.to_owned(),
-            source_name: self.name.clone(),
+            source_name: self.name.to_string(),
             totals: self.collector.totals()?,
         })
     }

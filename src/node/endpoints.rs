@@ -197,7 +197,11 @@ impl NodeStatistics {
 
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name, &topic);
-        let check = PublisherCheck::new(Request { topic, message_type, qos: subscription.qos() });
+        let check = PublisherCheck::new(Request {
+            topic: topic.into(),
+            message_type: message_type.into(),
+            qos: subscription.qos(),
+        });
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(check)));
         if publishes_losses {
             self.scheduler.add_loss_events(&source, || {

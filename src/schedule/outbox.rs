@@ -104,7 +104,7 @@ impl Outgoing {
         let source = match metric {
             Metric::ClockOffset => {
                 host = host::name();
-                &host
+                host.as_str()
             }
             _ => &self.source.name,
         };

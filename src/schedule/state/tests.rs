@@ -95,7 +95,7 @@ impl Rig {
             match self.schedule.next(self.host.now(), &self.host) {
                 Action::HandOut(out) => {
                     finished.extend(
-                        out.finished.into_iter().map(|(source, window)| (source.name.clone(), window)),
+                        out.finished.into_iter().map(|(source, window)| (source.name.to_string(), window)),
                     );
                 }
                 Action::Publish { batch, .. } => {
