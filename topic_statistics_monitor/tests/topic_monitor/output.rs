@@ -43,18 +43,29 @@ fn lines_have_a_header_end_after_the_duration_and_with_their_reader() {
 fn once_writes_one_whole_window_of_each_topic() {
     let domain = domain(4);
     let _talker = Process::start(program("talker"), &FAST, domain);
-    let output = run(&["--once", "--json", "imu", "chatter"], domain);
-    let objects = objects(&output);
-    assert_eq!(objects.len(), 2, "{objects:#?}");
-    for object in &objects {
-        let rate = object["rate"].as_f64().unwrap();
-        assert!((30.0..70.0).contains(&rate), "{object}"); // The talker may be delayed.
-        let length = object["window_stop"].as_i64().unwrap() - object["window_start"].as_i64().unwrap();
-        let received = object["received"].as_f64().unwrap();
-        assert!((rate * length as f64 / 1e9 - received).abs() < 0.1, "{object}");
-        assert!((900_000_000..1_200_000_000).contains(&length), "{object}");
-        assert_eq!(object["nodes"][0], "/talker");
-        assert_eq!(object["senders"][0]["node"], "/talker");
+    let length =
+        |object: &Value| object["window_stop"].as_i64().unwrap() - object["window_start"].as_i64().unwrap();
+    // A busy machine may hold up the talker or the monitor for the whole of a window: then there is another try.
+    let is_undisturbed = |object: &Value| {
+        (900_000_000..1_200_000_000).contains(&length(object))
+            && (30.0..70.0).contains(&object["rate"].as_f64().unwrap())
+    };
+    let once = || {
+        let output = run(&["--once", "--json", "imu", "chatter"], domain);
+        (objects(&output), output)
+    };
+    let tries = (0..5).map(|_| once());
+    let (windows, output) = tries
+        .into_iter()
+        .find(|(windows, _)| windows.iter().all(is_undisturbed))
+        .expect("an undisturbed window");
+    assert_eq!(windows.len(), 2, "{windows:#?}");
+    for window in &windows {
+        let rate = window["rate"].as_f64().unwrap();
+        let received = window["received"].as_f64().unwrap();
+        assert!((rate * length(window) as f64 / 1e9 - received).abs() < 0.1, "{window}");
+        assert_eq!(window["nodes"][0], "/talker");
+        assert_eq!(window["senders"][0]["node"], "/talker");
     }
     assert_eq!(output.status.code(), Some(0));
 }
