@@ -122,7 +122,7 @@ fn instructions(messages: u64) -> Option<u64> {
 }
 
 #[test]
-fn a_message_costs_122_instructions_at_most_without_the_clock() {
+fn a_message_costs_120_instructions_at_most_without_the_clock() {
     const MESSAGES: u64 = 100_000;
     let (Some(once), Some(twice)) = (instructions(MESSAGES), instructions(2 * MESSAGES)) else {
         println!("instructions_per_message=NA");
@@ -134,6 +134,6 @@ fn a_message_costs_122_instructions_at_most_without_the_clock() {
     if cfg!(debug_assertions) {
         eprintln!("not asserted: {per_message:.0} instructions per message (this is no release build)");
     } else {
-        assert!(per_message <= 122.0, "{per_message} instructions; 121 with Rust 1.95");
+        assert!(per_message <= 120.0, "{per_message} instructions; 118 with Rust 1.95");
     }
 }

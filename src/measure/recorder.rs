@@ -58,7 +58,7 @@ impl Epoch {
 
     /// Returns the epoch of the next time in which the statistics are enabled.
     fn next(self) -> Self {
-        Self(u64::from((self.number()).wrapping_add(1).max(1)) << 32)
+        Self(u64::from(self.number().wrapping_add(1).max(1)) << 32)
     }
 
     /// Returns the epoch after stamps became doubtful or usable again.
@@ -182,13 +182,15 @@ impl Recorder {
     /// Returns what the statistics need of a message that was taken.
     #[inline(always)]
     pub(crate) fn received_message(&self, epoch: Epoch, header: i64, info: &MessageInfo) -> ReceivedMessage {
-        let mut message = ReceivedMessage { epoch, header, details: None };
-        if self.needs.details {
-            let middleware = self.middleware.get_or_init(|| Middleware::of(info));
-            let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
-            message.details = Some(Details { transport: TransportInfo::new(info, middleware), jumps });
-        }
-        message
+        ReceivedMessage { epoch, header, details: self.needs.details.then(|| self.details(info)) }
+    }
+
+    /// Returns what a message has beyond its header stamp.
+    #[inline(never)]
+    fn details(&self, info: &MessageInfo) -> Details {
+        let middleware = self.middleware.get_or_init(|| Middleware::of(info));
+        let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
+        Details { transport: TransportInfo::new(info, middleware), jumps }
     }
 
     /// Records a message whose callback starts now, at the time that `clock` returns. Returns what

@@ -254,7 +254,7 @@ impl Collectors {
     ) {
         let now = self.window.system.at(callback);
         if self.needs_details {
-            self.accept_details(message.header, message.details.as_ref(), callback, now, simulated());
+            self.accept_details(message, callback, now, simulated());
         } else {
             self.age.accept(message.header, now);
         }
@@ -281,14 +281,8 @@ impl Collectors {
     /// Accepts a message's age, if that needs more than the header stamp and the system clock, and all metrics beyond
     /// rclcpp's.
     #[inline(never)]
-    fn accept_details(
-        &mut self,
-        header: i64,
-        details: Option<&Details>,
-        callback: i64,
-        now: i64,
-        simulated: i64,
-    ) {
+    fn accept_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
+        let (header, details) = (message.header, message.details.as_ref());
         // A stamp that may be of the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
         // Header stamps are compared with ROS time.
