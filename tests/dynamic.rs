@@ -52,10 +52,10 @@ fn a_dynamic_subscription_is_measured_like_any_other() {
     let mut latest = None;
     wait_for("window", || {
         latest = imu.latest();
-        latest.as_ref().is_some_and(|window| window.get(Metric::MessageAge).unwrap().sample_count > 5)
+        latest.as_ref().is_some_and(|window| window.get(Metric::MessageAge).unwrap().sample_count > 20)
             && chatter
                 .latest()
-                .is_some_and(|window| window.get(Metric::MessagePeriod).unwrap().sample_count > 5)
+                .is_some_and(|window| window.get(Metric::MessagePeriod).unwrap().sample_count > 20)
     });
     let window = latest.unwrap();
     let age = window.get(Metric::MessageAge).unwrap();
@@ -84,7 +84,7 @@ fn a_dynamic_subscription_is_measured_like_any_other() {
     reader.read_until("window of imu", |metrics| {
         metrics
             .iter()
-            .any(|of| of.source == "/dynamic:/imu" && of.metric == "message_age" && of.count() > 5.0)
+            .any(|of| of.source == "/dynamic:/imu" && of.metric == "message_age" && of.count() > 20.0)
     });
     assert!(reader.metrics.iter().all(|of| of.source != "/dynamic:/chatter"), "it is not published");
 }

@@ -257,22 +257,26 @@ fn every_callback_form_receives_the_messages_of_plain_rclrs_and_is_measured() {
 
     let _spinning = Spinning::start(executor);
     let mut publisher = Program::start("publisher.py", &["--rate", "20", "--stamp-age", "0.05"], domain);
-    let period = |form: &Form| {
-        form.stats.latest().and_then(|window| window.get(Metric::MessagePeriod).map(|of| of.sample_count))
-    };
-    wait_for("window with messages of every form", || {
-        forms
-            .iter()
-            .all(|form| form.measured.numbers().len() >= 20 && period(form).is_some_and(|count| count >= 5))
+    // Where the machine is busy, a window may have few messages or late ones: then the next one is taken.
+    let mut windows = vec![None; forms.len()];
+    wait_for("window of every form with messages at 20 Hz", || {
+        for (form, window) in forms.iter().zip(&mut windows) {
+            *window = window.take().or_else(|| {
+                form.stats.latest().filter(|latest| {
+                    let period = latest.get(Metric::MessagePeriod).unwrap();
+                    period.sample_count >= 5 && (period.average - 50.0).abs() < 25.0
+                })
+            });
+        }
+        windows.iter().all(Option::is_some) && forms.iter().all(|form| form.measured.numbers().len() >= 20)
     });
-    for form in &forms {
-        let window = form.stats.latest().unwrap();
+    for (form, window) in forms.iter().zip(windows) {
+        let window = window.unwrap();
         let (age, period) =
             (window.get(Metric::MessageAge).unwrap(), window.get(Metric::MessagePeriod).unwrap());
         assert_eq!(age.sample_count, period.sample_count + 1, "{}: {window:?}", form.name);
         let least = if form.name.contains("Imu") { STAMP_AGE } else { 0.0 };
         assert!(age.minimum > least && age.average < least + 500.0, "{}: {window:?}", form.name);
-        assert!((25.0..250.0).contains(&period.average), "20 Hz: {}: {window:?}", form.name);
     }
 
     publisher.send("stop");

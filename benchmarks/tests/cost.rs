@@ -187,7 +187,7 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
     let mut reader = Reader::start_with_depth(domain, 10);
     let mut in_a_row: HashMap<(String, String), (usize, i64)> = HashMap::new();
     let mut read = 0;
-    reader.read_until("5 windows in a row of each metric of each subscription", |metrics| {
+    reader.read_until("10 windows in a row of each metric of each subscription", |metrics| {
         for of in &metrics[read..] {
             let (windows, stop) = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
             let length = (of.stop - of.start) as f64 * 1e-9;
@@ -195,7 +195,7 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
             *stop = of.stop;
         }
         read = metrics.len();
-        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|(windows, _)| *windows >= 5)
+        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|(windows, _)| *windows >= 10)
     });
     drop(subscriptions);
 }
