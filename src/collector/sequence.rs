@@ -367,6 +367,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn of_too_many_publishers_the_one_that_was_silent_longest_makes_room() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
@@ -384,6 +385,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         // One more than are followed, by turns, of which every second message is lost.
@@ -456,6 +458,9 @@ mod tests {
         keyed.into_iter().map(|(_, message)| message).collect()
     }
 
+    /// Fewer for Miri, which is slow.
+    const MESSAGES: usize = if cfg!(miri) { 40 } else { 400 };
+
     proptest! {
         #[test]
         fn any_interleaving_of_publishers_has_the_losses_that_there_were(
@@ -463,7 +468,7 @@ mod tests {
                 (prop::collection::vec(fate(), 1..60), prop_oneof![Just(1), Just(u64::MAX - 20), any::<u32>().prop_map(u64::from)]),
                 1..5
             ),
-            order in prop::collection::vec(any::<prop::sample::Index>(), 400),
+            order in prop::collection::vec(any::<prop::sample::Index>(), MESSAGES),
         ) {
             let mut queues: Vec<_> = publishers
                 .iter()

@@ -9,7 +9,7 @@ pub(crate) fn name() -> String {
 
 /// Returns the kernel's estimate of the clock's offset in milliseconds: the correction that a time daemon has given it
 /// (adjtimex(2)). None where the kernel reports that the clock is not synchronised.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn clock_offset() -> Option<f64> {
     // SAFETY: a timex has integers only, for which zero is a value.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
@@ -18,8 +18,8 @@ pub(crate) fn clock_offset() -> Option<f64> {
     offset(clock, state.status, state.offset as f64)
 }
 
-/// Returns None: only Linux has adjtimex(2).
-#[cfg(not(target_os = "linux"))]
+/// Returns None: only Linux has adjtimex(2), and Miri does not.
+#[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) fn clock_offset() -> Option<f64> {
     None
 }

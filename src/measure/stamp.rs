@@ -41,25 +41,31 @@ impl<M: RmwMessage> StampField<M> {
         let Some(offset) = stamp_offset(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
-        let is_sound = structure.size == size_of::<M>()
-            && offset + size_of::<Time>() <= size_of::<M>()
-            && offset % align_of::<Time>() == 0
-            && align_of::<M>() >= align_of::<Time>();
-        if !is_sound {
+        let field = Self::at(offset).filter(|_| structure.size == size_of::<M>());
+        let Some(field) = field else {
             return fail(format!(
                 "its Rust type has {} bytes, its introspection type support has {}",
                 size_of::<M>(),
                 structure.size
             ));
-        }
-        Ok(Some(Self { offset, message: PhantomData }))
+        };
+        Ok(Some(field))
+    }
+}
+
+impl<M> StampField<M> {
+    /// Returns None if there is no room for a stamp at that offset, or if it is not aligned there.
+    fn at(offset: usize) -> Option<Self> {
+        let is_inside = offset.checked_add(size_of::<Time>())? <= size_of::<M>();
+        let is_aligned = offset % align_of::<Time>() == 0 && align_of::<M>() >= align_of::<Time>();
+        (is_inside && is_aligned).then_some(Self { offset, message: PhantomData })
     }
 
     /// Returns a message's stamp in nanoseconds since the epoch; 0 if it is not set.
     #[inline]
     pub(crate) fn read(&self, message: &M) -> i64 {
         let stamp = std::ptr::from_ref(message).cast::<u8>();
-        // SAFETY: `find` has checked that the offset lies within `M` and is aligned, and that there is a
+        // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` that there is a
         // builtin_interfaces/Time at it: two integers, for which any bits are a value.
         let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
         i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec)
@@ -179,6 +185,31 @@ mod tests {
     fn the_stamp_of_a_header_itself_is_read() {
         let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
         assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
+    }
+
+    /// This one needs no introspection, so that Miri can run it.
+    #[test]
+    fn a_stamp_is_read_at_its_place_in_a_c_struct_and_nowhere_outside() {
+        #[repr(C)]
+        struct Header {
+            stamp: Time,
+            frame_id: [usize; 3],
+        }
+        #[repr(C)]
+        struct Message {
+            flag: bool,
+            count: u16,
+            header: Header,
+        }
+        let message = Message { flag: true, count: 7, header: Header { stamp: STAMP, frame_id: [0; 3] } };
+        let offset = std::mem::offset_of!(Message, header) + std::mem::offset_of!(Header, stamp);
+        assert_eq!(StampField::at(offset).unwrap().read(&message), 1_790_000_000_123_456_789);
+
+        let size = size_of::<Message>();
+        assert_eq!(StampField::at(size - 8).unwrap().read(&message), 0, "the last bytes, which are zero");
+        let refused = [size - 7, size - 4, size, usize::MAX, 1, 2, offset + 1];
+        assert!(refused.iter().all(|offset| StampField::<Message>::at(*offset).is_none()));
+        assert!(StampField::<[u8; 16]>::at(0).is_none(), "a type that need not be aligned");
     }
 
     #[test]
