@@ -7,13 +7,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::{
+    checks::{self, passes, reason, Outcome},
     environment::Environment,
     setup::{self, tools},
     workspace::{Package, Workspace},
@@ -41,49 +41,11 @@ pub enum Check {
     Typos,
 }
 
-/// What became of a check.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Passed,
-    Failed,
-    /// It could not be made on this machine, for this reason.
-    Skipped(String),
-}
-
-/// Makes the checks, all of them if none is named, and prints a table of the results.
+/// Makes the checks, all of them if none is named.
 ///
 /// With `no_skip`, a check that cannot be made has failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
-    let checks = if checks.is_empty() { Check::value_variants() } else { checks };
-    let mut results = vec![];
-    for check in checks {
-        eprintln!("-- {}", name(*check));
-        let begun = Instant::now();
-        results.push((name(*check), one(*check, options, project)?, begun.elapsed()));
-    }
-    eprint!("{}", table(&results));
-    let failed = |outcome: &Outcome| match outcome {
-        Outcome::Passed => false,
-        Outcome::Failed => true,
-        Outcome::Skipped(_) => no_skip,
-    };
-    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| failed(outcome)))))
-}
-
-fn table(results: &[(String, Outcome, Duration)]) -> String {
-    let row = |(name, outcome, time): &(String, Outcome, Duration)| {
-        let (result, reason) = match outcome {
-            Outcome::Passed => ("passed", String::new()),
-            Outcome::Failed => ("FAILED", String::new()),
-            Outcome::Skipped(reason) => ("skipped", format!("  {reason}")),
-        };
-        format!("{name:<12} {result:<8} {:>6.1} s{reason}\n", time.as_secs_f32())
-    };
-    results.iter().map(row).collect()
-}
-
-fn name(check: Check) -> String {
-    check.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    checks::run(checks, no_skip, |check| one(*check, options, project))
 }
 
 fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
@@ -147,18 +109,6 @@ fn pypi(project: &Path, tool: &str, arguments: &[impl AsRef<OsStr>]) -> Result<O
     }
 }
 
-/// Why a tool cannot be installed, in one line.
-pub fn reason(error: &anyhow::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
-/// Runs a command that prints its findings itself.
-pub fn passes(command: &mut Command) -> Result<Outcome> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("{program} cannot be started"))?;
-    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
-}
-
 /// The shell scripts of the project, by name or by first line, sorted.
 fn shell_scripts(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut scripts = vec![];
@@ -206,19 +156,5 @@ mod tests {
         file("e.py", "#!/usr/bin/env python3\n");
 
         assert_eq!(shell_scripts(directory.path()).unwrap(), expected);
-    }
-
-    #[test]
-    fn the_table_says_why_a_check_was_skipped() {
-        let skipped =
-            Outcome::Skipped(reason(&anyhow::anyhow!("long\nstory").context("PyPI cannot be reached")));
-        let results = [
-            ("ruff".to_owned(), skipped, Duration::from_millis(1500)),
-            ("fmt".to_owned(), Outcome::Failed, Duration::ZERO),
-        ];
-        assert_eq!(
-            table(&results),
-            "ruff         skipped     1.5 s  PyPI cannot be reached\nfmt          FAILED      0.0 s\n"
-        );
     }
 }

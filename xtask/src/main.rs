@@ -7,6 +7,7 @@
 //! [`setup`] makes from PyPI wheels.
 
 mod bench;
+mod checks;
 mod demo;
 mod environment;
 mod lint;
@@ -14,6 +15,7 @@ mod monitor;
 mod msrv;
 mod package;
 mod progress;
+mod prove;
 mod public_api;
 mod setup;
 mod shared_memory;
@@ -123,6 +125,14 @@ enum Verb {
         /// Write public-api.txt anew, for a change that is meant
         #[arg(long)]
         bless: bool,
+        #[command(flatten)]
+        skipping: Skipping,
+    },
+    /// Looks for faults for longer than CI can: each part, or those that are named, and how long each took
+    Prove {
+        /// Only these
+        #[arg(value_enum)]
+        parts: Vec<prove::Part>,
         #[command(flatten)]
         skipping: Skipping,
     },
@@ -254,6 +264,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::PublicApi { bless, skipping } => {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
+        Verb::Prove { parts, skipping } => prove::run(&environment()?, &project, &parts, skipping.no_skip),
         Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
             let seconds = seconds.map(f64::from);

@@ -4,14 +4,14 @@
 
 use std::{
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode, Output},
 };
 
 use anyhow::{bail, Context, Result};
 
 use crate::{
+    checks::{passes, Outcome},
     environment::Environment,
-    lint::{passes, Outcome},
     workspace::Workspace,
 };
 
@@ -56,22 +56,31 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Installs a toolchain, or parts of one, if it is not there.
+/// Installs a toolchain, if it is not there.
 pub fn install(toolchain: &str, arguments: &[&str]) -> Result<()> {
-    let rustup = |arguments: &[&str]| {
-        let mut rustup = Command::new("rustup");
-        rustup.args(arguments).stdout(Stdio::null()).output().context("there is no rustup")
-    };
     // Asked, it does not install: RUSTUP_AUTO_INSTALL is for that.
-    let asked = rustup(&["run", toolchain, "rustc", "--version"])?;
-    if asked.status.success() {
+    if rustup(&["run", toolchain, "rustc", "--version"])?.status.success() {
         return Ok(());
     }
-    let installed = rustup(&[&["toolchain", "install", toolchain][..], arguments].concat())?;
-    if !installed.status.success() {
-        let said = String::from_utf8_lossy(&installed.stderr);
-        let reason =
-            said.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("rustup cannot install it");
+    succeeds(rustup(&[&["toolchain", "install", toolchain][..], arguments].concat())?)
+}
+
+/// Installs components of a toolchain, those that are not there.
+pub fn add_components(toolchain: &str, components: &[&str]) -> Result<()> {
+    succeeds(rustup(&[&["component", "add", "--toolchain", toolchain][..], components].concat())?)
+}
+
+fn rustup(arguments: &[&str]) -> Result<Output> {
+    Command::new("rustup").args(arguments).output().context("there is no rustup")
+}
+
+fn succeeds(output: Output) -> Result<()> {
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let reason = errors
+            .lines()
+            .find_map(|line| line.strip_prefix("error: "))
+            .unwrap_or("rustup cannot install it");
         bail!("{}", reason.trim());
     }
     Ok(())

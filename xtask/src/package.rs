@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
+    checks::{passes, Outcome},
     environment::Environment,
-    lint::{passes, Outcome},
     workspace::{Package, Workspace},
 };
 

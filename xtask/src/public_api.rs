@@ -12,11 +12,11 @@ use std::{
 
 use anyhow::{bail, Context, Result};
 
-use crate::{environment::Environment, lint::reason, msrv, setup::tools, workspace::Workspace};
+use crate::{checks::reason, environment::Environment, msrv, setup::tools, workspace::Workspace};
 
 const CARGO_PUBLIC_API: &str = "0.52.0";
 /// rustdoc's JSON is not stable, and its version has to be one that CARGO_PUBLIC_API reads. (The compiler's 2026-05-19.)
-const TOOLCHAIN: &str = "nightly-2026-05-20";
+pub const TOOLCHAIN: &str = "nightly-2026-05-20";
 
 /// The auto traits whose loss breaks no code that somebody writes.
 const OMITTED: [&str; 5] = ["Freeze", "Unpin", "UnsafeUnpin", "RefUnwindSafe", "UnwindSafe"];

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Checks that run one after the other, each with its outcome and its time in a table at the end.
+
+use std::{
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+/// What became of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    /// It could not be made on this machine, for this reason.
+    Skipped(String),
+}
+
+/// Makes the checks, all of them if none is named, and prints a table of the results.
+///
+/// With `no_skip`, a check that cannot be made has failed.
+pub fn run<C: ValueEnum>(
+    checks: &[C],
+    no_skip: bool,
+    one: impl Fn(&C) -> Result<Outcome>,
+) -> Result<ExitCode> {
+    let checks = if checks.is_empty() { C::value_variants() } else { checks };
+    let mut results = vec![];
+    for check in checks {
+        let name = check.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("-- {name}");
+        let begun = Instant::now();
+        results.push((name, one(check)?, begun.elapsed()));
+    }
+    eprint!("{}", table(&results));
+    let failed = |outcome: &Outcome| match outcome {
+        Outcome::Passed => false,
+        Outcome::Failed => true,
+        Outcome::Skipped(_) => no_skip,
+    };
+    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| failed(outcome)))))
+}
+
+fn table(results: &[(String, Outcome, Duration)]) -> String {
+    let width = results.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
+    let row = |(name, outcome, time): &(String, Outcome, Duration)| {
+        let (result, reason) = match outcome {
+            Outcome::Passed => ("passed", String::new()),
+            Outcome::Failed => ("FAILED", String::new()),
+            Outcome::Skipped(reason) => ("skipped", format!("  {reason}")),
+        };
+        format!("{name:<width$} {result:<8} {:>8.1} s{reason}\n", time.as_secs_f32())
+    };
+    results.iter().map(row).collect()
+}
+
+/// Runs a command that prints its findings itself.
+pub fn passes(command: &mut Command) -> Result<Outcome> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{program} cannot be started"))?;
+    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
+}
+
+/// Why a tool cannot be installed, in one line.
+pub fn reason(error: &anyhow::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_why_a_check_was_skipped() {
+        let skipped =
+            Outcome::Skipped(reason(&anyhow::anyhow!("long\nstory").context("PyPI cannot be reached")));
+        let results = [
+            ("ruff".to_owned(), skipped, Duration::from_millis(1500)),
+            ("fmt".to_owned(), Outcome::Failed, Duration::ZERO),
+        ];
+        assert_eq!(
+            table(&results),
+            "ruff skipped       1.5 s  PyPI cannot be reached\nfmt  FAILED        0.0 s\n"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `cargo xtask prove`: what looks for faults for longer than CI can.
+
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::{
+    checks::{self, passes, reason, Outcome},
+    environment::Environment,
+    msrv,
+    public_api::TOOLCHAIN,
+    setup::tools,
+};
+
+const CARGO_MUTANTS: &str = "27.1.0";
+/// What the sanitizers build std for, which then is not what build scripts run on.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The unit tests of code with `unsafe` or with a lock of its own. (Miri cannot call ROS's C libraries.)
+const UNDER_MIRI: [&str; 6] = [
+    "a_stamp_is_read_at_its_place",
+    "collector::",
+    "measure::clock::",
+    "measure::host::",
+    "measure::recorder::",
+    "measure::sample_lock::",
+];
+/// The integration tests of one process. What runs in another process is not instrumented.
+const OF_ONE_PROCESS: [&str; 10] = [
+    "bounds",
+    "code",
+    "compatibility",
+    "dynamic",
+    "errors",
+    "forms",
+    "lifetime",
+    "log",
+    "options",
+    "parameters",
+];
+/// The test in these files that has a second process.
+const OF_TWO_PROCESSES: &str = "a_dynamic_subscription_is_measured_like_any_other";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// 20 million simulated windows
+    Simulator,
+    /// Undefined behaviour in unit tests (Miri)
+    Miri,
+    /// Data races in the tests of one process (ThreadSanitizer)
+    Races,
+    /// Invalid accesses to memory in the tests of one process (AddressSanitizer)
+    Memory,
+    /// Whether the tests notice a changed operator or result (cargo-mutants, .cargo/mutants.toml)
+    Mutants,
+}
+
+/// Runs the parts, all of them if none is named, and prints a table with the time of each.
+///
+/// With `no_skip`, a part that cannot run has failed.
+pub fn run(environment: &Environment, project: &Path, parts: &[Part], no_skip: bool) -> Result<ExitCode> {
+    checks::run(parts, no_skip, |part| match part {
+        Part::Simulator => simulator(environment, project),
+        Part::Miri => miri(environment, project),
+        Part::Races => sanitizer(environment, project, &Sanitizer::THREAD),
+        Part::Memory => sanitizer(environment, project, &Sanitizer::ADDRESS),
+        Part::Mutants => mutants(environment, project),
+    })
+}
+
+fn simulator(environment: &Environment, project: &Path) -> Result<Outcome> {
+    let mut simulator = environment.command("cargo");
+    simulator.current_dir(project).args(["run", "--release", "--quiet", "--package", "simulator", "--"]);
+    passes(simulator.args(["--windows", "20000000"]))
+}
+
+fn miri(environment: &Environment, project: &Path) -> Result<Outcome> {
+    if let Err(error) = install_nightly(&["miri", "rust-src"]) {
+        return Ok(Outcome::Skipped(reason(&error)));
+    }
+    let mut miri = nightly(environment, project, "miri");
+    // Each test has a clock and reads the environment. A property is checked with few values, because Miri is slow.
+    miri.args(["miri", "test", "--lib", "--"])
+        .args(UNDER_MIRI)
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
+        .env("PROPTEST_CASES", "1");
+    passes(&mut miri)
+}
+
+/// A sanitizer of rustc.
+struct Sanitizer {
+    name: &'static str,
+    options: (&'static str, &'static str),
+}
+
+impl Sanitizer {
+    /// The libraries of ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they synchronise. What
+    /// they do themselves is ignored.
+    const THREAD: Self =
+        Self { name: "thread", options: ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1") };
+    /// Leaks are looked for by the tests' own counts: rcl and Fast DDS keep what they never free.
+    const ADDRESS: Self = Self { name: "address", options: ("ASAN_OPTIONS", "detect_leaks=0") };
+}
+
+fn sanitizer(environment: &Environment, project: &Path, sanitizer: &Sanitizer) -> Result<Outcome> {
+    if let Err(error) = install_nightly(&["rust-src"]) {
+        return Ok(Outcome::Skipped(reason(&error)));
+    }
+    let mut test = nightly(environment, project, sanitizer.name);
+    test.args(["test", "-Zbuild-std", "--target", TARGET, "--no-fail-fast", "--lib"])
+        .args(OF_ONE_PROCESS.iter().flat_map(|name| ["--test", name]))
+        .args(["--", "--skip", OF_TWO_PROCESSES])
+        .env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.name))
+        .env(sanitizer.options.0, sanitizer.options.1)
+        .env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+    passes(&mut test)
+}
+
+fn mutants(environment: &Environment, project: &Path) -> Result<Outcome> {
+    let program = match tools::from_crates_io(project, "cargo-mutants", CARGO_MUTANTS) {
+        Ok(program) => program,
+        Err(error) => return Ok(Outcome::Skipped(reason(&error))),
+    };
+    let mut mutants = environment.command(program);
+    mutants.current_dir(project).args(["mutants", "--output"]).arg(environment.target_dir());
+    passes(&mut mutants)
+}
+
+fn install_nightly(components: &[&str]) -> Result<()> {
+    msrv::install(TOOLCHAIN, &["--profile", "minimal"])
+        .and_then(|()| msrv::add_components(TOOLCHAIN, components))
+        .with_context(|| format!("{TOOLCHAIN} cannot be installed"))
+}
+
+/// Cargo of the nightly toolchain, with a target directory of its own: its builds differ from all others.
+fn nightly(environment: &Environment, project: &Path, name: &str) -> Command {
+    let mut cargo = environment.command("rustup");
+    cargo
+        .current_dir(project)
+        .args(["run", TOOLCHAIN, "cargo"])
+        .env("CARGO_TARGET_DIR", environment.target_dir().join(name));
+    cargo
+}
