@@ -154,6 +154,13 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track = true;
     }
 
+    /// Puts the last messages of publishers before `start` back by that time, which the clock does not count.
+    pub(crate) fn put_back(&mut self, start: i64, by: i64) {
+        for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
+            publisher.last_heard = publisher.last_heard.saturating_sub(by);
+        }
+    }
+
     /// Returns whether there were more publishers than are followed.
     pub fn has_evicted(&self) -> bool {
         self.has_evicted

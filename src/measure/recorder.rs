@@ -251,15 +251,19 @@ impl Recorder {
         let collectors = self.collectors.lock();
         let Times { header, source, received, .. } = collectors.last_times();
         let mut system = collectors.window.system;
-        let (callback, before) = (collectors.last_callback(), collectors.last_of_epochs_before());
+        let (callback, is_of_window) = collectors.last_message_in_window();
         drop(collectors);
-        let _step_since_the_last_window = system.check(clock);
+        // Since the last window. A suspend in this window was before its messages, or the next message will correct it.
+        let correction = system.check(clock).map_or(0, |step| match is_of_window {
+            true => step.by,
+            false => step.by - step.suspended,
+        });
         let if_known = |time: i64| (time != 0).then_some(time);
         Some(MessageTimes {
             header: if_known(header),
             source: if_known(source),
             received: if_known(received),
-            callback: callback.map(|callback| system.at(callback)).or(before)?,
+            callback: callback?.saturating_add(correction),
         })
     }
 

@@ -47,8 +47,10 @@ pub(super) struct Collectors {
     last: Times,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The last message of the epochs before, on the system clock.
-    last_of_epochs_before: Option<i64>,
+    /// The last message of the epochs before, or of this one before a suspend, on the system clock.
+    last_before: Option<i64>,
+    /// What is special about the last message, as long as its callback is this one.
+    special: Special,
     /// The number of epochs with messages.
     active_epochs: u64,
     /// The time from the first message to the last, of the epochs before.
@@ -127,6 +129,15 @@ pub(super) struct Times {
     callback: i64,
 }
 
+/// What is special about the last message. (It is here, and not in each message, because it is seldom.)
+#[derive(Clone, Copy, Default)]
+struct Special {
+    /// The start of its callback.
+    callback: i64,
+    /// Whether the host was suspended after its window: its time on the system clock is kept.
+    is_before_suspend: bool,
+}
+
 /// Where an age arises.
 #[derive(Default)]
 struct Delays {
@@ -203,7 +214,8 @@ impl Collectors {
             first: None,
             last: Times::default(),
             first_of_epoch: None,
-            last_of_epochs_before: None,
+            last_before: None,
+            special: Special::default(),
             active_epochs: 0,
             active_before: 0,
             filter: StampFilter::default(),
@@ -348,7 +360,7 @@ impl Collectors {
     /// Ends the epoch; the window under way is lost.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
-        self.last_of_epochs_before = self.last_message();
+        self.last_before = self.last_message();
         if let Some(first) = self.first_of_epoch.take() {
             self.active_before += self.last.callback - first;
         }
@@ -371,6 +383,9 @@ impl Collectors {
         self.is_incomplete = next_is_incomplete;
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
+            if step.suspended != 0 {
+                self.keep_times_before_suspend(ended.start, step);
+            }
             self.correct_times(step);
             self.filter.accept(ended.window.stop, ended.stop, step);
         }
@@ -431,9 +446,37 @@ impl Collectors {
     fn correct_times(&mut self, step: Step) {
         // They were wrong by the correction of the clock; the time of a suspend did pass.
         let correction = step.by - step.suspended;
-        for time in [&mut self.first, &mut self.last_of_epochs_before].into_iter().flatten() {
+        for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
         }
+    }
+
+    /// Keeps the times of messages before the window that started at `start`, in which the host was suspended: on the monotonic clock
+    /// they would be later by that time. Of messages in that window it is not known whether they were before or after.
+    fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
+        if let Some(losses) = &mut self.losses {
+            losses.sequences.put_back(start, step.suspended);
+        }
+        let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
+        let is_kept = self.special().is_before_suspend;
+        if !is_kept {
+            // The system clock before the step.
+            self.last_before = Some(self.window.system.at(callback).saturating_sub(step.by));
+            self.mark_last(|special| special.is_before_suspend = true);
+        }
+    }
+
+    /// Returns what is special about the last message.
+    fn special(&self) -> Special {
+        match self.special.callback == self.last.callback {
+            true => self.special,
+            false => Special { callback: self.last.callback, ..Special::default() },
+        }
+    }
+
+    fn mark_last(&mut self, mark: impl FnOnce(&mut Special)) {
+        self.special = self.special();
+        mark(&mut self.special);
     }
 
     /// Messages that were taken before have no age.
@@ -476,13 +519,18 @@ impl Collectors {
         self.first_of_epoch.map(|_| self.last.callback)
     }
 
-    /// Returns the last message of the epochs before, on the system clock.
-    pub(super) fn last_of_epochs_before(&self) -> Option<i64> {
-        self.last_of_epochs_before
+    /// Returns the start of the last message's callback on the system clock, as it was read last; and whether it is of the window under
+    /// way, so that it is not known whether it was before a suspend in it.
+    pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
+        let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
+        (self.last_message(), is_of_window)
     }
 
     /// Returns the start of the last message's callback on the system clock.
     fn last_message(&self) -> Option<i64> {
-        self.last_callback().map(|callback| self.window.system.at(callback)).or(self.last_of_epochs_before)
+        match self.last_callback() {
+            Some(callback) if !self.special().is_before_suspend => Some(self.window.system.at(callback)),
+            _ => self.last_before,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CStr,
+    sync::atomic::AtomicI64,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -164,6 +165,83 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     record(system_now());
     let age = *end(&recorder).get(Metric::MessageAge).unwrap();
     assert!(age.sample_count == 1 && age.maximum < 1000.0, "{age:?}");
+}
+
+/// Clocks that change only when a test changes them.
+struct TestClock {
+    monotonic: AtomicI64,
+    offset: AtomicI64,
+    suspended: AtomicI64,
+}
+
+impl TestClock {
+    fn new() -> Self {
+        let (monotonic, offset) = (AtomicI64::new(1000 * S), AtomicI64::new(1_790_000_000 * S));
+        Self { monotonic, offset, suspended: AtomicI64::new(0) }
+    }
+
+    fn pass(&self, time: i64) {
+        self.monotonic.fetch_add(time, Ordering::Relaxed);
+    }
+
+    fn suspend(&self, time: i64) {
+        self.offset.fetch_add(time, Ordering::Relaxed);
+        self.suspended.fetch_add(time, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn monotonic(&self) -> i64 {
+        self.monotonic.load(Ordering::Relaxed)
+    }
+
+    fn system(&self) -> i64 {
+        self.monotonic() + self.offset.load(Ordering::Relaxed)
+    }
+
+    fn suspended(&self) -> i64 {
+        self.suspended.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns a recorder of these metrics on a clock.
+fn recorder_on(clock: &TestClock, options: TopicStatisticsOptions) -> Recorder {
+    let recorder = Recorder::new("/imu", &options, None, clock);
+    recorder.enable(clock);
+    recorder
+}
+
+/// Takes a message and starts its callback, at the time of a clock.
+fn receive_on(recorder: &Recorder, clock: &TestClock, number: u64) {
+    let info = info(Some(FAST_DDS), 1, number);
+    let Some(epoch) = recorder.epoch() else { return };
+    recorder.record(&recorder.received_message(epoch, clock.system(), &info), || clock.monotonic());
+}
+
+fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
+    recorder.end_window(clock).unwrap().statistics
+}
+
+#[test]
+fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
+    let clock = TestClock::new();
+    let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
+    let recorder = recorder_on(&clock, options);
+    receive_on(&recorder, &clock, 1);
+    let last = clock.system();
+    clock.pass(S);
+    end_on(&recorder, &clock);
+    for _ in 0..2 {
+        clock.suspend(3600 * S);
+        assert_eq!(recorder.last_message(&clock).unwrap().callback, last, "before the window ends");
+        clock.pass(S);
+        assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(last));
+        assert_eq!(recorder.last_message(&clock).unwrap().callback, last);
+        assert_eq!(recorder.publishers()[0].last_message, last);
+    }
+
+    receive_on(&recorder, &clock, 2);
+    assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(clock.system()), "the next one");
 }
 
 #[test]
