@@ -353,6 +353,9 @@ impl WindowedCollector for Recorder {
         }
         let warnings = collectors.warnings.take();
         of_next_window.iter().for_each(|sample| collectors.accept(sample));
+        if lost_meanwhile.is_some_and(|count| count > 0) {
+            collectors.accept_later();
+        }
         drop(collectors);
 
         let statistics = WindowStatistics {

@@ -55,6 +55,9 @@ pub(super) struct Collectors {
     active_epochs: u64,
     /// The time from the first message to the last, of the epochs before.
     active_before: i64,
+    /// Whether messages were counted without being measured before the first or after the last message of an epoch: the time in which
+    /// all were received is not known.
+    has_unknown_span: bool,
     /// Not empty after a step of the system clock.
     filter: StampFilter,
     pub(super) warnings: Warnings,
@@ -136,6 +139,8 @@ struct Special {
     callback: i64,
     /// Whether the host was suspended after its window: its time on the system clock is kept.
     is_before_suspend: bool,
+    /// Whether later messages were counted without being measured.
+    has_later: bool,
 }
 
 /// Where an age arises.
@@ -187,10 +192,15 @@ impl Accept for Collectors {
         self.warnings.raise(Warning::SamplesLost);
         self.is_incomplete = true;
         self.unrecorded += count;
-        if let (Some(losses), 1..) = (&mut self.losses, count) {
+        if count == 0 {
+            return;
+        }
+        if let Some(losses) = &mut self.losses {
             // Their sequence numbers are not known, so a gap from now on may be no loss.
             losses.sequences.lose_track();
         }
+        self.has_unknown_span |= self.first_of_epoch.is_none();
+        self.accept_later();
     }
 }
 
@@ -218,6 +228,7 @@ impl Collectors {
             special: Special::default(),
             active_epochs: 0,
             active_before: 0,
+            has_unknown_span: false,
             filter: StampFilter::default(),
             warnings: Warnings::default(),
         }
@@ -363,6 +374,7 @@ impl Collectors {
         self.last_before = self.last_message();
         if let Some(first) = self.first_of_epoch.take() {
             self.active_before += self.last.callback - first;
+            self.has_unknown_span |= self.special().has_later;
         }
     }
 
@@ -428,7 +440,8 @@ impl Collectors {
             Metric::TimeSinceLastMessage => {
                 let silence =
                     self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
-                return single_sample(silence.filter(|_| !self.is_incomplete));
+                let is_known = !self.is_incomplete && !self.special().has_later;
+                return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
             // The options of a subscription refuse them.
@@ -466,6 +479,13 @@ impl Collectors {
         }
     }
 
+    /// Accepts that the last message is not the last one that was received: nothing can be compared with it.
+    pub(super) fn accept_later(&mut self) {
+        self.mark_last(|special| special.has_later = true);
+        // The periods of this window are NaN anyway.
+        self.period = PeriodCollector::new(self.options.first_period);
+    }
+
     /// Returns what is special about the last message.
     fn special(&self) -> Special {
         match self.special.callback == self.last.callback {
@@ -491,6 +511,8 @@ impl Collectors {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
         let active = self.first_of_epoch.map_or(0, |first| self.last.callback - first);
         let received = self.received_before + self.count + self.unrecorded;
+        let has_later = self.first_of_epoch.is_some() && self.special().has_later;
+        let is_span_known = !self.has_unknown_span && !has_later;
         Totals {
             received,
             lost: losses.and_then(|totals| totals.lost),
@@ -500,7 +522,7 @@ impl Collectors {
             first_message: self.first,
             last_message: self.last_message(),
             active: duration(self.active_before + active),
-            intervals: received.saturating_sub(self.active_epochs),
+            intervals: is_span_known.then(|| received.saturating_sub(self.active_epochs)),
         }
     }
 

@@ -10,6 +10,7 @@ use rclrs::PublisherGid;
 
 use super::*;
 use crate::{
+    collector::FirstPeriod,
     measure::clock::{monotonic, HostClock},
     transport::MIDDLEWARES,
 };
@@ -222,6 +223,67 @@ fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
     recorder.end_window(clock).unwrap().statistics
 }
 
+/// Receives that many messages, 10 ms apart, while another thread holds the lock: 8 wait, the others are only counted.
+fn receive_while_held(recorder: &Recorder, clock: &TestClock, numbers: std::ops::RangeInclusive<u64>) {
+    let held = recorder.collectors.lock();
+    for number in numbers {
+        clock.pass(S / 100);
+        receive_on(recorder, clock, number);
+    }
+    drop(held);
+}
+
+#[test]
+fn a_message_that_was_not_measured_is_later_than_the_last_one_that_was() {
+    let clock = TestClock::new();
+    let metrics = [Metric::MessagePeriod, Metric::TimeSinceLastMessage];
+    let options = TopicStatisticsOptions::new().metrics(&metrics).first_period(FirstPeriod::CarriedOver);
+    let recorder = recorder_on(&clock, options);
+    receive_on(&recorder, &clock, 1);
+    receive_while_held(&recorder, &clock, 2..=20);
+    clock.pass(S);
+    let totals = end_on(&recorder, &clock).totals.unwrap();
+    assert!(totals.rate().is_nan(), "20 messages in a time that is not known: {totals:?}");
+
+    clock.pass(S);
+    let window = end_on(&recorder, &clock);
+    let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
+    assert_eq!(silence.sample_count, 0, "since the 9th message: {silence:?}");
+
+    receive_on(&recorder, &clock, 21);
+    clock.pass(S / 2);
+    receive_on(&recorder, &clock, 22);
+    clock.pass(S / 4);
+    let window = end_on(&recorder, &clock);
+    let period = window.get(Metric::MessagePeriod).unwrap();
+    assert_eq!((period.sample_count, period.average), (1, 500.0), "none since the 9th message");
+    assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 250.0);
+    assert_eq!(window.totals.unwrap().rate(), 21.0 / 2.69, "the time is known again");
+}
+
+#[test]
+fn a_message_after_those_that_were_not_measured_is_the_last_one_at_once() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    receive_while_held(&recorder, &clock, 1..=20);
+    clock.pass(S / 100);
+    receive_on(&recorder, &clock, 21);
+    assert_eq!(end_on(&recorder, &clock).totals.unwrap().rate(), 100.0);
+}
+
+#[test]
+fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    receive_while_held(&recorder, &clock, 1..=20);
+    recorder.disable();
+    recorder.enable(&clock);
+    receive_on(&recorder, &clock, 21);
+    clock.pass(S / 100);
+    receive_on(&recorder, &clock, 22);
+    assert!(end_on(&recorder, &clock).totals.unwrap().rate().is_nan());
+}
+
 #[test]
 fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
     let clock = TestClock::new();
@@ -283,7 +345,7 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
         recorder.enable(&HostClock);
     }
     let totals = recorder.totals().unwrap();
-    assert_eq!(totals.intervals, 2);
+    assert_eq!(totals.intervals, Some(2));
     assert!(totals.active < Duration::from_millis(300), "{totals:?}");
     assert!(totals.rate() > 6.0, "{}", totals.rate());
 }
