@@ -99,9 +99,9 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
 pub struct PublisherTotals {
     /// The identifier of the publisher. rclrs 0.8 does not report to which node it belongs.
     pub gid: [u8; 16],
-    /// Messages received.
+    /// Messages received, without those that were counted without being measured.
     pub received: u64,
-    /// Messages lost. None if the middleware does not number messages.
+    /// Messages lost. None if the middleware does not number messages, and once messages were counted without being measured.
     pub lost: Option<u64>,
     /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,

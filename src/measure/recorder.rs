@@ -242,8 +242,9 @@ impl Recorder {
     /// Returns the messages received from and lost of each publisher.
     pub(crate) fn publishers(&self) -> Vec<PublisherTotals> {
         let collectors = self.collectors.lock();
-        let system = collectors.window.system;
-        collectors.publishers().iter().map(|publisher| publisher_totals(publisher, system)).collect()
+        let (system, knows_losses) = (collectors.window.system, collectors.knows_losses());
+        let totals = |publisher| publisher_totals(publisher, system, knows_losses);
+        collectors.publishers().iter().map(totals).collect()
     }
 
     /// Returns the times of the last message that was recorded.
@@ -376,12 +377,12 @@ impl WindowedCollector for Recorder {
     }
 }
 
-fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock) -> PublisherTotals {
+fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losses: bool) -> PublisherTotals {
     PublisherTotals {
         gid: publisher.gid,
         received: publisher.received,
-        lost: publisher.lost(),
-        out_of_order: publisher.out_of_order(),
+        lost: publisher.lost().filter(|_| knows_losses),
+        out_of_order: publisher.out_of_order().filter(|_| knows_losses),
         last_message: system.at(publisher.last_heard),
     }
 }

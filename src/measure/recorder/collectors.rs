@@ -526,6 +526,11 @@ impl Collectors {
         }
     }
 
+    /// Returns whether the losses of each publisher are known.
+    pub(super) fn knows_losses(&self) -> bool {
+        self.losses.as_ref().is_some_and(|losses| !losses.sequences.has_lost_track())
+    }
+
     /// Returns the publishers that are followed.
     pub(super) fn publishers(&self) -> &[Publisher<Gid>] {
         self.losses.as_ref().map_or(&[], |losses| losses.sequences.publishers())

@@ -285,6 +285,20 @@ fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
 }
 
 #[test]
+fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
+    let clock = TestClock::new();
+    let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
+    let recorder = recorder_on(&clock, options);
+    receive_while_held(&recorder, &clock, 1..=8);
+    let [publisher] = recorder.publishers()[..] else { panic!("one publisher") };
+    assert_eq!((publisher.received, publisher.lost, publisher.out_of_order), (8, Some(0), Some(0)));
+    receive_while_held(&recorder, &clock, 9..=20);
+    receive_on(&recorder, &clock, 21);
+    let [publisher] = recorder.publishers()[..] else { panic!("one publisher") };
+    assert_eq!((publisher.received, publisher.lost, publisher.out_of_order), (17, None, None));
+}
+
+#[test]
 fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
     let clock = TestClock::new();
     let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
