@@ -122,7 +122,7 @@ pub(crate) enum Sample {
         simulated: i64,
     },
     /// The end of a callback.
-    CallbackEnd { epoch: Epoch, milliseconds: f64 },
+    CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },
 }
 
 impl Recorder {
@@ -232,7 +232,7 @@ impl Recorder {
     /// Records that a callback ends at `now`, on the monotonic clock.
     pub(crate) fn record_end(&self, callback: RunningCallback, now: i64) {
         let milliseconds = milliseconds_between(callback.started, now);
-        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds };
+        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
             None => self.collectors.enqueue_or_count(sample, false),
@@ -327,9 +327,10 @@ impl WindowedCollector for Recorder {
         // A sample that is recorded while the lock is held here belongs to the window of its time.
         let mut of_next_window = vec![];
         while let Some(sample) = self.collectors.dequeue() {
-            match sample {
-                Sample::Message { callback, .. } if callback >= ended.stop => of_next_window.push(sample),
-                sample => collectors.accept(&sample),
+            let (Sample::Message { callback: time, .. } | Sample::CallbackEnd { end: time, .. }) = sample;
+            match time >= ended.stop {
+                true => of_next_window.push(sample),
+                false => collectors.accept(&sample),
             }
         }
         // If this thread was preempted since it took the lock, it is not known to which of the two windows lost samples belong.

@@ -177,7 +177,7 @@ impl Accept for Collectors {
             Sample::Message { message, callback, simulated } => {
                 self.accept_message(message, *callback, || *simulated);
             }
-            Sample::CallbackEnd { epoch, milliseconds } => {
+            Sample::CallbackEnd { epoch, milliseconds, .. } => {
                 if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
                     delays.callback_duration.accept(*milliseconds);
                 }

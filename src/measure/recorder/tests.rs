@@ -284,6 +284,56 @@ fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
     assert!(end_on(&recorder, &clock).totals.unwrap().rate().is_nan());
 }
 
+/// A clock on which a callback starts and ends while the end of a window is held up, before or after it has read the window's stop.
+struct HeldUp<'a> {
+    clock: &'a TestClock,
+    recorder: &'a Recorder,
+    is_after_stop: bool,
+    readings: AtomicI64,
+}
+
+impl Clock for HeldUp<'_> {
+    fn monotonic(&self) -> i64 {
+        if self.readings.fetch_add(1, Ordering::Relaxed) == i64::from(self.is_after_stop) {
+            let message = self.recorder.received_message(
+                self.recorder.epoch().unwrap(),
+                self.clock.system(),
+                &info(Some(FAST_DDS), 1, 1),
+            );
+            self.clock.pass(S / 100);
+            let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
+            self.clock.pass(S / 100);
+            self.recorder.record_end(running, self.clock.monotonic());
+            self.clock.pass(S / 100);
+        }
+        self.clock.monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        self.clock.system()
+    }
+
+    fn suspended(&self) -> i64 {
+        self.clock.suspended()
+    }
+}
+
+#[test]
+fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
+    for is_after_stop in [false, true] {
+        let clock = TestClock::new();
+        let recorder =
+            recorder_on(&clock, TopicStatisticsOptions::new().metrics(&[Metric::CallbackDuration]));
+        clock.pass(S);
+        let held_up =
+            HeldUp { clock: &clock, recorder: &recorder, is_after_stop, readings: AtomicI64::new(0) };
+        let windows = [recorder.end_window(&held_up).unwrap().statistics, end_on(&recorder, &clock)]
+            .map(|window| (window.count, window.get(Metric::CallbackDuration).unwrap().sample_count));
+        let expected = if is_after_stop { [(0, 0), (1, 1)] } else { [(1, 1), (0, 0)] };
+        assert_eq!(windows, expected, "after the stop: {is_after_stop}");
+    }
+}
+
 #[test]
 fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
     let clock = TestClock::new();
