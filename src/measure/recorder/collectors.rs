@@ -353,6 +353,7 @@ impl Collectors {
         self.filter.expire(start);
         if let Some(step) = step {
             // While the statistics were disabled.
+            self.keep_times_before_suspend(start, step);
             self.correct_times(step);
             self.filter.accept_unobserved(start);
         }
@@ -395,9 +396,7 @@ impl Collectors {
         self.is_incomplete = next_is_incomplete;
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
-            if step.suspended != 0 {
-                self.keep_times_before_suspend(ended.start, step);
-            }
+            self.keep_times_before_suspend(ended.start, step);
             self.correct_times(step);
             self.filter.accept(ended.window.stop, ended.stop, step);
         }
@@ -467,6 +466,9 @@ impl Collectors {
     /// Keeps the times of messages before the window that started at `start`, in which the host was suspended: on the monotonic clock
     /// they would be later by that time. Of messages in that window it is not known whether they were before or after.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
+        if step.suspended == 0 {
+            return;
+        }
         if let Some(losses) = &mut self.losses {
             losses.sequences.put_back(start, step.suspended);
         }

@@ -366,6 +366,12 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
         assert_eq!(recorder.publishers()[0].last_message, last);
     }
 
+    recorder.disable();
+    clock.suspend(3600 * S);
+    recorder.enable(&clock);
+    assert_eq!(recorder.totals().unwrap().last_message, Some(last), "while disabled");
+    assert_eq!(recorder.publishers()[0].last_message, last);
+
     receive_on(&recorder, &clock, 2);
     assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(clock.system()), "the next one");
 }
