@@ -223,7 +223,9 @@ impl Recorder {
             None => {
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                self.collectors.enqueue_or_count(sample, true);
+                // One that was taken in another time would not be recorded either.
+                let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
+                self.collectors.enqueue_or_count(sample, counts);
                 callback
             }
         }

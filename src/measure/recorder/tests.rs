@@ -335,6 +335,24 @@ fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
 }
 
 #[test]
+fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_either() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    let epoch = recorder.epoch().unwrap();
+    recorder.disable();
+    recorder.enable(&clock);
+    let held = recorder.collectors.lock();
+    for number in 1..=20 {
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number));
+        recorder.record(&message, || clock.monotonic());
+    }
+    drop(held);
+    let window = end_on(&recorder, &clock);
+    assert_eq!((window.count, window.unrecorded), (0, 0));
+    assert_eq!(window.totals.unwrap().received, 0);
+}
+
+#[test]
 fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
     let clock = TestClock::new();
     let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
