@@ -107,9 +107,9 @@ impl WaitingSample<'_> {
         samples
     }
 
-    /// Returns whether it is a message that can only be counted.
-    pub fn is_lost_message(&self) -> bool {
-        self.is_lost && self.duration.is_none()
+    /// Returns whether it is a message of that epoch that can only be counted.
+    pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
+        self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
     }
 }
 

@@ -219,7 +219,8 @@ impl World {
         self.expect_warnings(id);
         of_next.iter().for_each(|sample| self.accept_waiting(sample));
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
-        if of_this.iter().any(WaitingSample::is_lost_message) {
+        let epoch = subscription.oracle.epoch();
+        if of_this.iter().any(|sample| sample.is_lost_message_of(epoch)) {
             subscription.oracle.count_later();
         }
         let settings = format!("{:?}", subscription.oracle.settings());
