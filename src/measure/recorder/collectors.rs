@@ -49,8 +49,9 @@ pub(super) struct Collectors {
     first_of_epoch: Option<i64>,
     /// The last message of the epochs before, or of this one before a suspend, on the system clock.
     last_before: Option<i64>,
-    /// What is special about the last message, as long as its callback is this one.
+    /// What is special about the last message, as long as its callback is at this time.
     special: Special,
+    special_of: i64,
     /// The number of epochs with messages.
     active_epochs: u64,
     /// The time from the first message to the last, of the epochs before.
@@ -135,8 +136,6 @@ pub(super) struct Times {
 /// What is special about the last message. (It is here, and not in each message, because it is seldom.)
 #[derive(Clone, Copy, Default)]
 struct Special {
-    /// The start of its callback.
-    callback: i64,
     /// Whether the host was suspended after its window: its time on the system clock is kept.
     is_before_suspend: bool,
     /// Whether later messages were counted without being measured.
@@ -226,6 +225,7 @@ impl Collectors {
             first_of_epoch: None,
             last_before: None,
             special: Special::default(),
+            special_of: 0,
             active_epochs: 0,
             active_before: 0,
             has_unknown_span: false,
@@ -490,14 +490,14 @@ impl Collectors {
 
     /// Returns what is special about the last message.
     fn special(&self) -> Special {
-        match self.special.callback == self.last.callback {
+        match self.special_of == self.last.callback {
             true => self.special,
-            false => Special { callback: self.last.callback, ..Special::default() },
+            false => Special::default(),
         }
     }
 
     fn mark_last(&mut self, mark: impl FnOnce(&mut Special)) {
-        self.special = self.special();
+        (self.special, self.special_of) = (self.special(), self.last.callback);
         mark(&mut self.special);
     }
 
