@@ -5,6 +5,7 @@
 
 mod executor;
 mod inject;
+mod losses;
 mod network;
 mod node;
 mod readers;
@@ -30,11 +31,12 @@ use crate::{
     shrink::History,
 };
 use executor::{Running, Taken};
+use losses::Losses;
 use network::{Message, Middleware, Publisher};
 use node::{Ended, Subscription};
 use readers::{EventReader, Reader, Retired};
 use scopes::Scope;
-use thread::{Due, Losses};
+use thread::Due;
 use warnings::Warnings;
 
 /// Something that happens at a time.

@@ -2,24 +2,16 @@
 
 //! The thread of the statistics: it does what the schedule returns. All that leaves the node is compared.
 
-use std::{
-    collections::BTreeMap,
-    sync::{atomic::Ordering, Arc},
-};
+use std::sync::{atomic::Ordering, Arc};
 
 use ros_env::statistics_msgs::msg::MetricsMessage;
 
-use super::{
-    executor::WaitingSample,
-    node::{topic_name, Warned},
-    Event, World,
-};
+use super::{executor::WaitingSample, node::Warned, Event, World};
 use crate::{
     check,
     clocks::{MS, S},
     faults::Fault,
     measure::{clock::Clock, host, source::Source},
-    oracle,
     report::Failures,
     schedule::state::{Action, HandOut},
     shrink::note,
@@ -31,39 +23,6 @@ pub struct Due {
     source: Arc<Source>,
     metric: Metric,
     statistics: Arc<WindowStatistics>,
-}
-
-/// Losses that were published as events, and the oracle's of subscriptions that were dropped.
-pub struct Losses {
-    /// The shortest time between two events, and when the last one was published.
-    interval: i64,
-    published_at: Option<i64>,
-    published: BTreeMap<String, u64>,
-    /// By topic: losses that are known, and the most that can have been published.
-    ended: BTreeMap<String, (u64, u64)>,
-}
-
-impl Losses {
-    pub fn new(rate: f64) -> Self {
-        Self {
-            interval: (1e9 / rate) as i64,
-            published_at: None,
-            published: BTreeMap::new(),
-            ended: BTreeMap::new(),
-        }
-    }
-
-    /// A subscription ends.
-    pub fn end(&mut self, topic: usize, oracle: &oracle::Subscription) {
-        Self::add(&mut self.ended, topic, oracle);
-    }
-
-    fn add(sums: &mut BTreeMap<String, (u64, u64)>, topic: usize, oracle: &oracle::Subscription) {
-        let (known, most) = sums.entry(topic_name(topic)).or_default();
-        *known += oracle.lost().unwrap_or(0);
-        // A message that arrives late may have been published as lost; and losses may have become unknown later.
-        *most += oracle.losses().most();
-    }
 }
 
 impl World {
@@ -299,38 +258,6 @@ impl World {
                 return self.fail(error);
             }
         }
-    }
-
-    fn check_event_rate(&mut self) {
-        let Losses { interval, published_at, .. } = &mut self.losses;
-        let before = published_at.replace(self.now);
-        if before.is_some_and(|before| self.now - before < *interval) {
-            self.fail(format!("an event at {} ns, after one at {before:?}", self.now));
-        }
-    }
-
-    /// No event has more than was lost. Returns the sums of what was published and of what had to be, by topic.
-    fn check_events(&mut self) -> Vec<(String, u64, u64)> {
-        for of in self.event_reader.take().into_iter().flat_map(|event| event.messages_lost_statistics) {
-            *self.losses.published.entry(of.topic_name).or_default() += of.messages_lost;
-        }
-        let mut sums = self.losses.ended.clone();
-        for subscription in self.subscriptions.values() {
-            Losses::add(&mut sums, subscription.topic, &subscription.oracle);
-        }
-        let mut checked = vec![];
-        let mut result = Ok(());
-        for (topic, (known, most)) in sums {
-            let published = self.losses.published.get(&topic).copied().unwrap_or(0);
-            if published > most {
-                result = Err(format!("events have {published} losses on {topic}, at most {most} were lost"));
-            }
-            checked.push((topic, published, known));
-        }
-        if let Err(error) = result {
-            self.fail(error);
-        }
-        checked
     }
 
     /// Ends the node: what is left is published, and everything adds up.

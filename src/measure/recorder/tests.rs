@@ -237,7 +237,7 @@ fn receive_while_held(recorder: &Recorder, clock: &TestClock, numbers: std::ops:
 fn a_message_that_was_not_measured_is_later_than_the_last_one_that_was() {
     let clock = TestClock::new();
     let metrics = [Metric::MessagePeriod, Metric::TimeSinceLastMessage];
-    let options = TopicStatisticsOptions::new().metrics(&metrics).first_period(FirstPeriod::CarriedOver);
+    let options = TopicStatisticsOptions::new().metrics(metrics).first_period(FirstPeriod::CarriedOver);
     let recorder = recorder_on(&clock, options);
     receive_on(&recorder, &clock, 1);
     receive_while_held(&recorder, &clock, 2..=20);
@@ -322,8 +322,7 @@ impl Clock for HeldUp<'_> {
 fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
     for is_after_stop in [false, true] {
         let clock = TestClock::new();
-        let recorder =
-            recorder_on(&clock, TopicStatisticsOptions::new().metrics(&[Metric::CallbackDuration]));
+        let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
         clock.pass(S);
         let held_up =
             HeldUp { clock: &clock, recorder: &recorder, is_after_stop, readings: AtomicI64::new(0) };
@@ -355,7 +354,7 @@ fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_eith
 #[test]
 fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
     let clock = TestClock::new();
-    let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
+    let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);
     let recorder = recorder_on(&clock, options);
     receive_while_held(&recorder, &clock, 1..=8);
     let [publisher] = recorder.publishers()[..] else { panic!("one publisher") };
@@ -369,7 +368,7 @@ fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
 #[test]
 fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
     let clock = TestClock::new();
-    let options = TopicStatisticsOptions::new().metrics(&[Metric::PublicationSeqGap]);
+    let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);
     let recorder = recorder_on(&clock, options);
     receive_on(&recorder, &clock, 1);
     let last = clock.system();
