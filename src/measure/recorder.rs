@@ -326,6 +326,7 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let ended = collectors.window.end(clock);
+        collectors.accept_step(&ended);
         // A sample that is recorded while the lock is held here belongs to the window of its time.
         let mut of_next_window = vec![];
         while let Some(sample) = self.collectors.dequeue() {

@@ -379,6 +379,14 @@ impl Collectors {
         }
     }
 
+    /// Accepts a step of the system clock in the window that has ended, before samples are accepted on the clock after it.
+    pub(super) fn accept_step(&mut self, ended: &EndedWindow) {
+        if let Some(step) = ended.step {
+            self.keep_times_before_suspend(ended.start, step);
+            self.correct_times(step);
+        }
+    }
+
     /// Ends the window: returns its metrics, how many messages it had, and how many of them were not measured.
     ///
     /// `next_is_incomplete`: samples were lost that may belong to the next window.
@@ -396,8 +404,6 @@ impl Collectors {
         self.is_incomplete = next_is_incomplete;
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
-            self.keep_times_before_suspend(ended.start, step);
-            self.correct_times(step);
             self.filter.accept(ended.window.stop, ended.stop, step);
         }
         if has_expired || ended.step.is_some() {

@@ -334,6 +334,19 @@ fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
 }
 
 #[test]
+fn the_time_of_a_first_message_that_waits_while_a_window_ends_is_corrected_by_a_step_once() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
+    clock.pass(S);
+    clock.offset.fetch_sub(S, Ordering::Relaxed);
+    let expected = clock.system() + S / 100;
+    let held_up =
+        HeldUp { clock: &clock, recorder: &recorder, is_after_stop: false, readings: AtomicI64::new(0) };
+    let totals = recorder.end_window(&held_up).unwrap().statistics.totals.unwrap();
+    assert_eq!((totals.first_message, totals.last_message), (Some(expected), Some(expected)));
+}
+
+#[test]
 fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_either() {
     let clock = TestClock::new();
     let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
