@@ -26,24 +26,26 @@ pub struct Totals {
     /// Publishers from which messages were received. A publisher that restarts counts again.
     pub publishers: Option<u64>,
     /// The start of the first message's callback, in nanoseconds since the epoch on the system clock. A step of the system clock
-    /// corrects it.
+    /// corrects it. Messages that were counted without being measured have no time here, nor in the next two.
     pub first_message: Option<i64>,
     /// The start of the last message's callback, likewise.
     pub last_message: Option<i64>,
     /// The time from the first message to the last on the monotonic clock, without the time in which the statistics were
     /// disabled.
     pub active: Duration,
-    /// The number of intervals between messages in that time.
-    pub(crate) intervals: u64,
+    /// The number of intervals between messages in that time; None if messages were counted without being measured after the last
+    /// one, or before the first one.
+    pub(crate) intervals: Option<u64>,
 }
 
 impl Totals {
-    /// Returns the average rate in Hz while the statistics were enabled; NaN with fewer than two messages.
+    /// Returns the average rate in Hz while the statistics were enabled; NaN with fewer than two messages, and as long as the last
+    /// messages were counted without being measured.
     pub fn rate(&self) -> f64 {
-        if self.active.is_zero() {
-            return f64::NAN;
+        match self.intervals {
+            Some(intervals) if !self.active.is_zero() => intervals as f64 / self.active.as_secs_f64(),
+            _ => f64::NAN,
         }
-        self.intervals as f64 / self.active.as_secs_f64()
     }
 
     /// Returns the sum. A count that one of them does not know is unknown. A subscription that received nothing lost nothing.
@@ -64,7 +66,7 @@ impl Totals {
             first_message: [self.first_message, other.first_message].into_iter().flatten().min(),
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,
-            intervals: self.intervals + other.intervals,
+            intervals: sum(self.intervals, other.intervals),
         }
     }
 }
@@ -97,9 +99,9 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
 pub struct PublisherTotals {
     /// The identifier of the publisher. rclrs 0.8 does not report to which node it belongs.
     pub gid: [u8; 16],
-    /// Messages received.
+    /// Messages received, without those that were counted without being measured.
     pub received: u64,
-    /// Messages lost. None if the middleware does not number messages.
+    /// Messages lost. None if the middleware does not number messages, and once messages were counted without being measured.
     pub lost: Option<u64>,
     /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_over_the_time_between_the_first_message_and_the_last() {
-        let totals = |intervals, active| Totals { intervals, active, ..Totals::default() };
+        let totals = |intervals, active| Totals { intervals: Some(intervals), active, ..Totals::default() };
         assert_eq!(totals(10, Duration::from_secs(1)).rate(), 10.0);
         assert!(totals(0, Duration::ZERO).rate().is_nan(), "one message has no rate");
     }

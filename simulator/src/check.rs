@@ -2,9 +2,13 @@
 
 //! Compares what was published with what the oracle knows.
 
+use ros_env::{builtin_interfaces::msg::Time, topic_statistics_interfaces::msg::TopicStatistics};
+
 use crate::{
     faults::Tally,
-    oracle::{self, Expected},
+    oracle::{self, Bounds, Expected, Heard, WindowTimes},
+    report::service,
+    totals::{PublisherTotals, TopicTotals, Totals},
     window::{Summary, WindowStatistics},
 };
 
@@ -13,100 +17,165 @@ pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
     (ours.is_nan() && expected.is_nan()) || (ours - expected).abs() <= 1e-9 * size.abs().max(1.0)
 }
 
-/// Compares a summary with the samples.
-pub fn summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
-    for figure in
-        [ours.average, ours.minimum, ours.maximum, ours.standard_deviation, ours.sample_count as f64]
-    {
-        tally.digest(figure);
-    }
-    match expected {
-        Expected::Samples(samples) => {
-            let size = samples.iter().copied().map(f64::abs).fold(1.0, f64::max);
-            let of = |samples: &[f64]| {
-                let count = samples.len() as f64;
-                let average = samples.iter().sum::<f64>() / count;
-                let variance = samples.iter().map(|sample| (sample - average).powi(2)).sum::<f64>() / count;
-                let deviation = if samples.len() > 1 { variance.sqrt() } else { f64::NAN };
-                let minimum = samples.iter().copied().reduce(f64::min).unwrap_or(f64::NAN);
-                let maximum = samples.iter().copied().reduce(f64::max).unwrap_or(f64::NAN);
-                [average, minimum, maximum, deviation, count]
-            };
-            let expected = of(samples);
-            let ours =
-                [ours.average, ours.minimum, ours.maximum, ours.standard_deviation, ours.sample_count as f64];
-            let names = ["average", "minimum", "maximum", "standard deviation", "sample count"];
-            for ((ours, expected), name) in ours.into_iter().zip(expected).zip(names) {
-                if !is_same(ours, expected, size) {
-                    return Err(format!("{name} {ours}, expected {expected}"));
-                }
-                tally.figures += 1;
-            }
-            Ok(())
-        }
-        Expected::SomeOf(samples) => {
-            let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
-            let highest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let is_within = |figure: f64| figure >= lowest - 1e-6 && figure <= highest + 1e-6;
-            let has_samples = ours.sample_count > 0;
-            if ours.sample_count > samples.len() as u64 {
-                return Err(format!("{} samples, at most {} are good", ours.sample_count, samples.len()));
-            }
-            if has_samples && !(is_within(ours.minimum) && is_within(ours.average) && is_within(ours.maximum))
-            {
-                return Err(format!("{ours:?}, good samples are from {lowest} to {highest}"));
-            }
-            if !has_samples && !ours.average.is_nan() {
-                return Err(format!("{ours:?} without a sample"));
-            }
-            Ok(())
-        }
+fn equal<T: PartialEq + std::fmt::Debug>(name: &str, ours: T, expected: T) -> Result<(), String> {
+    match ours == expected {
+        true => Ok(()),
+        false => Err(format!("{name} {ours:?}, expected {expected:?}")),
     }
 }
 
-/// Compares a window of a subscription.
-pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Tally) -> Result<(), String> {
-    let equal = |name: &str, ours: i64, expected: i64| {
-        if ours == expected {
-            Ok(())
-        } else {
-            Err(format!("{name} {ours}, expected {expected}"))
+fn figures(of: &Summary) -> [f64; 5] {
+    [of.average, of.minimum, of.maximum, of.standard_deviation, of.sample_count as f64]
+}
+
+/// Returns the figures of samples, in the simplest way.
+fn naive(samples: &[f64]) -> [f64; 5] {
+    let count = samples.len() as f64;
+    let average = samples.iter().sum::<f64>() / count;
+    let variance = samples.iter().map(|sample| (sample - average).powi(2)).sum::<f64>() / count;
+    let deviation = if samples.len() > 1 { variance.sqrt() } else { f64::NAN };
+    let minimum = samples.iter().copied().reduce(f64::min).unwrap_or(f64::NAN);
+    let maximum = samples.iter().copied().reduce(f64::max).unwrap_or(f64::NAN);
+    [average, minimum, maximum, deviation, count]
+}
+
+/// Compares a summary with the samples.
+fn summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
+    if !matches!(expected, Expected::Kernel) {
+        figures(ours).into_iter().for_each(|figure| tally.digest(figure));
+    }
+    let (expected, size) = match expected {
+        Expected::Samples(samples) => {
+            (naive(samples), samples.iter().copied().map(f64::abs).fold(1.0, f64::max))
         }
+        Expected::Frequency { count, length } => {
+            let frequency = *count as f64 / (*length as f64 * 1e-9);
+            ([frequency, frequency, frequency, f64::NAN, *count as f64], frequency)
+        }
+        Expected::SomeOf(samples) => return some_of(ours, samples),
+        Expected::Kernel if ours.sample_count > 1 => {
+            return Err(format!("{} samples, expected one or none", ours.sample_count))
+        }
+        Expected::Kernel => return Ok(()),
     };
+    let names = ["average", "minimum", "maximum", "standard deviation", "sample count"];
+    for ((ours, expected), name) in figures(ours).into_iter().zip(expected).zip(names) {
+        if !is_same(ours, expected, size) {
+            return Err(format!("{name} {ours}, expected {expected}"));
+        }
+        tally.figures += 1;
+    }
+    Ok(())
+}
+
+fn some_of(ours: &Summary, samples: &[f64]) -> Result<(), String> {
+    let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let is_within = |figure: f64| figure >= lowest - 1e-6 && figure <= highest + 1e-6;
+    let has_samples = ours.sample_count > 0;
+    if ours.sample_count > samples.len() as u64 {
+        return Err(format!("{} samples, at most {} are good", ours.sample_count, samples.len()));
+    }
+    if has_samples && !(is_within(ours.minimum) && is_within(ours.average) && is_within(ours.maximum)) {
+        return Err(format!("{ours:?}, good samples are from {lowest} to {highest}"));
+    }
+    if !has_samples && !ours.average.is_nan() {
+        return Err(format!("{ours:?} without a sample"));
+    }
+    Ok(())
+}
+
+/// Compares a window.
+pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Tally) -> Result<(), String> {
     equal("start", ours.window.start, expected.start + expected.offset)?;
     equal("stop", ours.window.stop, expected.stop + expected.offset)?;
     equal("length", ours.length.as_nanos() as i64, expected.stop - expected.start)?;
-    equal("clock step", ours.clock_step.unwrap_or(0), expected.step.unwrap_or(0))?;
-    equal("count", ours.count as i64, expected.count as i64)?;
-    equal("unrecorded", ours.unrecorded as i64, 0)?;
+    equal("clock step", ours.clock_step, expected.step)?;
+    equal("count", ours.count, expected.count)?;
+    equal("unrecorded", ours.unrecorded, expected.unrecorded)?;
+    let rate = expected.count as f64 / ((expected.stop - expected.start) as f64 * 1e-9);
+    if !is_same(ours.rate(), rate, rate) {
+        return Err(format!("rate {}, expected {rate}", ours.rate()));
+    }
     let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(_)));
     tally.bounded += u64::from(is_bounded);
-    equal("number of metrics", ours.metrics.len() as i64, expected.metrics.len() as i64)?;
+    equal("number of metrics", ours.metrics.len(), expected.metrics.len())?;
     for ((metric, ours), (of, expected)) in ours.metrics.iter().zip(&expected.metrics) {
-        if metric != of {
-            return Err(format!("metric {metric}, expected {of}"));
-        }
+        equal("metric", metric, of)?;
         summary(ours, expected, tally).map_err(|error| format!("{metric}: {error}"))?;
     }
-    let totals = ours.totals.ok_or("no totals")?;
-    let unknown = |count: Option<u64>| count.map_or(-1, |count| count as i64);
-    let expected = &expected.totals;
-    equal("total received", totals.received as i64, expected.received as i64)?;
-    equal("total lost", unknown(totals.lost), unknown(expected.lost))?;
-    equal("total out of order", unknown(totals.out_of_order), unknown(expected.out_of_order))?;
-    equal("total duplicates", unknown(totals.duplicates), unknown(expected.duplicates))?;
-    equal("publishers", unknown(totals.publishers), unknown(expected.publishers))?;
-    equal("first message", totals.first_message.unwrap_or(0), expected.first.unwrap_or(0))?;
-    equal("last message", totals.last_message.unwrap_or(0), expected.last.unwrap_or(0))?;
-    equal("active", totals.active.as_nanos() as i64, expected.active)?;
-    let rate = if expected.active > 0 {
-        expected.intervals as f64 / (expected.active as f64 * 1e-9)
-    } else {
-        f64::NAN
-    };
-    if !is_same(totals.rate(), rate, rate) {
-        return Err(format!("total rate {}, expected {rate}", totals.rate()));
+    match (&ours.totals, &expected.totals) {
+        (Some(ours), Some(expected)) => totals(ours, expected, tally),
+        (None, None) => Ok(()),
+        (ours, expected) => Err(format!("totals {ours:?}, expected {expected:?}")),
+    }
+}
+
+/// Compares totals.
+pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Result<(), String> {
+    equal("total received", ours.received, expected.received)?;
+    equal("total lost", ours.lost, expected.lost)?;
+    equal("total out of order", ours.out_of_order, expected.out_of_order)?;
+    equal("total duplicates", ours.duplicates, expected.duplicates)?;
+    equal("publishers", ours.publishers, expected.publishers)?;
+    time("first message", ours.first_message, expected.first)?;
+    time("last message", ours.last_message, expected.last)?;
+    equal("active", ours.active.as_nanos() as i64, expected.active)?;
+    let rate = expected.rate();
+    if !is_same(ours.rate(), rate, rate) {
+        return Err(format!("total rate {}, expected {rate}", ours.rate()));
     }
     tally.figures += 9;
+    Ok(())
+}
+
+fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), String> {
+    let is_good = match (ours, expected) {
+        (Some(ours), Some(expected)) => expected.contain(ours),
+        (None, None) => true,
+        _ => false,
+    };
+    if is_good {
+        Ok(())
+    } else {
+        Err(format!("{name} {ours:?}, expected {expected:?}"))
+    }
+}
+
+/// Compares what the service returns of a subscription.
+pub fn service(ours: &TopicTotals, expected: &oracle::Totals, tally: &mut Tally) -> Result<(), String> {
+    let answer = service::message(ours);
+    let count = |count: Option<u64>| count.unwrap_or(TopicStatistics::UNKNOWN);
+    let nanoseconds = |time: Time| {
+        let time = i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
+        (time != 0).then_some(time)
+    };
+    equal("topic of the service", answer.topic_name, ours.topic_name.clone())?;
+    equal("source of the service", answer.measurement_source_name, ours.source_name.clone())?;
+    equal("received by the service", answer.messages_received, expected.received)?;
+    equal("lost by the service", answer.messages_lost, count(expected.lost))?;
+    equal("out of order by the service", answer.messages_out_of_order, count(expected.out_of_order))?;
+    time("first message of the service", nanoseconds(answer.first_message), expected.first)?;
+    time("last message of the service", nanoseconds(answer.last_message), expected.last)?;
+    let rate = expected.rate();
+    if !is_same(answer.messages_rate, rate, rate) {
+        return Err(format!("rate of the service {}, expected {rate}", answer.messages_rate));
+    }
+    tally.figures += 6;
+    Ok(())
+}
+
+/// Compares what was received and lost of each publisher, sorted by their identifiers.
+pub fn publishers(ours: &[PublisherTotals], expected: &[Heard], times: &WindowTimes) -> Result<(), String> {
+    equal("number of publishers", ours.len(), expected.len())?;
+    for (ours, expected) in ours.iter().zip(expected) {
+        let if_numbered = |count: u64| expected.is_numbered.then_some(count);
+        equal("publisher", ours.gid, expected.gid)?;
+        equal("received of a publisher", ours.received, expected.received)?;
+        equal("lost of a publisher", ours.lost, if_numbered(expected.lost))?;
+        equal("out of order of a publisher", ours.out_of_order, if_numbered(expected.out_of_order))?;
+        let last = Some(times.system(expected.last));
+        time("last message of a publisher", Some(ours.last_message), last)?;
+    }
     Ok(())
 }

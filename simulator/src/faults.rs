@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use fastrand::Rng;
-
 macro_rules! faults {
     ($($name:ident: $text:literal,)*) => {
         /// The kinds of faults that a world injects.
@@ -30,85 +28,53 @@ faults! {
     Burst: "bursts",
     Restart: "publishers restarted",
     LateJoin: "publishers that joined late",
+    Wraparound: "publishers whose sequence numbers begin again at 0",
     SlowCallback: "callbacks longer than 50 ms",
     Panic: "callbacks that panicked",
+    DropInCallback: "callbacks that dropped a handle",
     Unstamped: "messages without a stamp",
     RemoteClock: "publishers on another host",
     Step: "steps of the system clock",
+    Slew: "drifts of the system clock by less than 10 us",
     Suspend: "suspends",
     Jump: "jumps of simulated time",
     Pause: "pauses of simulated time",
     Switch: "statistics enabled or disabled",
     Period: "periods changed",
-    Drop: "subscriptions dropped",
+    Drop: "sources dropped",
     Create: "subscriptions created",
+    Names: "totals of ended subscriptions that were forgotten",
     StoppedReader: "messages refused by a stopped reader",
+    SlowReader: "messages that blocked the thread",
+    Discard: "windows discarded because too many messages waited",
     LateThread: "windows ended late",
+    HeldEnd: "windows whose end was held up under the lock",
+    Held: "messages held up under the lock",
+    Queued: "samples that waited for the lock",
+    Overflow: "samples lost because too many waited for the lock",
     Crowd: "publishers beyond those that are followed",
     Unnumbered: "messages of a middleware without sequence numbers",
+    UnknownMiddleware: "messages of a middleware that is not known",
+    FailedPublication: "publications of the node that failed",
 }
 
-/// How a world is set up. It follows from the seed and the number of the world.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Of the world's random numbers.
-    pub seed: u64,
-    /// Bit n: fault n of [`Fault::ALL`] is injected.
-    pub faults: u32,
-    pub subscriptions: usize,
-    /// Publishers of each topic.
-    pub publishers: usize,
-    /// The messages of a publisher in a window, about.
-    pub rate: i64,
-    /// The windows after which the world ends.
-    pub windows: u64,
-    /// Whether the node runs on simulated time.
-    pub is_simulated: bool,
-}
-
-impl Plan {
-    /// Returns the plan of a world.
-    pub fn of(seed: u64, world: u64) -> Self {
-        let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut faults = 0;
-        for (bit, fault) in Fault::ALL.iter().enumerate() {
-            // Each world has some of the faults, so that some have few, where the most is exact.
-            let one_in = if matches!(fault, Fault::Crowd | Fault::Unnumbered) { 12 } else { 3 };
-            faults |= u32::from(random.u32(..one_in) == 0) << bit;
-        }
-        Self {
-            seed: random.u64(..),
-            faults,
-            subscriptions: random.usize(1..4),
-            publishers: random.usize(1..4),
-            rate: [1, 3, 10, 30][random.usize(..4)],
-            windows: 200,
-            is_simulated: random.u32(..4) == 0,
-        }
-    }
-
-    pub fn has(&self, fault: Fault) -> bool {
-        self.faults >> (fault as u32) & 1 == 1
-    }
-
-    /// Returns the plan without a fault.
-    pub fn without(&self, fault: Fault) -> Self {
-        Self { faults: self.faults & !(1 << (fault as u32)), ..self.clone() }
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { subscriptions, publishers, rate, windows, is_simulated, .. } = self;
-        let faults: Vec<_> =
-            Fault::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| fault.text()).collect();
-        write!(
-            f,
-            "{subscriptions} subscriptions, {publishers} publishers of each topic, about {rate} messages a window, {windows} windows, \
-              simulated time: {is_simulated}; faults: {}",
-            if faults.is_empty() { "none".to_owned() } else { faults.join(", ") }
-        )
-    }
+impl Fault {
+    /// The faults that happen to the whole world, from time to time.
+    pub const OF_WORLD: &'static [Self] = &[
+        Self::Restart,
+        Self::Step,
+        Self::Slew,
+        Self::Suspend,
+        Self::Jump,
+        Self::Pause,
+        Self::Switch,
+        Self::Period,
+        Self::Drop,
+        Self::Create,
+        Self::Names,
+        Self::StoppedReader,
+        Self::HeldEnd,
+    ];
 }
 
 /// What happened.
@@ -121,14 +87,33 @@ pub struct Tally {
     /// Windows after a step or a jump, in which the oracle knows bounds only.
     pub bounded: u64,
     pub messages: u64,
-    pub injected: [u64; Fault::ALL.len()],
+    pub injected: Injected,
     /// Of all figures: the same for the same seed.
     pub digest: u64,
 }
 
+/// How often each fault was injected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Injected([u64; Fault::ALL.len()]);
+
+impl Default for Injected {
+    fn default() -> Self {
+        Self([0; Fault::ALL.len()])
+    }
+}
+
 impl Tally {
     pub fn inject(&mut self, fault: Fault) {
-        self.injected[fault as usize] += 1;
+        self.inject_times(fault, 1);
+    }
+
+    pub fn inject_times(&mut self, fault: Fault, times: u64) {
+        self.injected.0[fault as usize] += times;
+    }
+
+    /// Returns the faults that were never injected.
+    pub fn missing(&self) -> impl Iterator<Item = Fault> + '_ {
+        Fault::ALL.iter().copied().filter(|fault| self.injected.0[*fault as usize] == 0)
     }
 
     /// Adds a figure to the digest (FNV-1a).
@@ -144,7 +129,7 @@ impl Tally {
         self.figures += other.figures;
         self.bounded += other.bounded;
         self.messages += other.messages;
-        for (sum, injected) in self.injected.iter_mut().zip(other.injected) {
+        for (sum, injected) in self.injected.0.iter_mut().zip(other.injected.0) {
             *sum += injected;
         }
         self.digest = self.digest.rotate_left(5) ^ other.digest;
@@ -157,7 +142,7 @@ impl fmt::Display for Tally {
         writeln!(f, "{:>12} windows compared, {} of them by bounds", self.windows, self.bounded)?;
         writeln!(f, "{:>12} figures equal", self.figures)?;
         writeln!(f, "{:>12} messages received", self.messages)?;
-        for (fault, injected) in Fault::ALL.iter().zip(self.injected) {
+        for (fault, injected) in Fault::ALL.iter().zip(self.injected.0) {
             writeln!(f, "{injected:>12} {}", fault.text())?;
         }
         write!(f, "{:>12x} digest of all figures", self.digest)

@@ -4,10 +4,7 @@
 
 use std::{cell::RefCell, collections::VecDeque, fmt::Write, rc::Rc};
 
-use crate::{
-    faults::{Fault, Plan},
-    world::World,
-};
+use crate::{faults::Fault, plan::Plan, world::World};
 
 /// The last events of a world, and the last faults that were injected.
 pub type History = Rc<RefCell<(VecDeque<String>, VecDeque<String>)>>;

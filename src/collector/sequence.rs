@@ -154,6 +154,18 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track = true;
     }
 
+    /// Returns whether messages were received whose numbers are not known: then the losses of no publisher are known.
+    pub(crate) fn has_lost_track(&self) -> bool {
+        self.has_lost_track
+    }
+
+    /// Puts the last messages of publishers before `start` back by that time, which the clock does not count.
+    pub(crate) fn put_back(&mut self, start: i64, by: i64) {
+        for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
+            publisher.last_heard = publisher.last_heard.saturating_sub(by);
+        }
+    }
+
     /// Returns whether there were more publishers than are followed.
     pub fn has_evicted(&self) -> bool {
         self.has_evicted

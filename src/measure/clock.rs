@@ -205,6 +205,11 @@ impl WindowClock {
         Self { start: 0, system: SystemClock::now(clock) }
     }
 
+    /// Returns when it started, on the monotonic clock.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
     /// Starts a first window now. Returns its start on the monotonic clock, and the step of the system clock since it was read last, if
     /// there was one.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {

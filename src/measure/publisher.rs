@@ -147,14 +147,26 @@ impl<T: Message> StatsPublisherState<T> {
     }
 
     fn measure(&self, publish: impl FnOnce() -> Result<(), RclrsError>) -> Result<(), RclrsError> {
-        if !self.publications.is_enabled() {
+        self.publications.measure(monotonic, publish)
+    }
+}
+
+impl Windowed<Publications> {
+    /// Publishes, and records the publication on that clock, unless it fails.
+    #[inline]
+    pub(crate) fn measure(
+        &self,
+        clock: impl Fn() -> i64,
+        publish: impl FnOnce() -> Result<(), RclrsError>,
+    ) -> Result<(), RclrsError> {
+        if !self.is_enabled() {
             return publish();
         }
-        let started = monotonic();
+        let started = clock();
         publish()?;
-        let milliseconds = milliseconds_between(started, monotonic());
+        let milliseconds = milliseconds_between(started, clock());
         // Read again under the lock, so that the times of two threads are recorded in order.
-        self.publications.record(|| Publication { end: monotonic(), milliseconds });
+        self.record(|| Publication { end: clock(), milliseconds });
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ pub(crate) enum Sample {
         simulated: i64,
     },
     /// The end of a callback.
-    CallbackEnd { epoch: Epoch, milliseconds: f64 },
+    CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },
 }
 
 impl Recorder {
@@ -223,7 +223,9 @@ impl Recorder {
             None => {
                 let callback = clock();
                 let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                self.collectors.enqueue_or_count(sample, true);
+                // One that was taken in another time would not be recorded either.
+                let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
+                self.collectors.enqueue_or_count(sample, counts);
                 callback
             }
         }
@@ -232,7 +234,7 @@ impl Recorder {
     /// Records that a callback ends at `now`, on the monotonic clock.
     pub(crate) fn record_end(&self, callback: RunningCallback, now: i64) {
         let milliseconds = milliseconds_between(callback.started, now);
-        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds };
+        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
         match self.collectors.try_lock() {
             Some(mut collectors) => collectors.accept(&sample),
             None => self.collectors.enqueue_or_count(sample, false),
@@ -242,8 +244,9 @@ impl Recorder {
     /// Returns the messages received from and lost of each publisher.
     pub(crate) fn publishers(&self) -> Vec<PublisherTotals> {
         let collectors = self.collectors.lock();
-        let system = collectors.window.system;
-        collectors.publishers().iter().map(|publisher| publisher_totals(publisher, system)).collect()
+        let (system, knows_losses) = (collectors.window.system, collectors.knows_losses());
+        let totals = |publisher| publisher_totals(publisher, system, knows_losses);
+        collectors.publishers().iter().map(totals).collect()
     }
 
     /// Returns the times of the last message that was recorded.
@@ -251,15 +254,19 @@ impl Recorder {
         let collectors = self.collectors.lock();
         let Times { header, source, received, .. } = collectors.last_times();
         let mut system = collectors.window.system;
-        let (callback, before) = (collectors.last_callback(), collectors.last_of_epochs_before());
+        let (callback, is_of_window) = collectors.last_message_in_window();
         drop(collectors);
-        let _step_since_the_last_window = system.check(clock);
+        // Since the last window. A suspend in this window was before its messages, or the next message will correct it.
+        let correction = system.check(clock).map_or(0, |step| match is_of_window {
+            true => step.by,
+            false => step.by - step.suspended,
+        });
         let if_known = |time: i64| (time != 0).then_some(time);
         Some(MessageTimes {
             header: if_known(header),
             source: if_known(source),
             received: if_known(received),
-            callback: callback.map(|callback| system.at(callback)).or(before)?,
+            callback: callback?.saturating_add(correction),
         })
     }
 
@@ -319,12 +326,14 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let ended = collectors.window.end(clock);
+        collectors.accept_step(&ended);
         // A sample that is recorded while the lock is held here belongs to the window of its time.
         let mut of_next_window = vec![];
         while let Some(sample) = self.collectors.dequeue() {
-            match sample {
-                Sample::Message { callback, .. } if callback >= ended.stop => of_next_window.push(sample),
-                sample => collectors.accept(&sample),
+            let (Sample::Message { callback: time, .. } | Sample::CallbackEnd { end: time, .. }) = sample;
+            match time >= ended.stop {
+                true => of_next_window.push(sample),
+                false => collectors.accept(&sample),
             }
         }
         // If this thread was preempted since it took the lock, it is not known to which of the two windows lost samples belong.
@@ -349,6 +358,9 @@ impl WindowedCollector for Recorder {
         }
         let warnings = collectors.warnings.take();
         of_next_window.iter().for_each(|sample| collectors.accept(sample));
+        if lost_meanwhile.is_some_and(|count| count > 0) {
+            collectors.accept_later();
+        }
         drop(collectors);
 
         let statistics = WindowStatistics {
@@ -369,12 +381,12 @@ impl WindowedCollector for Recorder {
     }
 }
 
-fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock) -> PublisherTotals {
+fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losses: bool) -> PublisherTotals {
     PublisherTotals {
         gid: publisher.gid,
         received: publisher.received,
-        lost: publisher.lost(),
-        out_of_order: publisher.out_of_order(),
+        lost: publisher.lost().filter(|_| knows_losses),
+        out_of_order: publisher.out_of_order().filter(|_| knows_losses),
         last_message: system.at(publisher.last_heard),
     }
 }

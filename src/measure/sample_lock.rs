@@ -84,6 +84,8 @@ impl<S: Accept> SampleLock<S> {
         if self.enqueue(sample).is_err() {
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.store(true, Ordering::Release);
+            // The samples that filled the queue may have been accepted meanwhile.
+            self.has_queued.store(true, Ordering::Release);
         }
     }
 
@@ -109,15 +111,16 @@ impl<S: Accept> SampleLock<S> {
         while let Some(sample) = self.queue.pop() {
             state.accept(&sample);
         }
+        // Now, because samples that are recorded from now on are later.
+        if let Some(count) = self.take_unrecorded() {
+            state.accept_unrecorded(count);
+        }
     }
 
     /// Waits for the lock. Returns the state with all samples recorded before.
     pub(crate) fn lock(&self) -> Guard<'_, S> {
         let mut state = self.state.lock();
         self.accept_queued(&mut state);
-        if let Some(count) = self.take_unrecorded() {
-            state.accept_unrecorded(count);
-        }
         state
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn create(
     })
 }
 
-fn message(of: &TopicTotals) -> TopicStatistics {
+/// Returns what the service reports of a subscription.
+pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
     let TopicTotals { topic_name, source_name, totals } = of;
     TopicStatistics {
         topic_name: topic_name.clone(),

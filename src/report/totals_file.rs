@@ -118,7 +118,7 @@ mod tests {
                 first_message: Some(1_000_000_000),
                 last_message: Some(2_000_000_000),
                 active: Duration::from_secs(1),
-                intervals: 2,
+                intervals: Some(2),
                 ..Totals::default()
             },
         };

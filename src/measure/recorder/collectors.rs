@@ -47,12 +47,18 @@ pub(super) struct Collectors {
     last: Times,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The last message of the epochs before, on the system clock.
-    last_of_epochs_before: Option<i64>,
+    /// The last message of the epochs before, or of this one before a suspend, on the system clock.
+    last_before: Option<i64>,
+    /// What is special about the last message, as long as its callback is at this time.
+    special: Special,
+    special_of: i64,
     /// The number of epochs with messages.
     active_epochs: u64,
     /// The time from the first message to the last, of the epochs before.
     active_before: i64,
+    /// Whether messages were counted without being measured before the first or after the last message of an epoch: the time in which
+    /// all were received is not known.
+    has_unknown_span: bool,
     /// Not empty after a step of the system clock.
     filter: StampFilter,
     pub(super) warnings: Warnings,
@@ -127,6 +133,15 @@ pub(super) struct Times {
     callback: i64,
 }
 
+/// What is special about the last message. (It is here, and not in each message, because it is seldom.)
+#[derive(Clone, Copy, Default)]
+struct Special {
+    /// Whether the host was suspended after its window: its time on the system clock is kept.
+    is_before_suspend: bool,
+    /// Whether later messages were counted without being measured.
+    has_later: bool,
+}
+
 /// Where an age arises.
 #[derive(Default)]
 struct Delays {
@@ -161,7 +176,7 @@ impl Accept for Collectors {
             Sample::Message { message, callback, simulated } => {
                 self.accept_message(message, *callback, || *simulated);
             }
-            Sample::CallbackEnd { epoch, milliseconds } => {
+            Sample::CallbackEnd { epoch, milliseconds, .. } => {
                 if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
                     delays.callback_duration.accept(*milliseconds);
                 }
@@ -176,10 +191,15 @@ impl Accept for Collectors {
         self.warnings.raise(Warning::SamplesLost);
         self.is_incomplete = true;
         self.unrecorded += count;
-        if let (Some(losses), 1..) = (&mut self.losses, count) {
+        if count == 0 {
+            return;
+        }
+        if let Some(losses) = &mut self.losses {
             // Their sequence numbers are not known, so a gap from now on may be no loss.
             losses.sequences.lose_track();
         }
+        self.has_unknown_span |= self.first_of_epoch.is_none();
+        self.accept_later();
     }
 }
 
@@ -203,9 +223,12 @@ impl Collectors {
             first: None,
             last: Times::default(),
             first_of_epoch: None,
-            last_of_epochs_before: None,
+            last_before: None,
+            special: Special::default(),
+            special_of: 0,
             active_epochs: 0,
             active_before: 0,
+            has_unknown_span: false,
             filter: StampFilter::default(),
             warnings: Warnings::default(),
         }
@@ -330,6 +353,7 @@ impl Collectors {
         self.filter.expire(start);
         if let Some(step) = step {
             // While the statistics were disabled.
+            self.keep_times_before_suspend(start, step);
             self.correct_times(step);
             self.filter.accept_unobserved(start);
         }
@@ -348,9 +372,18 @@ impl Collectors {
     /// Ends the epoch; the window under way is lost.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
-        self.last_of_epochs_before = self.last_message();
+        self.last_before = self.last_message();
         if let Some(first) = self.first_of_epoch.take() {
             self.active_before += self.last.callback - first;
+            self.has_unknown_span |= self.special().has_later;
+        }
+    }
+
+    /// Accepts a step of the system clock in the window that has ended, before samples are accepted on the clock after it.
+    pub(super) fn accept_step(&mut self, ended: &EndedWindow) {
+        if let Some(step) = ended.step {
+            self.keep_times_before_suspend(ended.start, step);
+            self.correct_times(step);
         }
     }
 
@@ -371,7 +404,6 @@ impl Collectors {
         self.is_incomplete = next_is_incomplete;
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
-            self.correct_times(step);
             self.filter.accept(ended.window.stop, ended.stop, step);
         }
         if has_expired || ended.step.is_some() {
@@ -413,7 +445,8 @@ impl Collectors {
             Metric::TimeSinceLastMessage => {
                 let silence =
                     self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
-                return single_sample(silence.filter(|_| !self.is_incomplete));
+                let is_known = !self.is_incomplete && !self.special().has_later;
+                return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
             // The options of a subscription refuse them.
@@ -431,9 +464,47 @@ impl Collectors {
     fn correct_times(&mut self, step: Step) {
         // They were wrong by the correction of the clock; the time of a suspend did pass.
         let correction = step.by - step.suspended;
-        for time in [&mut self.first, &mut self.last_of_epochs_before].into_iter().flatten() {
+        for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
         }
+    }
+
+    /// Keeps the times of messages before the window that started at `start`, in which the host was suspended: on the monotonic clock
+    /// they would be later by that time. Of messages in that window it is not known whether they were before or after.
+    fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
+        if step.suspended == 0 {
+            return;
+        }
+        if let Some(losses) = &mut self.losses {
+            losses.sequences.put_back(start, step.suspended);
+        }
+        let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
+        let is_kept = self.special().is_before_suspend;
+        if !is_kept {
+            // The system clock before the step.
+            self.last_before = Some(self.window.system.at(callback).saturating_sub(step.by));
+            self.mark_last(|special| special.is_before_suspend = true);
+        }
+    }
+
+    /// Accepts that the last message is not the last one that was received: nothing can be compared with it.
+    pub(super) fn accept_later(&mut self) {
+        self.mark_last(|special| special.has_later = true);
+        // The periods of this window are NaN anyway.
+        self.period = PeriodCollector::new(self.options.first_period);
+    }
+
+    /// Returns what is special about the last message.
+    fn special(&self) -> Special {
+        match self.special_of == self.last.callback {
+            true => self.special,
+            false => Special::default(),
+        }
+    }
+
+    fn mark_last(&mut self, mark: impl FnOnce(&mut Special)) {
+        (self.special, self.special_of) = (self.special(), self.last.callback);
+        mark(&mut self.special);
     }
 
     /// Messages that were taken before have no age.
@@ -448,6 +519,8 @@ impl Collectors {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
         let active = self.first_of_epoch.map_or(0, |first| self.last.callback - first);
         let received = self.received_before + self.count + self.unrecorded;
+        let has_later = self.first_of_epoch.is_some() && self.special().has_later;
+        let is_span_known = !self.has_unknown_span && !has_later;
         Totals {
             received,
             lost: losses.and_then(|totals| totals.lost),
@@ -457,8 +530,13 @@ impl Collectors {
             first_message: self.first,
             last_message: self.last_message(),
             active: duration(self.active_before + active),
-            intervals: received.saturating_sub(self.active_epochs),
+            intervals: is_span_known.then(|| received.saturating_sub(self.active_epochs)),
         }
+    }
+
+    /// Returns whether the losses of each publisher are known.
+    pub(super) fn knows_losses(&self) -> bool {
+        self.losses.as_ref().is_some_and(|losses| !losses.sequences.has_lost_track())
     }
 
     /// Returns the publishers that are followed.
@@ -476,13 +554,18 @@ impl Collectors {
         self.first_of_epoch.map(|_| self.last.callback)
     }
 
-    /// Returns the last message of the epochs before, on the system clock.
-    pub(super) fn last_of_epochs_before(&self) -> Option<i64> {
-        self.last_of_epochs_before
+    /// Returns the start of the last message's callback on the system clock, as it was read last; and whether it is of the window under
+    /// way, so that it is not known whether it was before a suspend in it.
+    pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
+        let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
+        (self.last_message(), is_of_window)
     }
 
     /// Returns the start of the last message's callback on the system clock.
     fn last_message(&self) -> Option<i64> {
-        self.last_callback().map(|callback| self.window.system.at(callback)).or(self.last_of_epochs_before)
+        match self.last_callback() {
+            Some(callback) if !self.special().is_before_suspend => Some(self.window.system.at(callback)),
+            _ => self.last_before,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CStr,
+    sync::atomic::AtomicI64,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -9,6 +10,7 @@ use rclrs::PublisherGid;
 
 use super::*;
 use crate::{
+    collector::FirstPeriod,
     measure::clock::{monotonic, HostClock},
     transport::MIDDLEWARES,
 };
@@ -167,6 +169,244 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     assert!(age.sample_count == 1 && age.maximum < 1000.0, "{age:?}");
 }
 
+/// Clocks that change only when a test changes them.
+struct TestClock {
+    monotonic: AtomicI64,
+    offset: AtomicI64,
+    suspended: AtomicI64,
+}
+
+impl TestClock {
+    fn new() -> Self {
+        let (monotonic, offset) = (AtomicI64::new(1000 * S), AtomicI64::new(1_790_000_000 * S));
+        Self { monotonic, offset, suspended: AtomicI64::new(0) }
+    }
+
+    fn pass(&self, time: i64) {
+        self.monotonic.fetch_add(time, Ordering::Relaxed);
+    }
+
+    fn suspend(&self, time: i64) {
+        self.offset.fetch_add(time, Ordering::Relaxed);
+        self.suspended.fetch_add(time, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn monotonic(&self) -> i64 {
+        self.monotonic.load(Ordering::Relaxed)
+    }
+
+    fn system(&self) -> i64 {
+        self.monotonic() + self.offset.load(Ordering::Relaxed)
+    }
+
+    fn suspended(&self) -> i64 {
+        self.suspended.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns a recorder of these metrics on a clock.
+fn recorder_on(clock: &TestClock, options: TopicStatisticsOptions) -> Recorder {
+    let recorder = Recorder::new("/imu", &options, None, clock);
+    recorder.enable(clock);
+    recorder
+}
+
+/// Takes a message and starts its callback, at the time of a clock.
+fn receive_on(recorder: &Recorder, clock: &TestClock, number: u64) {
+    let info = info(Some(FAST_DDS), 1, number);
+    let Some(epoch) = recorder.epoch() else { return };
+    recorder.record(&recorder.received_message(epoch, clock.system(), &info), || clock.monotonic());
+}
+
+fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
+    recorder.end_window(clock).unwrap().statistics
+}
+
+/// Receives that many messages, 10 ms apart, while another thread holds the lock: 8 wait, the others are only counted.
+fn receive_while_held(recorder: &Recorder, clock: &TestClock, numbers: std::ops::RangeInclusive<u64>) {
+    let held = recorder.collectors.lock();
+    for number in numbers {
+        clock.pass(S / 100);
+        receive_on(recorder, clock, number);
+    }
+    drop(held);
+}
+
+#[test]
+fn a_message_that_was_not_measured_is_later_than_the_last_one_that_was() {
+    let clock = TestClock::new();
+    let metrics = [Metric::MessagePeriod, Metric::TimeSinceLastMessage];
+    let options = TopicStatisticsOptions::new().metrics(metrics).first_period(FirstPeriod::CarriedOver);
+    let recorder = recorder_on(&clock, options);
+    receive_on(&recorder, &clock, 1);
+    receive_while_held(&recorder, &clock, 2..=20);
+    clock.pass(S);
+    let totals = end_on(&recorder, &clock).totals.unwrap();
+    assert!(totals.rate().is_nan(), "20 messages in a time that is not known: {totals:?}");
+
+    clock.pass(S);
+    let window = end_on(&recorder, &clock);
+    let silence = window.get(Metric::TimeSinceLastMessage).unwrap();
+    assert_eq!(silence.sample_count, 0, "since the 9th message: {silence:?}");
+
+    receive_on(&recorder, &clock, 21);
+    clock.pass(S / 2);
+    receive_on(&recorder, &clock, 22);
+    clock.pass(S / 4);
+    let window = end_on(&recorder, &clock);
+    let period = window.get(Metric::MessagePeriod).unwrap();
+    assert_eq!((period.sample_count, period.average), (1, 500.0), "none since the 9th message");
+    assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 250.0);
+    assert_eq!(window.totals.unwrap().rate(), 21.0 / 2.69, "the time is known again");
+}
+
+#[test]
+fn a_message_after_those_that_were_not_measured_is_the_last_one_at_once() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    receive_while_held(&recorder, &clock, 1..=20);
+    clock.pass(S / 100);
+    receive_on(&recorder, &clock, 21);
+    assert_eq!(end_on(&recorder, &clock).totals.unwrap().rate(), 100.0);
+}
+
+#[test]
+fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    receive_while_held(&recorder, &clock, 1..=20);
+    recorder.disable();
+    recorder.enable(&clock);
+    receive_on(&recorder, &clock, 21);
+    clock.pass(S / 100);
+    receive_on(&recorder, &clock, 22);
+    assert!(end_on(&recorder, &clock).totals.unwrap().rate().is_nan());
+}
+
+/// A clock on which a callback starts and ends while the end of a window is held up, before or after it has read the window's stop.
+struct HeldUp<'a> {
+    clock: &'a TestClock,
+    recorder: &'a Recorder,
+    is_after_stop: bool,
+    readings: AtomicI64,
+}
+
+impl Clock for HeldUp<'_> {
+    fn monotonic(&self) -> i64 {
+        if self.readings.fetch_add(1, Ordering::Relaxed) == i64::from(self.is_after_stop) {
+            let message = self.recorder.received_message(
+                self.recorder.epoch().unwrap(),
+                self.clock.system(),
+                &info(Some(FAST_DDS), 1, 1),
+            );
+            self.clock.pass(S / 100);
+            let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
+            self.clock.pass(S / 100);
+            self.recorder.record_end(running, self.clock.monotonic());
+            self.clock.pass(S / 100);
+        }
+        self.clock.monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        self.clock.system()
+    }
+
+    fn suspended(&self) -> i64 {
+        self.clock.suspended()
+    }
+}
+
+#[test]
+fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
+    for is_after_stop in [false, true] {
+        let clock = TestClock::new();
+        let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
+        clock.pass(S);
+        let held_up =
+            HeldUp { clock: &clock, recorder: &recorder, is_after_stop, readings: AtomicI64::new(0) };
+        let windows = [recorder.end_window(&held_up).unwrap().statistics, end_on(&recorder, &clock)]
+            .map(|window| (window.count, window.get(Metric::CallbackDuration).unwrap().sample_count));
+        let expected = if is_after_stop { [(0, 0), (1, 1)] } else { [(1, 1), (0, 0)] };
+        assert_eq!(windows, expected, "after the stop: {is_after_stop}");
+    }
+}
+
+#[test]
+fn the_time_of_a_first_message_that_waits_while_a_window_ends_is_corrected_by_a_step_once() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
+    clock.pass(S);
+    clock.offset.fetch_sub(S, Ordering::Relaxed);
+    let expected = clock.system() + S / 100;
+    let held_up =
+        HeldUp { clock: &clock, recorder: &recorder, is_after_stop: false, readings: AtomicI64::new(0) };
+    let totals = recorder.end_window(&held_up).unwrap().statistics.totals.unwrap();
+    assert_eq!((totals.first_message, totals.last_message), (Some(expected), Some(expected)));
+}
+
+#[test]
+fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_either() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    let epoch = recorder.epoch().unwrap();
+    recorder.disable();
+    recorder.enable(&clock);
+    let held = recorder.collectors.lock();
+    for number in 1..=20 {
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number));
+        recorder.record(&message, || clock.monotonic());
+    }
+    drop(held);
+    let window = end_on(&recorder, &clock);
+    assert_eq!((window.count, window.unrecorded), (0, 0));
+    assert_eq!(window.totals.unwrap().received, 0);
+}
+
+#[test]
+fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
+    let clock = TestClock::new();
+    let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);
+    let recorder = recorder_on(&clock, options);
+    receive_while_held(&recorder, &clock, 1..=8);
+    let [publisher] = recorder.publishers()[..] else { panic!("one publisher") };
+    assert_eq!((publisher.received, publisher.lost, publisher.out_of_order), (8, Some(0), Some(0)));
+    receive_while_held(&recorder, &clock, 9..=20);
+    receive_on(&recorder, &clock, 21);
+    let [publisher] = recorder.publishers()[..] else { panic!("one publisher") };
+    assert_eq!((publisher.received, publisher.lost, publisher.out_of_order), (17, None, None));
+}
+
+#[test]
+fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
+    let clock = TestClock::new();
+    let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);
+    let recorder = recorder_on(&clock, options);
+    receive_on(&recorder, &clock, 1);
+    let last = clock.system();
+    clock.pass(S);
+    end_on(&recorder, &clock);
+    for _ in 0..2 {
+        clock.suspend(3600 * S);
+        assert_eq!(recorder.last_message(&clock).unwrap().callback, last, "before the window ends");
+        clock.pass(S);
+        assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(last));
+        assert_eq!(recorder.last_message(&clock).unwrap().callback, last);
+        assert_eq!(recorder.publishers()[0].last_message, last);
+    }
+
+    recorder.disable();
+    clock.suspend(3600 * S);
+    recorder.enable(&clock);
+    assert_eq!(recorder.totals().unwrap().last_message, Some(last), "while disabled");
+    assert_eq!(recorder.publishers()[0].last_message, last);
+
+    receive_on(&recorder, &clock, 2);
+    assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(clock.system()), "the next one");
+}
+
 #[test]
 fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     let recorder = all_metrics();
@@ -206,7 +446,7 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
         recorder.enable(&HostClock);
     }
     let totals = recorder.totals().unwrap();
-    assert_eq!(totals.intervals, 2);
+    assert_eq!(totals.intervals, Some(2));
     assert!(totals.active < Duration::from_millis(300), "{totals:?}");
     assert!(totals.rate() > 6.0, "{}", totals.rate());
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What was received of each publisher, and what was not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::transport::Gid;
+
+/// The publishers of a topic. Its numbers are counted from 0, whatever numbers the middleware gives.
+#[derive(Default)]
+pub struct Losses {
+    publishers: BTreeMap<Gid, Publisher>,
+    has_evicted: bool,
+    has_unnumbered: bool,
+    has_unmeasured: bool,
+    lost: u64,
+    out_of_order: u64,
+    duplicates: u64,
+}
+
+/// What was received of a publisher since its first message, or since the statistics were enabled.
+struct Publisher {
+    first: u64,
+    latest: u64,
+    missing: BTreeSet<u64>,
+    is_new: bool,
+    heard: Heard,
+}
+
+/// What was received of a publisher in all.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    pub gid: Gid,
+    pub received: u64,
+    pub lost: u64,
+    pub out_of_order: u64,
+    pub is_numbered: bool,
+    /// The last callback, on the monotonic clock.
+    pub last: i64,
+}
+
+impl Losses {
+    /// Publishers that are followed.
+    const PUBLISHERS: usize = 256;
+    /// A message may be that many numbers late; then its loss is not taken back.
+    const WINDOW: u64 = 64;
+
+    /// Returns the number of messages missing before this one; None if it is the first one or late.
+    pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64) -> Option<u64> {
+        let is_known = self.publishers.contains_key(&gid);
+        self.has_evicted |= !is_known && self.publishers.len() >= Self::PUBLISHERS;
+        self.has_unnumbered |= number.is_none();
+        let first = number.unwrap_or(0);
+        let publisher = self.publishers.entry(gid).or_insert_with(|| Publisher {
+            first,
+            latest: first,
+            missing: BTreeSet::new(),
+            is_new: true,
+            heard: Heard { gid, received: 0, lost: 0, out_of_order: 0, is_numbered: true, last: 0 },
+        });
+        let heard = &mut publisher.heard;
+        heard.received += 1;
+        heard.last = callback;
+        let Some(number) = number else {
+            heard.is_numbered = false;
+            return None;
+        };
+        if std::mem::replace(&mut publisher.is_new, false) {
+            (publisher.first, publisher.latest) = (number, number);
+            publisher.missing.clear();
+            None
+        } else if number > publisher.latest {
+            let gap = number - publisher.latest - 1;
+            self.lost += gap;
+            heard.lost += gap;
+            publisher.missing.extend(publisher.latest + 1..number);
+            publisher.latest = number;
+            Some(gap)
+        } else {
+            let is_recent = publisher.latest - number < Self::WINDOW && number >= publisher.first;
+            if is_recent && !publisher.missing.remove(&number) {
+                self.duplicates += 1;
+                return None;
+            }
+            if number == publisher.latest {
+                self.duplicates += 1;
+                return None;
+            }
+            self.lost -= u64::from(is_recent);
+            heard.lost -= u64::from(is_recent);
+            self.out_of_order += 1;
+            heard.out_of_order += 1;
+            None
+        }
+    }
+
+    /// Messages were received of which nothing is known.
+    pub fn miss(&mut self) {
+        self.has_unmeasured = true;
+    }
+
+    /// What is sent from now on until the next message of each publisher is not lost.
+    pub fn pause(&mut self) {
+        self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
+    }
+
+    /// Returns whether losses are known.
+    pub fn are_known(&self) -> bool {
+        !self.has_unnumbered && self.publishers_are_known() && !self.publishers.is_empty()
+    }
+
+    fn publishers_are_known(&self) -> bool {
+        !self.has_evicted && !self.has_unmeasured
+    }
+
+    pub fn has_evicted(&self) -> bool {
+        self.has_evicted
+    }
+
+    pub fn has_unnumbered(&self) -> bool {
+        self.has_unnumbered
+    }
+
+    /// Returns the most losses that there can have been at any time.
+    pub fn most(&self) -> u64 {
+        self.lost + self.out_of_order
+    }
+
+    pub fn lost(&self) -> Option<u64> {
+        self.are_known().then_some(self.lost)
+    }
+
+    pub fn out_of_order(&self) -> Option<u64> {
+        self.are_known().then_some(self.out_of_order)
+    }
+
+    pub fn duplicates(&self) -> Option<u64> {
+        self.are_known().then_some(self.duplicates)
+    }
+
+    pub fn publishers(&self) -> Option<u64> {
+        self.publishers_are_known().then_some(self.publishers.len() as u64)
+    }
+
+    /// Returns what was received of each publisher, by its identifier; None if that is not known.
+    pub fn heard(&self) -> Option<impl Iterator<Item = Heard> + '_> {
+        (!self.has_evicted).then(|| {
+            self.publishers
+                .values()
+                .map(|of| Heard { is_numbered: of.heard.is_numbered && !self.has_unmeasured, ..of.heard })
+        })
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The naive oracle: it keeps every sample and every truth, and computes figures from them in the simplest way.
+
+mod losses;
+mod scope;
+mod subscription;
+mod times;
+mod totals;
+
+pub use losses::Heard;
+pub use scope::{Kind, Scope};
+pub use subscription::{Settings, Subscription};
+pub use times::{Bounds, WindowTimes};
+pub use totals::Totals;
+
+use crate::{transport::Gid, window::Metric};
+
+/// A stamp, and the truth about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// In nanoseconds; 0 if there is none.
+    pub value: i64,
+    /// When it was read from this host's system clock, on the monotonic clock; None if it is another host's.
+    pub read_at: Option<i64>,
+    /// How often simulated time had jumped before, if it is of simulated time.
+    pub jumps: u32,
+}
+
+impl Stamp {
+    pub const NONE: Self = Self { value: 0, read_at: None, jumps: 0 };
+}
+
+/// A message whose callback has started, and the truth about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// On the monotonic clock.
+    pub callback: i64,
+    /// Simulated time at the callback, and how often it had jumped.
+    pub ros: i64,
+    pub jumps: u32,
+    pub header: Stamp,
+    /// [`Stamp::NONE`] if the middleware does not report it; so is the next one.
+    pub source: Stamp,
+    pub received: Stamp,
+    /// How often stamps had become doubtful, or usable again, when it was taken.
+    pub steps: u32,
+    pub publisher: Gid,
+    /// How many messages its publisher had sent before; None if the middleware does not number messages.
+    pub number: Option<u64>,
+}
+
+/// What is known of a metric in a window.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// These samples.
+    Samples(Vec<f64>),
+    /// Some of these samples: after a step, a good stamp may be doubtful to a subscription, but a bad one must not be used.
+    SomeOf(Vec<f64>),
+    /// That many in that time, in nanoseconds.
+    Frequency { count: u64, length: i64 },
+    /// At most one sample, of which the kernel alone knows the truth.
+    Kernel,
+}
+
+/// The figures of a window.
+#[derive(Debug)]
+pub struct Window {
+    pub start: i64,
+    pub stop: i64,
+    /// System time less monotonic time at the stop.
+    pub offset: i64,
+    pub step: Option<i64>,
+    pub count: u64,
+    /// Messages that were counted without being measured.
+    pub unrecorded: u64,
+    pub metrics: Vec<(Metric, Expected)>,
+    /// None unless it is a subscription's.
+    pub totals: Option<Totals>,
+}
+
+fn milliseconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e6
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The oracle of a publisher, a timer or a counter of the node.
+
+use super::{milliseconds, Expected, Window, WindowTimes};
+use crate::{collector::FirstPeriod, window::Metric};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Publisher(FirstPeriod),
+    Timer,
+    Counter,
+}
+
+/// The oracle of a publisher, a timer or a counter of the node.
+pub struct Scope {
+    kind: Kind,
+    times: WindowTimes,
+    is_enabled: bool,
+    /// The end of each publication or duration on the monotonic clock, and its duration in milliseconds.
+    samples: Vec<(i64, f64)>,
+    /// The end of the last publication in the windows before.
+    carried: Option<i64>,
+    count: u64,
+}
+
+impl Scope {
+    pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
+        let times = WindowTimes::new(offset, suspended);
+        Self { kind, times, is_enabled: false, samples: vec![], carried: None, count: 0 }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    pub fn enable(&mut self, now: i64, offset: i64, suspended: i64) {
+        if std::mem::replace(&mut self.is_enabled, true) {
+            return;
+        }
+        let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
+        self.samples.clear();
+        (self.carried, self.count) = (None, 0);
+    }
+
+    pub fn disable(&mut self) {
+        self.is_enabled = false;
+    }
+
+    /// A publication or a duration ends.
+    pub fn record(&mut self, end: i64, milliseconds: f64) {
+        if self.is_enabled {
+            self.samples.push((end, milliseconds));
+        }
+    }
+
+    /// Something is counted.
+    pub fn add(&mut self, count: u64) {
+        self.count += count;
+    }
+
+    /// Ends the window, and returns what is known of it.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
+        let start = self.times.start;
+        let step = self.times.end(now, offset, suspended);
+        let samples = std::mem::take(&mut self.samples);
+        let count = std::mem::take(&mut self.count) + samples.len() as u64;
+        let durations = Expected::Samples(samples.iter().map(|(_, milliseconds)| *milliseconds).collect());
+        let metrics = match self.kind {
+            Kind::Publisher(first_period) => {
+                let ends: Vec<i64> =
+                    self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
+                let periods = ends.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
+                self.carried = ends.last().copied().filter(|_| first_period == FirstPeriod::CarriedOver);
+                vec![
+                    (Metric::PublishPeriod, Expected::Samples(periods)),
+                    (Metric::PublishDuration, durations),
+                ]
+            }
+            Kind::Timer => vec![(Metric::Duration, durations)],
+            Kind::Counter => vec![(Metric::Frequency, Expected::Frequency { count, length: now - start })],
+        };
+        Window {
+            start,
+            stop: now,
+            offset: self.times.offset,
+            step,
+            count,
+            unrecorded: 0,
+            metrics,
+            totals: None,
+        }
+    }
+}

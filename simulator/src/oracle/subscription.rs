@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The oracle of a subscription.
+
+use super::{
+    losses::{Heard, Losses},
+    milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
+};
+use crate::{collector::FirstPeriod, options::AgeSource, window::Metric};
+
+/// How a subscription measures.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub metrics: Vec<Metric>,
+    pub age_source: AgeSource,
+    pub first_period: FirstPeriod,
+    pub is_simulated: bool,
+}
+
+/// The oracle of a subscription.
+pub struct Subscription {
+    settings: Settings,
+    /// The number of times that it was enabled; the statistics are enabled if it is odd.
+    switches: u32,
+    times: WindowTimes,
+    /// Messages of this window, and durations of callbacks that ended in it.
+    messages: Vec<Received>,
+    durations: Vec<f64>,
+    gaps: Vec<f64>,
+    carried: Option<i64>,
+    /// Messages of this window of which nothing is known, and whether a sample of it is missing.
+    unrecorded: u64,
+    is_incomplete: bool,
+    /// Whether a sample was missing in any window.
+    has_missed: bool,
+    /// How often stamps became doubtful, or usable again.
+    steps: u32,
+    /// When the system clock was stepped last, on the monotonic clock.
+    stepped_at: Option<i64>,
+    /// Until then, on the monotonic clock, a good stamp may be doubtful, for each step.
+    doubtful_until: Vec<i64>,
+    /// When the host was suspended last, on the monotonic clock.
+    suspended_at: Option<i64>,
+    /// When simulated time jumped last, on the monotonic clock.
+    jumped_at: Option<i64>,
+    received: u64,
+    first: Option<i64>,
+    last: Option<i64>,
+    /// The callbacks of the first and the last message since it was enabled, and whether later messages were not measured.
+    of_epoch: Option<(i64, i64)>,
+    has_later: bool,
+    epochs_with_messages: u64,
+    active_before: i64,
+    /// Whether a time in which it was enabled ended with messages that were not measured.
+    has_unknown_end: bool,
+    losses: Losses,
+}
+
+impl Subscription {
+    pub fn new(settings: Settings, offset: i64, suspended: i64) -> Self {
+        Self {
+            settings,
+            switches: 0,
+            times: WindowTimes::new(offset, suspended),
+            messages: vec![],
+            durations: vec![],
+            gaps: vec![],
+            carried: None,
+            unrecorded: 0,
+            is_incomplete: false,
+            has_missed: false,
+            steps: 0,
+            stepped_at: None,
+            doubtful_until: vec![],
+            suspended_at: None,
+            jumped_at: None,
+            received: 0,
+            first: None,
+            last: None,
+            of_epoch: None,
+            has_later: false,
+            epochs_with_messages: 0,
+            active_before: 0,
+            has_unknown_end: false,
+            losses: Losses::default(),
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn times(&self) -> &WindowTimes {
+        &self.times
+    }
+
+    /// Returns the time in which it is enabled, by which messages are told apart that were taken in another; None while disabled.
+    pub fn epoch(&self) -> Option<u32> {
+        (self.switches % 2 == 1).then_some(self.switches)
+    }
+
+    /// Returns how often stamps became doubtful, or usable again.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    pub fn enable(&mut self, now: i64, offset: i64, suspended: i64) {
+        if self.epoch().is_some() {
+            return;
+        }
+        self.doubtful_until.retain(|until| now <= *until);
+        // The clock may have been stepped while the statistics were disabled.
+        if self.times.restart(now, offset, suspended).is_some() {
+            self.doubtful_until.push(now + 10_000_000_000);
+        }
+        self.switches += 1;
+        self.clear();
+        (self.carried, self.is_incomplete, self.has_later) = (None, false, false);
+        self.losses.pause();
+    }
+
+    pub fn disable(&mut self) {
+        if self.epoch().is_none() {
+            return;
+        }
+        if let Some((first, last)) = self.of_epoch.take() {
+            self.active_before += last - first;
+        }
+        self.has_unknown_end |= self.has_later;
+        self.switches += 1;
+    }
+
+    /// Returns whether the system clock was stepped in the window under way: a second step would not be found.
+    pub fn has_step(&self) -> bool {
+        self.epoch().is_some() && self.stepped_at.is_some_and(|at| at >= self.times.start)
+    }
+
+    /// Returns whether the host was suspended in the window under way.
+    pub fn has_suspend(&self) -> bool {
+        self.epoch().is_some() && self.suspended_at.is_some_and(|at| at >= self.times.start)
+    }
+
+    pub fn step(&mut self, now: i64) {
+        self.stepped_at = Some(now);
+    }
+
+    pub fn suspend(&mut self, now: i64) {
+        self.suspended_at = Some(now);
+    }
+
+    pub fn jump(&mut self, now: i64) {
+        self.jumped_at = Some(now);
+    }
+
+    /// A callback starts, of a message that was taken in that epoch.
+    pub fn receive(&mut self, epoch: Option<u32>, message: Received) {
+        if epoch.is_none() || epoch != self.epoch() {
+            return;
+        }
+        self.received += 1;
+        self.messages.push(message);
+        self.has_later = false;
+        self.last = Some(message.callback);
+        match &mut self.of_epoch {
+            Some((_, last)) => *last = message.callback,
+            None => {
+                self.of_epoch = Some((message.callback, message.callback));
+                self.epochs_with_messages += 1;
+                self.first.get_or_insert(message.callback);
+            }
+        }
+        if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
+            let gap = self.losses.receive(message.publisher, message.number, message.callback);
+            self.gaps.extend(gap.map(|gap| gap as f64));
+        }
+    }
+
+    /// A callback ends.
+    pub fn end(&mut self, epoch: Option<u32>, milliseconds: f64) {
+        if epoch.is_some() && epoch == self.epoch() {
+            self.durations.push(milliseconds);
+        }
+    }
+
+    /// A callback starts of a message that can only be counted.
+    pub fn count(&mut self, epoch: Option<u32>) {
+        self.miss();
+        if epoch.is_some() && epoch == self.epoch() {
+            self.received += 1;
+            self.unrecorded += 1;
+            self.losses.miss();
+            self.has_later = true;
+        }
+    }
+
+    /// A callback ends that cannot be recorded.
+    pub fn miss(&mut self) {
+        self.is_incomplete |= self.epoch().is_some();
+        self.has_missed |= self.is_incomplete;
+    }
+
+    /// Returns whether a sample was missing in any window.
+    pub fn has_missed(&self) -> bool {
+        self.has_missed
+    }
+
+    /// What was only counted may have been later than all messages that were measured.
+    pub fn count_later(&mut self) {
+        self.has_later = self.epoch().is_some();
+    }
+
+    fn measures_losses(&self) -> bool {
+        self.settings.metrics.contains(&Metric::PublicationSeqGap)
+    }
+
+    /// Returns the losses that are known.
+    pub fn lost(&self) -> Option<u64> {
+        self.losses.lost().filter(|_| self.measures_losses())
+    }
+
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// Returns what was received of each publisher; None if that is not known.
+    pub fn heard(&self) -> Option<Vec<Heard>> {
+        Some(self.losses.heard()?.collect())
+    }
+
+    pub fn totals(&self) -> Totals {
+        let losses = Some(&self.losses).filter(|_| self.measures_losses());
+        let is_known = !self.has_later && !self.has_unknown_end;
+        Totals {
+            received: self.received,
+            lost: losses.and_then(Losses::lost),
+            out_of_order: losses.and_then(Losses::out_of_order),
+            duplicates: losses.and_then(Losses::duplicates),
+            publishers: losses.and_then(Losses::publishers),
+            first: self.first.map(|first| self.times.system(first)),
+            last: self.last.map(|last| self.times.system(last)),
+            active: self.active_before + self.of_epoch.map_or(0, |(first, last)| last - first),
+            intervals: is_known.then(|| self.received.saturating_sub(self.epochs_with_messages)),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.durations.clear();
+        self.gaps.clear();
+        self.unrecorded = 0;
+    }
+
+    /// Ends the window, and returns what is known of it. `loses_next`: a sample was lost while it ended, which may be of the next.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, loses_next: bool) -> Window {
+        let (start, offset_before) = (self.times.start, self.times.offset);
+        let step = self.times.end(now, offset, suspended);
+        let metrics = self.settings.metrics.clone();
+        let metrics = metrics
+            .iter()
+            .map(|of| (*of, self.metric(*of, now, (start, offset_before), step.is_some())))
+            .collect();
+        let window = Window {
+            start,
+            stop: now,
+            offset: self.times.offset,
+            step,
+            count: self.messages.len() as u64 + self.unrecorded,
+            unrecorded: self.unrecorded,
+            metrics,
+            totals: Some(self.totals()),
+        };
+        // By docs/reliability.md: until messages that were under way have arrived.
+        let doubtful = self.doubtful_until.len();
+        self.doubtful_until.retain(|until| now <= *until);
+        let has_expired = self.doubtful_until.len() < doubtful;
+        if step.is_some() {
+            self.doubtful_until.push(now + 10_000_000_000);
+        }
+        self.steps += u32::from(step.is_some() || has_expired);
+        self.carried = match self.settings.first_period {
+            FirstPeriod::CarriedOver if !self.has_later => {
+                self.messages.last().map(|last| last.callback).or(self.carried)
+            }
+            _ => None,
+        };
+        self.clear();
+        self.is_incomplete = loses_next;
+        window
+    }
+
+    fn metric(&self, metric: Metric, now: i64, (start, offset): (i64, i64), is_stepped: bool) -> Expected {
+        if metric == Metric::ClockOffset {
+            return Expected::Kernel;
+        }
+        if metric == Metric::PublicationSeqGap {
+            return Expected::Samples(self.lost().map_or(vec![], |_| self.gaps.clone()));
+        }
+        if self.is_incomplete {
+            return Expected::Samples(vec![]);
+        }
+        let (is_simulated, is_stepped) = (self.settings.is_simulated, (start, is_stepped));
+        // A window's callbacks are on the system clock as it was at the window's start.
+        let callback = |message: &Received| Stamp {
+            value: message.callback + offset,
+            read_at: Some(message.callback),
+            jumps: 0,
+        };
+        let ros = |message: &Received| match self.settings.is_simulated {
+            true => Stamp { value: message.ros, read_at: None, jumps: message.jumps },
+            false => callback(message),
+        };
+        let header_and_ros = |message: &Received| (message.header, ros(message));
+        match metric {
+            Metric::MessageAge if self.settings.age_source == AgeSource::HeaderStamp => {
+                self.delays(header_and_ros, is_simulated, is_stepped)
+            }
+            Metric::MessageAge => {
+                self.delays(|message| (message.source, callback(message)), false, is_stepped)
+            }
+            Metric::HeaderToSource if self.settings.is_simulated => Expected::Samples(vec![]),
+            Metric::HeaderToSource => {
+                self.delays(|message| (message.header, message.source), false, is_stepped)
+            }
+            Metric::SourceToReceive => {
+                self.delays(|message| (message.source, message.received), false, is_stepped)
+            }
+            Metric::ReceiveToCallback => {
+                self.delays(|message| (message.received, callback(message)), false, is_stepped)
+            }
+            Metric::SourceToCallback => {
+                self.delays(|message| (message.source, callback(message)), false, is_stepped)
+            }
+            Metric::HeaderToCallback => self.delays(header_and_ros, is_simulated, is_stepped),
+            Metric::MessagePeriod => {
+                let callbacks =
+                    self.carried.into_iter().chain(self.messages.iter().map(|message| message.callback));
+                let callbacks: Vec<i64> = callbacks.collect();
+                Expected::Samples(callbacks.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect())
+            }
+            Metric::CallbackDuration => Expected::Samples(self.durations.clone()),
+            Metric::TimeSinceLastMessage => {
+                let last = self.of_epoch.filter(|_| !self.has_later);
+                Expected::Samples(last.iter().map(|(_, last)| milliseconds(now - last)).collect())
+            }
+            _ => Expected::Samples(vec![]),
+        }
+    }
+
+    /// The times between two stamps of each message.
+    fn delays(
+        &self,
+        stamps: impl Fn(&Received) -> (Stamp, Stamp),
+        is_simulated: bool,
+        (start, is_stepped): (i64, bool),
+    ) -> Expected {
+        if is_stepped && !is_simulated {
+            return Expected::Samples(vec![]);
+        }
+        let is_good = |of: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), of.read_at) {
+            // Read before the step: a time of another clock.
+            (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
+            _ => true,
+        };
+        // A message that was taken before stamps became doubtful or usable has no age.
+        let taken_since = self.messages.iter().filter(|of| is_simulated || of.steps == self.steps);
+        let good = taken_since.map(stamps).filter(|(from, to)| {
+            from.value != 0 && to.value != 0 && is_good(*from) && is_good(*to) && from.jumps == to.jumps
+        });
+        let samples = good.map(|(from, to)| milliseconds(to.value - from.value)).collect();
+        // A jump is seen at the next reading; until then, and while the rate is measured anew, good stamps may be doubtful.
+        let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);
+        let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
+        if is_doubtful {
+            Expected::SomeOf(samples)
+        } else {
+            Expected::Samples(samples)
+        }
+    }
+}

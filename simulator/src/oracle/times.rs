@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Windows on the system clock, which is stepped, and the times of what happened in them.
+
+/// The window under way, and the offset of the system clock as it was read last.
+#[derive(Debug)]
+pub struct WindowTimes {
+    /// On the monotonic clock.
+    pub start: i64,
+    /// System time less monotonic time.
+    pub offset: i64,
+    suspended: i64,
+    suspends: Vec<Suspend>,
+}
+
+/// A suspend, which was seen at the end of a window; on the monotonic clock, which does not count its time.
+#[derive(Debug)]
+struct Suspend {
+    from: i64,
+    to: i64,
+    time: i64,
+}
+
+/// A time that is known, or a suspend later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    pub earliest: i64,
+    pub latest: i64,
+}
+
+impl WindowTimes {
+    /// A smaller difference is no step: docs/reliability.md.
+    const TOLERANCE: i64 = 10_000;
+
+    pub fn new(offset: i64, suspended: i64) -> Self {
+        Self { start: 0, offset, suspended, suspends: vec![] }
+    }
+
+    /// Starts a first window. Returns the step of the system clock since the last one.
+    pub fn restart(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
+        self.start = now;
+        self.observe(now, now, offset, suspended)
+    }
+
+    /// Ends the window, and returns the step of the system clock in it.
+    pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
+        let from = std::mem::replace(&mut self.start, now);
+        self.observe(from, now, offset, suspended)
+    }
+
+    fn observe(&mut self, from: i64, to: i64, offset: i64, suspended: i64) -> Option<i64> {
+        let step = offset - self.offset;
+        if step.abs() <= Self::TOLERANCE {
+            return None;
+        }
+        let time = suspended - self.suspended;
+        if time > 0 {
+            self.suspends.push(Suspend { from, to, time });
+        }
+        (self.offset, self.suspended) = (offset, suspended);
+        Some(step)
+    }
+
+    /// Returns the system time at a time of the monotonic clock: as if the clock had never been wrong, but without suspends since then.
+    /// In the window of a suspend it is not known whether it was before or after.
+    pub fn system(&self, monotonic: i64) -> Bounds {
+        let before = |of: &&Suspend| monotonic < of.from;
+        let perhaps_before = |of: &&Suspend| monotonic < of.to;
+        let sum = |suspends: Vec<&Suspend>| suspends.iter().map(|of| of.time).sum::<i64>();
+        Bounds {
+            earliest: monotonic + self.offset - sum(self.suspends.iter().filter(perhaps_before).collect()),
+            latest: monotonic + self.offset - sum(self.suspends.iter().filter(before).collect()),
+        }
+    }
+}
+
+impl Bounds {
+    pub fn contain(&self, time: i64) -> bool {
+        (self.earliest..=self.latest).contains(&time)
+    }
+}

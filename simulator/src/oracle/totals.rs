@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages received and lost since the creation.
+
+use super::Bounds;
+
+/// Messages received and lost since the creation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Totals {
+    pub received: u64,
+    pub lost: Option<u64>,
+    pub out_of_order: Option<u64>,
+    pub duplicates: Option<u64>,
+    pub publishers: Option<u64>,
+    pub first: Option<Bounds>,
+    pub last: Option<Bounds>,
+    /// From the first message to the last while the statistics were enabled, and the intervals in it, if they are known.
+    pub active: i64,
+    pub intervals: Option<u64>,
+}
+
+impl Totals {
+    /// Returns the average rate in Hz.
+    pub fn rate(&self) -> f64 {
+        match self.intervals {
+            Some(intervals) if self.active > 0 => intervals as f64 / (self.active as f64 * 1e-9),
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns the sum of subscriptions with the same names. One that received nothing lost nothing.
+    pub fn sum(all: &[Self]) -> Option<Self> {
+        let heard: Vec<&Self> = all.iter().filter(|of| of.received > 0).collect();
+        if heard.is_empty() {
+            return all.last().cloned();
+        }
+        let sum = |count: fn(&Self) -> Option<u64>| heard.iter().map(|of| count(of)).sum::<Option<u64>>();
+        let firsts = || heard.iter().filter_map(|of| of.first);
+        let lasts = || heard.iter().filter_map(|of| of.last);
+        let bounds = |earliest: Option<i64>, latest: Option<i64>| {
+            earliest.zip(latest).map(|(earliest, latest)| Bounds { earliest, latest })
+        };
+        Some(Self {
+            received: heard.iter().map(|of| of.received).sum(),
+            lost: sum(|of| of.lost),
+            out_of_order: sum(|of| of.out_of_order),
+            duplicates: sum(|of| of.duplicates),
+            publishers: sum(|of| of.publishers),
+            first: bounds(firsts().map(|of| of.earliest).min(), firsts().map(|of| of.latest).min()),
+            last: bounds(lasts().map(|of| of.earliest).max(), lasts().map(|of| of.latest).max()),
+            active: heard.iter().map(|of| of.active).sum(),
+            intervals: sum(|of| of.intervals),
+        })
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! How a world is set up.
+
+use std::fmt;
+
+use fastrand::Rng;
+
+use crate::faults::Fault;
+
+/// How a world is set up. It follows from the seed and the number of the world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Of the world's random numbers.
+    pub seed: u64,
+    /// Bit n: fault n of [`Fault::ALL`] is injected.
+    pub faults: u64,
+    pub subscriptions: usize,
+    /// Publishers of each topic.
+    pub publishers: usize,
+    /// The messages of a publisher in a window, about.
+    pub rate: i64,
+    /// The windows after which the world ends.
+    pub windows: u64,
+    /// Whether the node runs on simulated time.
+    pub is_simulated: bool,
+}
+
+impl Plan {
+    /// Returns the plan of a world.
+    pub fn of(seed: u64, world: u64) -> Self {
+        let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut faults = 0;
+        for (bit, fault) in Fault::ALL.iter().enumerate() {
+            // Each world has some of the faults, so that some have few, where the most is exact.
+            let one_in = match fault {
+                Fault::Names | Fault::Discard => 150,
+                Fault::Crowd | Fault::Unnumbered | Fault::UnknownMiddleware => 12,
+                _ => 3,
+            };
+            faults |= u64::from(random.u32(..one_in) == 0) << bit;
+        }
+        let plan = Self {
+            seed: random.u64(..),
+            faults,
+            subscriptions: random.usize(1..4),
+            publishers: random.usize(1..4),
+            rate: [1, 3, 10, 30][random.usize(..4)],
+            windows: 200,
+            is_simulated: random.u32(..4) == 0,
+        };
+        match plan.has(Fault::Discard) {
+            // So many subscriptions that more messages wait than there is room for.
+            true => Self { subscriptions: 60, publishers: 1, rate: 1, windows: 4000, ..plan }
+                .without(Fault::Crowd)
+                .without(Fault::Period),
+            false => plan,
+        }
+    }
+
+    pub fn has(&self, fault: Fault) -> bool {
+        self.faults >> (fault as u32) & 1 == 1
+    }
+
+    /// Returns the plan without a fault.
+    pub fn without(&self, fault: Fault) -> Self {
+        Self { faults: self.faults & !(1 << (fault as u32)), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subscriptions, publishers, rate, windows, is_simulated, .. } = self;
+        let faults: Vec<_> =
+            Fault::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| fault.text()).collect();
+        write!(
+            f,
+            "{subscriptions} subscriptions, {publishers} publishers of each topic, about {rate} messages a window, {windows} windows, \
+             simulated time: {is_simulated}; faults: {}",
+            if faults.is_empty() { "none".to_owned() } else { faults.join(", ") }
+        )
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The executor: takes messages and runs callbacks, also while another thread holds the lock of a subscription.
+
+use std::sync::{Arc, Mutex};
+
+use super::{network::Message, Event, World};
+use crate::{
+    clocks::{MS, S},
+    faults::Fault,
+    held::{Hold, Step},
+    measure::{
+        clock::Clock,
+        recorder::{ReceivedMessage, Recorder, RunningCallback},
+        source::{lock, WindowedCollector},
+    },
+    oracle::{Received, Stamp},
+    shrink::note,
+};
+
+/// A message that was taken.
+#[derive(Clone)]
+pub struct Taken {
+    pub subscription: u64,
+    recorder: Arc<Recorder>,
+    /// None while the statistics were disabled.
+    taken: Option<ReceivedMessage>,
+    /// The oracle's epoch.
+    epoch: Option<u32>,
+    /// How often stamps had become doubtful, or usable again.
+    steps: u32,
+    message: Message,
+    received: Stamp,
+}
+
+/// A callback that is running.
+pub struct Running {
+    subscription: u64,
+    recorder: Arc<Recorder>,
+    running: Option<RunningCallback>,
+    epoch: Option<u32>,
+    started: i64,
+}
+
+/// A message whose callback runs while another thread holds the lock. Times are since that thread is held up.
+pub struct Waiting {
+    taken: Taken,
+    starts: i64,
+    /// None if its end is never recorded.
+    ends: Option<i64>,
+    /// Whether the end was recorded.
+    has_ended: Arc<Mutex<bool>>,
+}
+
+impl Waiting {
+    /// Returns what its thread does.
+    fn steps(&self) -> Vec<(i64, Step)> {
+        let (recorder, taken) = (Arc::clone(&self.taken.recorder), self.taken.taken);
+        let running = Arc::new(Mutex::new(None));
+        let started = Arc::clone(&running);
+        let start: Step = Box::new(move |now| {
+            *lock(&started) = taken.and_then(|taken| recorder.record(&taken, || now));
+        });
+        let (recorder, has_ended) = (Arc::clone(&self.taken.recorder), Arc::clone(&self.has_ended));
+        let end = self.ends.map(|ends| {
+            let end: Step = Box::new(move |now| {
+                if let Some(running) = lock(&running).take() {
+                    recorder.record_end(running, now);
+                    *lock(&has_ended) = true;
+                }
+            });
+            (ends, end)
+        });
+        [(self.starts, start)].into_iter().chain(end).collect()
+    }
+}
+
+/// A sample that waits for the lock, as the oracle sees it.
+pub struct WaitingSample<'a> {
+    /// On the monotonic clock.
+    pub time: i64,
+    taken: &'a Taken,
+    /// How long its callback has taken, in milliseconds; None: the callback starts.
+    duration: Option<f64>,
+    /// Whether there is no room for it.
+    pub is_lost: bool,
+}
+
+impl WaitingSample<'_> {
+    /// The samples for which there is room, by docs/reliability.md.
+    const ROOM: usize = 8;
+
+    /// Returns the samples of messages, in their order.
+    pub fn of(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
+        let mut samples = vec![];
+        for Waiting { taken, starts, ends, has_ended } in waiting.iter().filter(|of| of.taken.taken.is_some())
+        {
+            let mut add = |time: i64, duration| {
+                let is_lost = samples.len() >= Self::ROOM;
+                samples.push(WaitingSample { time: since + time, taken, duration, is_lost });
+            };
+            add(*starts, None);
+            if let Some(ends) = ends.filter(|_| *lock(has_ended)) {
+                add(ends, Some((ends - starts) as f64 / 1e6));
+            }
+        }
+        samples
+    }
+
+    /// Returns whether it is a message of that epoch that can only be counted.
+    pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
+        self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
+    }
+}
+
+impl World {
+    /// Takes a message for a subscription.
+    fn take(&mut self, id: u64, message: Message) -> Option<Taken> {
+        let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 };
+        let subscription = self.subscriptions.get_mut(&id)?;
+        let recorder = &subscription.recorder;
+        let info = self.middleware.info(&message, received);
+        if let Some(fault) = self.middleware.fault {
+            self.tally.inject(fault);
+        }
+        let taken =
+            recorder.epoch().map(|epoch| recorder.received_message(epoch, message.header.value, &info));
+        let (epoch, steps) = (subscription.oracle.epoch(), subscription.oracle.steps());
+        subscription.has_taken |= taken.is_some();
+        let recorder = Arc::clone(recorder);
+        if taken.is_some() != epoch.is_some() {
+            self.fail(format!(
+                "subscription {id} is enabled: {}, expected {}",
+                taken.is_some(),
+                epoch.is_some()
+            ));
+        }
+        Some(Taken { subscription: id, recorder, taken, epoch, steps, message, received })
+    }
+
+    pub fn arrive(&mut self, id: u64, message: Message) {
+        let Some(taken) = self.take(id, message) else { return };
+        let start = self.executor.max(self.now) + self.random.i64(1_000..50_000);
+        let mut takes = self.random.i64(1_000..200_000);
+        if self.plan.has(Fault::SlowCallback) && self.random.u32(..100) == 0 {
+            self.tally.inject(Fault::SlowCallback);
+            takes += self.random.i64(50 * MS..700 * MS);
+        }
+        self.executor = start + takes;
+        self.at(start, Event::Start { taken: Box::new(taken), takes });
+    }
+
+    /// A callback starts.
+    pub fn start(&mut self, taken: Taken, takes: i64) {
+        let (id, epoch, started) = (taken.subscription, taken.epoch, self.now);
+        if !self.subscriptions.contains_key(&id) {
+            return self.start_of_dropped(&taken);
+        }
+        self.tally.messages += 1;
+        // Another thread may record while this one is held up under the lock.
+        let is_held = self.plan.has(Fault::Held) && taken.taken.is_some() && self.random.u32(..300) == 0;
+        let waiting = if is_held { self.waiting(id) } else { vec![] };
+        if is_held {
+            self.tally.inject(Fault::Held);
+        }
+        let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
+        let clocks = Arc::clone(&self.clocks);
+        let running = taken.taken.and_then(|message| {
+            taken.recorder.record(&message, || {
+                for (time, step) in steps {
+                    clocks.set_monotonic(started + time);
+                    step(started + time);
+                }
+                started
+            })
+        });
+        self.receive(&taken, started);
+        for sample in WaitingSample::of(&waiting, started) {
+            self.accept_waiting(&sample);
+        }
+        self.pass();
+        if self.plan.has(Fault::Panic) && self.random.u32(..50) == 0 {
+            self.tally.inject(Fault::Panic);
+            return; // its end is never recorded
+        }
+        if self.plan.has(Fault::DropInCallback) && self.random.u32(..2000) == 0 {
+            self.tally.inject(Fault::DropInCallback);
+            match self.random.bool() {
+                true => self.drop_subscription(id),
+                false => self.drop_any(),
+            }
+        }
+        let recorder = taken.recorder;
+        let running = Running { subscription: id, recorder, running, epoch, started };
+        self.after(takes, Event::End(running));
+    }
+
+    /// A callback starts whose subscription is dropped: nothing is recorded.
+    fn start_of_dropped(&mut self, taken: &Taken) {
+        let totals = || taken.recorder.totals();
+        let before = totals();
+        if let Some(message) = &taken.taken {
+            let now = self.now;
+            let _running = taken.recorder.record(message, || now);
+        }
+        if totals() != before {
+            self.fail(format!("a dropped subscription records: {:?}, expected {before:?}", totals()));
+        }
+    }
+
+    /// A callback ends.
+    pub fn end(&mut self, running: Running) {
+        let Running { subscription, recorder, running, epoch, started } = running;
+        let Some(running) = running else { return };
+        recorder.record_end(running, self.now);
+        if let Some(subscription) = self.subscriptions.get_mut(&subscription) {
+            subscription.oracle.end(epoch, (self.now - started) as f64 / 1e6);
+        }
+    }
+
+    /// Gives the oracle a message whose callback starts at that time.
+    fn receive(&mut self, taken: &Taken, callback: i64) {
+        let Taken { message, .. } = taken;
+        note(&self.history, || {
+            format!(
+                "{} ns: subscription {} receives number {} of {:02x?}",
+                callback - 1000 * S,
+                taken.subscription,
+                message.number,
+                &message.publisher[..2]
+            )
+        });
+        let if_reported = |stamp: Stamp, is_reported: bool| if is_reported { stamp } else { Stamp::NONE };
+        let received = Received {
+            callback,
+            ros: self.clocks.ros(),
+            jumps: self.jumps,
+            steps: taken.steps,
+            header: message.header,
+            source: if_reported(message.source, self.middleware.has_source),
+            received: if_reported(taken.received, self.middleware.has_reception),
+            publisher: message.publisher,
+            number: self.middleware.has_numbers.then_some(message.index),
+        };
+        if let Some(subscription) = self.subscriptions.get_mut(&taken.subscription) {
+            subscription.oracle.receive(taken.epoch, received);
+        }
+    }
+
+    /// Gives the oracle a sample that waited for the lock.
+    pub fn accept_waiting(&mut self, sample: &WaitingSample<'_>) {
+        let WaitingSample { time, taken, duration, is_lost } = sample;
+        self.tally.inject(if *is_lost { Fault::Overflow } else { Fault::Queued });
+        self.tally.messages += u64::from(duration.is_none());
+        if !is_lost && duration.is_none() {
+            return self.receive(taken, *time);
+        }
+        let Some(subscription) = self.subscriptions.get_mut(&taken.subscription) else { return };
+        match (duration, is_lost) {
+            (Some(duration), false) => subscription.oracle.end(taken.epoch, *duration),
+            (Some(_), true) => subscription.oracle.miss(),
+            (None, _) => subscription.oracle.count(taken.epoch),
+        }
+    }
+
+    /// Returns messages for a subscription whose callbacks run while another thread holds its lock, in their order.
+    fn waiting(&mut self, id: u64) -> Vec<Waiting> {
+        let Some(topic) = self.subscriptions.get(&id).map(|of| of.topic) else { return vec![] };
+        let publishers: Vec<usize> =
+            (0..self.publishers.len()).filter(|index| self.publishers[*index].topic == topic).collect();
+        let count = [1, 3, 8, 12][self.random.usize(..4)];
+        let mut waiting = vec![];
+        let mut time = 0;
+        for _ in 0..self.random.usize(1..=count) {
+            let publisher = publishers[self.random.usize(..publishers.len())];
+            let message = self.message(publisher);
+            for other in self.subscriptions_of(topic).into_iter().filter(|other| *other != id) {
+                self.send(other, &message);
+            }
+            let Some(taken) = self.take(id, message) else { continue };
+            time += self.random.i64(1_000..MS);
+            let starts = time;
+            let ends = self.random.bool().then(|| {
+                time += self.random.i64(1_000..MS);
+                time
+            });
+            waiting.push(Waiting { taken, starts, ends, has_ended: Arc::default() });
+        }
+        waiting
+    }
+
+    /// Holds up the next end of a window of a subscription.
+    pub fn hold_end(&mut self, id: u64) {
+        let waiting = self.waiting(id);
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+        if subscription.holdable.is_waiting() {
+            return;
+        }
+        let last = waiting.last().map_or(0, |last| last.ends.unwrap_or(last.starts));
+        let stop = self.random.i64(0..=last);
+        let end = last + 5_000; // so that a reading of the system clock in between is too imprecise
+        let steps = waiting.iter().flat_map(Waiting::steps);
+        let (before, after) = steps.partition(|(time, _)| *time < stop);
+        let at = self.random.u32(1..3);
+        subscription.holdable.hold(Hold { before, stop, after, end, at });
+        subscription.held = Some(Held { stop, waiting });
+    }
+}
+
+/// What happens at the next end of a window, while it is held up.
+pub struct Held {
+    /// When the window stops, since its thread is held up.
+    pub stop: i64,
+    pub waiting: Vec<Waiting>,
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The faults that happen to the whole world.
+
+use std::sync::atomic::Ordering;
+
+use super::World;
+use crate::{
+    clocks::{MS, S},
+    faults::Fault,
+    measure::clock::Clock,
+    options::TopicStatisticsState,
+    shrink::note_fault,
+};
+
+impl World {
+    /// Injects a fault, or none.
+    pub fn inject(&mut self) {
+        let fault = Fault::OF_WORLD[self.random.usize(..Fault::OF_WORLD.len())];
+        if !self.plan.has(fault) || !self.is_injected(fault) {
+            return;
+        }
+        let offset = self.clocks.offset() - 1_790_000_000 * S;
+        note_fault(&self.history, || {
+            format!("{} ns: {}, offset {offset}", self.now - 1000 * S, fault.text())
+        });
+        if !matches!(fault, Fault::StoppedReader | Fault::Names) {
+            self.tally.inject(fault); // these are counted by their effects
+        }
+    }
+
+    /// Injects a fault. Returns whether it is possible now.
+    fn is_injected(&mut self, fault: Fault) -> bool {
+        let now = self.instant(self.now);
+        match fault {
+            Fault::Step => {
+                // A second step in a window cannot be told from one: docs/reliability.md. Nor can one be found that is as small as
+                // an imprecise reading.
+                if self.subscriptions.values().any(|of| of.oracle.has_step()) {
+                    return false;
+                }
+                let sizes = [20 * MS, 500 * MS, 60 * S, 3600 * S];
+                let largest = sizes[self.random.usize(..4)];
+                let size = self.random.i64(5 * MS..largest);
+                self.clocks.step(if self.random.bool() { size } else { -size });
+                self.subscriptions.values_mut().for_each(|of| of.oracle.step(self.now));
+            }
+            Fault::Slew => self.clocks.step(self.random.i64(-9_000..=9_000)),
+            Fault::Suspend => {
+                if self.subscriptions.values().any(|of| of.oracle.has_suspend()) {
+                    return false;
+                }
+                let time = self.random.i64(S..3600 * S);
+                self.clocks.suspend(time);
+                self.subscriptions.values_mut().for_each(|of| of.oracle.suspend(self.now));
+            }
+            Fault::Jump => {
+                let Some(time) = self.simulated.clone() else { return false };
+                let size = self.random.i64(30 * S..3600 * S);
+                let back = self.random.bool() && self.clocks.ros() > size;
+                self.clocks.set_ros(self.clocks.ros() + if back { -size } else { size });
+                self.jumps += 1;
+                self.jumped = Some(self.now);
+                self.subscriptions.values_mut().for_each(|of| of.oracle.jump(self.now));
+                time.refresh(self.now);
+            }
+            Fault::Pause if self.simulated.is_none() => return false,
+            Fault::Pause => self.ros_rate = 1 - self.ros_rate,
+            Fault::Switch => self.switch(),
+            Fault::Period => {
+                self.period = self.random.i64(50 * MS..2 * S);
+                self.schedule.set_publish_period(super::duration(self.period), now, &*self.clocks);
+                self.notify();
+            }
+            Fault::Drop => self.drop_any(),
+            Fault::Create => {
+                if self.subscriptions.len() >= 5 {
+                    return false;
+                }
+                let topic = self.random.usize(..self.plan.subscriptions);
+                self.subscribe(topic);
+                self.notify();
+            }
+            Fault::Names => {
+                if self.names > 0 {
+                    return false;
+                }
+                self.end_many();
+                self.notify();
+            }
+            Fault::Restart => {
+                let index = self.random.usize(..self.publishers.len());
+                self.publishers[index].restart(&mut self.random);
+            }
+            Fault::StoppedReader => {
+                self.reader.is_stopped.fetch_xor(true, Ordering::Relaxed);
+            }
+            Fault::HeldEnd => match self.random.u32(..3) {
+                0 => self.hold_scope(),
+                _ => {
+                    let Some(id) = self.any_subscription() else { return false };
+                    self.hold_end(id);
+                }
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    /// Enables or disables the statistics of the node or of a source.
+    fn switch(&mut self) {
+        let now = self.instant(self.now);
+        let states =
+            [TopicStatisticsState::Enable, TopicStatisticsState::Disable, TopicStatisticsState::NodeDefault];
+        let state = states[self.random.usize(..3)];
+        match self.random.u32(..8) {
+            0..4 => {
+                self.enabled = !self.enabled;
+                self.schedule.set_enabled(self.enabled, now, &*self.clocks);
+            }
+            4 if !self.scopes.is_empty() => {
+                let index = self.random.usize(..self.scopes.len());
+                let scope = &mut self.scopes[index];
+                scope.state = state;
+                self.schedule.set_state(&scope.source, state, now, &*self.clocks);
+            }
+            _ => {
+                let id = self.any_subscription();
+                if let Some(subscription) = id.and_then(|id| self.subscriptions.get_mut(&id)) {
+                    subscription.state = state;
+                    self.schedule.set_state(&subscription.source, state, now, &*self.clocks);
+                }
+            }
+        }
+        self.update_oracles();
+        self.notify();
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Publishers, the network, and the middleware that delivers messages.
+
+use std::{
+    ffi::CStr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use fastrand::Rng;
+use rclrs::{MessageInfo, PublisherGid};
+
+use super::{Event, World};
+use crate::{
+    clocks::{MS, S},
+    faults::Fault,
+    measure::clock::Clock,
+    oracle::Stamp,
+    plan::Plan,
+    transport::Gid,
+};
+
+/// A middleware, by the documentation of its rmw implementation: see docs/late.md.
+#[derive(Clone, Copy)]
+pub struct Middleware {
+    /// The rmw implementation's identifier; None: a null pointer.
+    identifier: Option<&'static CStr>,
+    pub has_numbers: bool,
+    pub has_reception: bool,
+    /// Whether it reports when a message was published.
+    pub has_source: bool,
+    /// What is special about it.
+    pub fault: Option<Fault>,
+}
+
+impl Middleware {
+    pub fn of(plan: &Plan, random: &mut Rng) -> Self {
+        let known = [c"rmw_fastrtps_cpp", c"rmw_fastrtps_dynamic_cpp", c"rmw_zenoh_cpp", c"rmw_connextdds"];
+        let good = Self {
+            identifier: Some(known[random.usize(..known.len())]),
+            has_numbers: true,
+            has_reception: true,
+            has_source: true,
+            fault: None,
+        };
+        if plan.has(Fault::Unnumbered) {
+            Self {
+                identifier: Some(c"rmw_cyclonedds_cpp"),
+                has_numbers: false,
+                has_reception: false,
+                fault: Some(Fault::Unnumbered),
+                ..good
+            }
+        } else if plan.has(Fault::UnknownMiddleware) {
+            Self {
+                identifier: [None, Some(c"rmw_other_cpp")][random.usize(..2)],
+                has_numbers: random.bool(),
+                has_reception: false,
+                has_source: random.bool(),
+                fault: Some(Fault::UnknownMiddleware),
+            }
+        } else {
+            good
+        }
+    }
+
+    /// Returns what is reported with a message.
+    pub fn info(&self, message: &Message, received: Stamp) -> MessageInfo {
+        let time = |stamp: Stamp| -> Option<SystemTime> {
+            Some(UNIX_EPOCH + Duration::from_nanos(stamp.value as u64))
+        };
+        let mut data =
+            PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() }.data;
+        data.iter_mut().zip(message.publisher).for_each(|(to, from)| *to = from);
+        let implementation_identifier = self.identifier.map_or(std::ptr::null(), CStr::as_ptr);
+        MessageInfo {
+            source_timestamp: self.has_source.then(|| time(message.source)).flatten(),
+            received_timestamp: time(received),
+            publication_sequence_number: if self.has_numbers { message.number } else { u64::MAX },
+            reception_sequence_number: u64::MAX,
+            publisher_gid: PublisherGid { data, implementation_identifier },
+        }
+    }
+}
+
+/// A message on its way.
+#[derive(Clone)]
+pub struct Message {
+    pub publisher: Gid,
+    /// How many messages its publisher had sent before.
+    pub index: u64,
+    /// Its sequence number.
+    pub number: u64,
+    pub header: Stamp,
+    pub source: Stamp,
+}
+
+pub struct Publisher {
+    pub topic: usize,
+    gid: Gid,
+    /// The sequence number of its first message, and how many it has sent.
+    first: u64,
+    sent: u64,
+    /// The clock of its host less that of this host, and how it drifts, in nanoseconds per second; None on this host.
+    remote: Option<(i64, i64)>,
+    is_stamped: bool,
+    interval: i64,
+}
+
+impl Publisher {
+    /// Restarts: with another identifier, and from the first number.
+    pub fn restart(&mut self, random: &mut Rng) {
+        (self.first, self.sent) = (1, 0);
+        self.gid.iter_mut().for_each(|byte| *byte = random.u8(..));
+    }
+
+    /// Returns the number of the next message, and counts it. There is no number `u64::MAX`.
+    fn next(&mut self) -> (u64, u64) {
+        let number = (u128::from(self.first) + u128::from(self.sent)) % u128::from(u64::MAX);
+        self.sent += 1;
+        (self.sent - 1, number as u64)
+    }
+}
+
+impl World {
+    pub fn add_publisher(&mut self, topic: usize) {
+        let mut gid = Gid::default();
+        gid.iter_mut().for_each(|byte| *byte = self.random.u8(..));
+        let is_remote = self.plan.has(Fault::RemoteClock) && self.random.bool();
+        if is_remote {
+            self.tally.inject(Fault::RemoteClock);
+        }
+        let remote =
+            is_remote.then(|| (self.random.i64(-20 * MS..3600 * S), self.random.i64(-500_000..500_000)));
+        let first = if self.plan.has(Fault::Wraparound) && self.random.bool() {
+            self.tally.inject(Fault::Wraparound);
+            u64::MAX - self.random.u64(1..50)
+        } else {
+            1
+        };
+        let is_stamped = !(self.plan.has(Fault::Unstamped) && self.random.bool());
+        let interval = self.period / self.plan.rate;
+        let interval = self.random.i64(interval / 2..=interval * 2);
+        let late = if self.plan.has(Fault::LateJoin) && self.random.bool() {
+            self.tally.inject(Fault::LateJoin);
+            self.random.i64(0..5 * self.period)
+        } else {
+            self.random.i64(0..100 * MS)
+        };
+        let index = self.publishers.len();
+        self.publishers.push(Publisher { topic, gid, first, sent: 0, remote, is_stamped, interval });
+        self.after(late, Event::Publish(index));
+    }
+
+    pub fn publish(&mut self, index: usize) {
+        let burst = if self.plan.has(Fault::Burst) && self.random.u32(..50) == 0 {
+            self.tally.inject(Fault::Burst);
+            self.random.u32(2..30)
+        } else {
+            1
+        };
+        let topic = self.publishers[index].topic;
+        for _ in 0..burst {
+            let message = self.message(index);
+            for subscription in self.subscriptions_of(topic) {
+                self.send(subscription, &message);
+            }
+        }
+        let interval = self.publishers[index].interval;
+        let jitter = self.random.i64(-(interval / 4)..=interval / 4);
+        let crowd = if self.plan.has(Fault::Crowd) { 100 } else { 1 };
+        self.after((interval + jitter) * crowd, Event::Publish(index));
+    }
+
+    pub fn subscriptions_of(&self, topic: usize) -> Vec<u64> {
+        self.subscriptions.values().filter(|of| of.topic == topic).map(|of| of.id).collect()
+    }
+
+    /// Returns the next message of a publisher.
+    pub fn message(&mut self, index: usize) -> Message {
+        let publisher = &mut self.publishers[index];
+        let (index, number) = publisher.next();
+        let source = match publisher.remote {
+            Some((remote, drift)) => {
+                let drift = (self.now - 1000 * S) / 1_000_000 * drift / 1000;
+                Stamp { value: self.clocks.system() + remote + drift, read_at: None, jumps: 0 }
+            }
+            None => Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 },
+        };
+        let header = match (publisher.is_stamped, self.simulated.is_some()) {
+            (false, _) => {
+                self.tally.inject(Fault::Unstamped);
+                Stamp::NONE
+            }
+            (true, false) => source,
+            (true, true) => Stamp { value: self.clocks.ros(), read_at: None, jumps: self.jumps },
+        };
+        Message { publisher: publisher.gid, index, number, header, source }
+    }
+
+    /// Sends a message to a subscription.
+    pub fn send(&mut self, subscription: u64, message: &Message) {
+        if self.plan.has(Fault::Loss) && self.random.u32(..20) == 0 {
+            self.tally.inject(Fault::Loss);
+            return;
+        }
+        let mut delay = self.random.i64(50_000..500_000);
+        if self.plan.has(Fault::Delay) && self.random.u32(..20) == 0 {
+            self.tally.inject(Fault::Delay);
+            delay += self.random.i64(50 * MS..400 * MS);
+        }
+        if self.plan.has(Fault::Reorder) && self.random.u32(..20) == 0 {
+            self.tally.inject(Fault::Reorder);
+            // Less than the 10 s that a message may be under way at a step: docs/reliability.md.
+            delay += self.random.i64(0..(5 * self.period / self.plan.rate).min(8 * S));
+        } else if !self.plan.has(Fault::Delay) && !self.plan.has(Fault::Reorder) {
+            delay = 100_000; // in order
+        }
+        if self.plan.has(Fault::Duplicate) && self.random.u32(..30) == 0 {
+            self.tally.inject(Fault::Duplicate);
+            let again = self.random.i64(0..50 * MS);
+            self.after(delay + again, Event::Arrive { subscription, message: message.clone() });
+        }
+        self.after(delay, Event::Arrive { subscription, message: message.clone() });
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The subscriptions of the node.
+
+use std::sync::{Arc, Weak};
+
+use rclrs::QoSProfile;
+
+use super::{executor::Held, World};
+use crate::{
+    check,
+    clocks::{MS, S},
+    collector::FirstPeriod,
+    faults::Fault,
+    graph::{PublisherCheck, Request},
+    held::Holdable,
+    measure::{
+        clock::Clock,
+        recorder::Recorder,
+        source::{Source, SourceHandle, WindowScheduler},
+    },
+    options::{AgeSource, TopicStatisticsOptions, TopicStatisticsState},
+    oracle::{self, Settings, Totals},
+    window::Metric,
+};
+
+pub struct Subscription {
+    pub id: u64,
+    pub topic: usize,
+    pub name: String,
+    pub state: TopicStatisticsState,
+    pub period: Option<i64>,
+    pub recorder: Arc<Recorder>,
+    pub holdable: Arc<Holdable<Recorder>>,
+    /// What happens while the next end of a window is held up.
+    pub held: Option<Held>,
+    pub oracle: oracle::Subscription,
+    pub source: Arc<Source>,
+    /// Whether a message was taken while it was enabled.
+    pub has_taken: bool,
+    /// The warnings that were expected.
+    pub warned: Warned,
+    handle: SourceHandle,
+}
+
+/// Whether these warnings of a subscription are given, each once.
+#[derive(Clone, Copy, Default)]
+pub struct Warned {
+    pub reception: bool,
+    pub numbers: bool,
+    pub publishers: bool,
+    pub samples: bool,
+}
+
+/// The totals of ended subscriptions with the same names.
+pub struct Ended {
+    pub topic: String,
+    pub name: String,
+    pub totals: Vec<Totals>,
+}
+
+impl World {
+    pub fn subscribe(&mut self, topic: usize) {
+        let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
+        let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
+        metrics.extend(optional.filter(|of| *of != Metric::ClockOffset && self.random.u32(..3) > 0));
+        if self.random.u32(..8) == 0 {
+            metrics.push(Metric::ClockOffset); // a system call for each window
+        }
+        let settings = Settings {
+            metrics: metrics.clone(),
+            age_source: [AgeSource::HeaderStamp, AgeSource::SourceTimestamp][self.random.usize(..2)],
+            first_period: [FirstPeriod::NoSample, FirstPeriod::CarriedOver][self.random.usize(..2)],
+            is_simulated: self.simulated.is_some(),
+        };
+        let options = TopicStatisticsOptions::new()
+            .metrics(&metrics)
+            .age_source(settings.age_source)
+            .first_period(settings.first_period);
+        // Some have the same name as one before.
+        let (topic_name, name) = (topic_name(topic), format!("/node:{}", topic_name(topic)));
+        let recorder = Recorder::new(&topic_name, &options, self.simulated.clone(), &*self.clocks);
+        let recorder = Arc::new(recorder);
+        let (source, holdable) = self.source(&topic_name, name.clone(), &recorder);
+        let period = (self.random.u32(..4) == 0).then(|| self.random.i64(50 * MS..2 * S));
+        let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
+        let now = self.instant(self.now);
+        if metrics.contains(&Metric::PublicationSeqGap) {
+            let publisher = self.schedule.needs_loss_publisher().then(|| Arc::clone(&self.event_reader) as _);
+            self.schedule.add_loss_events(&source, publisher, now);
+        }
+        let publisher = Some(Arc::clone(&self.reader) as _);
+        self.schedule.add(&source, state, period.map(super::duration), publisher, now, &*self.clocks);
+        let handle = self.handle(&source);
+        let id = self.next_subscription;
+        self.next_subscription += 1;
+        let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
+        if let Some(jumped) = self.jumped {
+            oracle.jump(jumped);
+        }
+        let subscription = Subscription {
+            id,
+            topic,
+            name,
+            state,
+            period,
+            recorder,
+            holdable,
+            held: None,
+            oracle,
+            source,
+            has_taken: false,
+            warned: Warned::default(),
+            handle,
+        };
+        self.subscriptions.insert(id, subscription);
+        self.update_oracles();
+    }
+
+    fn source(
+        &self,
+        topic: &str,
+        name: String,
+        recorder: &Arc<Recorder>,
+    ) -> (Arc<Source>, Arc<Holdable<Recorder>>) {
+        let request = Request {
+            topic: topic.into(),
+            message_type: "sensor_msgs/msg/Imu".into(),
+            qos: QoSProfile::topics_default(),
+        };
+        let holdable = Arc::new(Holdable::new(Arc::clone(recorder), Arc::clone(&self.clocks)));
+        let check = Some(PublisherCheck::new(request));
+        (Arc::new(Source::new(name, Arc::clone(&holdable) as _, check)), holdable)
+    }
+
+    pub fn handle(&self, source: &Arc<Source>) -> SourceHandle {
+        SourceHandle::new(Arc::clone(source), Arc::downgrade(&self.retired) as Weak<dyn WindowScheduler>)
+    }
+
+    /// Enables and disables the oracles, as the node and the sources ask for.
+    pub fn update_oracles(&mut self) {
+        let (now, offset, suspended) = (self.now, self.clocks.offset(), self.clocks.suspended());
+        let enabled = self.enabled;
+        let is_enabled = |state: TopicStatisticsState| match state {
+            TopicStatisticsState::Enable => true,
+            TopicStatisticsState::Disable => false,
+            TopicStatisticsState::NodeDefault => enabled,
+        };
+        for subscription in self.subscriptions.values_mut() {
+            match is_enabled(subscription.state) {
+                true => subscription.oracle.enable(now, offset, suspended),
+                false => subscription.oracle.disable(),
+            }
+        }
+        for scope in &mut self.scopes {
+            match is_enabled(scope.state) {
+                true => scope.oracle.enable(now, offset, suspended),
+                false => scope.oracle.disable(),
+            }
+        }
+    }
+
+    pub fn any_subscription(&mut self) -> Option<u64> {
+        let ids: Vec<u64> = self.subscriptions.keys().copied().collect();
+        (!ids.is_empty()).then(|| ids[self.random.usize(..ids.len())])
+    }
+
+    /// Drops a subscription, or seldom a publisher, timer or counter.
+    pub fn drop_any(&mut self) {
+        if self.random.u32(..8) == 0 {
+            self.drop_scope();
+        } else if let Some(id) = self.any_subscription() {
+            self.drop_subscription(id);
+        }
+    }
+
+    pub fn drop_subscription(&mut self, id: u64) {
+        let Some(subscription) = self.subscriptions.remove(&id) else { return };
+        let Subscription { topic, name, mut oracle, handle, source, .. } = subscription;
+        drop(handle);
+        oracle.disable();
+        self.losses.end(topic, &oracle);
+        self.end_totals(topic_name(topic), name, oracle.totals());
+        drop(source);
+    }
+
+    /// Gives the totals of a subscription that has ended to the schedule and to the oracle.
+    fn end_totals(&mut self, topic: String, name: String, totals: Totals) {
+        for totals in self.retired.take() {
+            self.schedule.keep_totals(totals);
+        }
+        match self.ended.iter_mut().find(|of| of.topic == topic && of.name == name) {
+            Some(ended) => ended.totals.push(totals),
+            None => self.ended.push(Ended { topic, name, totals: vec![totals] }),
+        }
+        // By docs/reliability.md.
+        if self.ended.len() > 1000 {
+            self.ended.remove(0);
+            self.tally.inject(Fault::Names);
+            self.warnings.expect_once("totals");
+        }
+    }
+
+    /// Creates and drops so many subscriptions of different names that their totals are forgotten.
+    pub fn end_many(&mut self) {
+        self.names += 1;
+        for number in 0..1050 {
+            let topic = format!("/topic_{}_{number}", self.names);
+            let options = TopicStatisticsOptions::new();
+            let recorder = Recorder::new(&topic, &options, self.simulated.clone(), &*self.clocks);
+            let name = format!("/node:{topic}");
+            let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
+            let (now, state) = (self.instant(self.now), TopicStatisticsState::Disable);
+            self.schedule.add(&source, state, None, None, now, &*self.clocks);
+            drop(self.handle(&source));
+            let settings = Settings {
+                metrics: vec![],
+                age_source: AgeSource::HeaderStamp,
+                first_period: FirstPeriod::NoSample,
+                is_simulated: false,
+            };
+            let oracle = oracle::Subscription::new(settings, 0, 0);
+            self.end_totals(topic, name, oracle.totals());
+        }
+    }
+
+    /// Compares the totals of all subscriptions, also as the service returns them.
+    pub fn check_totals(&mut self) {
+        let ours = self.schedule.totals();
+        let live =
+            self.subscriptions.values().map(|of| (topic_name(of.topic), &*of.name, of.oracle.totals()));
+        let ended = self
+            .ended
+            .iter()
+            .filter_map(|Ended { topic, name, totals }| Some((topic.clone(), &**name, Totals::sum(totals)?)));
+        let expected: Vec<_> = live.chain(ended).collect();
+        let mut result = Ok(());
+        if ours.len() != expected.len() {
+            result = Err(format!("totals of {} names, expected {}", ours.len(), expected.len()));
+        }
+        for (ours, (topic, name, expected)) in ours.iter().zip(&expected) {
+            if ours.topic_name != *topic || ours.source_name != *name {
+                result = Err(format!("totals of {ours:?}, expected {name}"));
+            }
+            let compared = check::totals(&ours.totals, expected, &mut self.tally)
+                .and_then(|()| check::service(ours, expected, &mut self.tally));
+            if let Err(error) = compared {
+                result = Err(format!("totals of {name}: {error}\n  expected {expected:?}\n  ours {ours:?}"));
+            }
+        }
+        if let Err(error) = result {
+            self.fail(error);
+        }
+    }
+
+    /// Compares what was received and lost of each publisher.
+    pub fn check_publishers(&mut self, id: u64) {
+        let Some(subscription) = self.subscriptions.get(&id) else { return };
+        let Some(expected) = subscription.oracle.heard() else { return };
+        let mut ours = subscription.recorder.publishers();
+        ours.sort_by_key(|of| of.gid);
+        let times = subscription.oracle.times();
+        if let Err(error) = check::publishers(&ours, &expected, times) {
+            self.fail(format!("publishers of subscription {id}: {error}\n  ours {ours:?}"));
+        }
+    }
+}
+
+pub fn topic_name(topic: usize) -> String {
+    format!("/topic{topic}")
+}

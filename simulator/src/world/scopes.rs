@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The publishers, timers and counters of the node.
+
+use std::sync::{
+    atomic::{AtomicU64, Ordering},
+    Arc,
+};
+
+use rclrs::RclrsError;
+
+use super::{Event, World};
+use crate::{
+    clocks::MS,
+    collector::FirstPeriod,
+    faults::Fault,
+    held::{Hold, Holdable, Step},
+    measure::{
+        clock::Clock,
+        counter::{Count, StatsCounter},
+        publisher::Publications,
+        source::{Source, SourceHandle, WindowedCollector},
+        timer::Durations,
+        windowed::{Collector, Windowed},
+    },
+    options::TopicStatisticsState,
+    oracle::{self, Kind},
+};
+
+/// A publisher, a timer or a counter.
+pub struct Scope {
+    pub source: Arc<Source>,
+    pub state: TopicStatisticsState,
+    pub oracle: oracle::Scope,
+    pub held: Option<HeldScope>,
+    measured: Measured,
+}
+
+/// What records, and the handle whose drop ends it.
+enum Measured {
+    Publisher(Ends<Publications>, SourceHandle),
+    Timer(Ends<Durations>, SourceHandle),
+    Counter(Arc<Holdable<Windowed<Count>>>, StatsCounter, Arc<AtomicU64>),
+}
+
+struct Ends<C: Collector> {
+    collector: Arc<Windowed<C>>,
+    holdable: Arc<Holdable<Windowed<C>>>,
+}
+
+/// What happens while the next end of a window is held up. Times are since then.
+pub struct HeldScope {
+    pub stop: i64,
+    pub times: Vec<i64>,
+}
+
+impl Scope {
+    /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be held up.
+    pub fn entered(&self) -> (i64, bool) {
+        match &self.measured {
+            Measured::Publisher(of, _) => (of.holdable.entered(), of.holdable.is_waiting()),
+            Measured::Timer(of, _) => (of.holdable.entered(), of.holdable.is_waiting()),
+            Measured::Counter(of, ..) => (of.entered(), of.is_waiting()),
+        }
+    }
+}
+
+impl<C: Collector + 'static> Ends<C> {
+    fn new(world: &World, collector: C) -> Self {
+        let collector = Arc::new(Windowed::new(collector));
+        let holdable = Arc::new(Holdable::new(Arc::clone(&collector), Arc::clone(&world.clocks)));
+        Self { collector, holdable }
+    }
+}
+
+impl World {
+    pub fn add_scopes(&mut self) {
+        let first_period = [FirstPeriod::NoSample, FirstPeriod::CarriedOver][self.random.usize(..2)];
+        for kind in [Kind::Publisher(first_period), Kind::Timer, Kind::Counter] {
+            self.add_scope(kind);
+        }
+    }
+
+    fn add_scope(&mut self, kind: Kind) {
+        let source = |name: &str, collector: Arc<dyn WindowedCollector>| {
+            Arc::new(Source::new(format!("/node:{name}"), collector, None))
+        };
+        let (source, measured) = match kind {
+            Kind::Publisher(first_period) => {
+                let ends = Ends::new(self, Publications::new(first_period));
+                let source = source("publisher", Arc::clone(&ends.holdable) as _);
+                let handle = self.handle(&source);
+                (source, Measured::Publisher(ends, handle))
+            }
+            Kind::Timer => {
+                let ends = Ends::new(self, Durations::default());
+                let source = source("timer", Arc::clone(&ends.holdable) as _);
+                let handle = self.handle(&source);
+                (source, Measured::Timer(ends, handle))
+            }
+            Kind::Counter => {
+                let count = Arc::new(AtomicU64::new(0));
+                let Ends { holdable, .. } = Ends::new(self, Count(Arc::clone(&count)));
+                let source = source("counter", Arc::clone(&holdable) as _);
+                let handle = self.handle(&source);
+                (source, Measured::Counter(holdable, StatsCounter::new(handle, Arc::clone(&count)), count))
+            }
+        };
+        let state = TopicStatisticsState::NodeDefault;
+        let publisher = Some(Arc::clone(&self.reader) as _);
+        let now = self.instant(self.now);
+        self.schedule.add(&source, state, None, publisher, now, &*self.clocks);
+        let oracle = oracle::Scope::new(kind, self.clocks.offset(), self.clocks.suspended());
+        self.scopes.push(Scope { source, state, oracle, held: None, measured });
+    }
+
+    /// The node publishes, starts a duration, and counts.
+    pub fn run_scopes(&mut self) {
+        let takes = self.random.i64(1_000..2 * MS);
+        let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
+        let counts = self.random.u64(..5);
+        let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
+        let clocks = Arc::clone(&self.clocks);
+        for (index, scope) in self.scopes.iter_mut().enumerate() {
+            match &scope.measured {
+                Measured::Publisher(of, _) => {
+                    let result = of.collector.measure(
+                        || clocks.monotonic(),
+                        || {
+                            clocks.set_monotonic(started + takes);
+                            match is_failing {
+                                true => Err(RclrsError::AlreadyAddedToWaitSet),
+                                false => Ok(()),
+                            }
+                        },
+                    );
+                    differs |= result.is_err() != is_failing;
+                    match is_failing {
+                        true => failed += 1,
+                        false => scope.oracle.record(started + takes, takes as f64 / 1e6),
+                    }
+                }
+                // As a guard does.
+                Measured::Timer(of, _) => {
+                    differs |= of.collector.is_enabled() != scope.oracle.is_enabled();
+                    timed = scope.oracle.is_enabled().then_some((index, started));
+                }
+                Measured::Counter(_, counter, _) => {
+                    counter.add(counts);
+                    scope.oracle.add(counts);
+                }
+            }
+        }
+        self.tally.inject_times(Fault::FailedPublication, failed);
+        if differs {
+            self.fail("a publication or the timer is not as the oracle's".to_owned());
+        }
+        self.pass();
+        if let Some((scope, started)) = timed {
+            let takes = self.random.i64(1_000..self.period * 2);
+            let source = Arc::clone(&self.scopes[scope].source);
+            self.after(takes, Event::TimerEnd { source, started });
+        }
+        let next = self.random.i64(0..self.period / 2);
+        self.after(next, Event::Scopes);
+    }
+
+    /// A duration ends, in whatever window and whatever was switched meanwhile.
+    pub fn end_timer(&mut self, source: &Arc<Source>, started: i64) {
+        let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) else { return };
+        let Measured::Timer(of, _) = &scope.measured else { return };
+        let milliseconds = (self.now - started) as f64 / 1e6;
+        of.collector.record(|| milliseconds);
+        scope.oracle.record(self.now, milliseconds);
+    }
+
+    /// Holds up the next end of a window of a publisher, timer or counter. Up to 8 samples wait meanwhile; more would wait for the
+    /// lock.
+    pub fn hold_scope(&mut self) {
+        if self.scopes.is_empty() {
+            return;
+        }
+        let index = self.random.usize(..self.scopes.len());
+        let scope = &mut self.scopes[index];
+        if scope.entered().1 {
+            return;
+        }
+        let mut times = vec![];
+        let mut time = 0;
+        for _ in 0..self.random.usize(1..=8) {
+            time += self.random.i64(1_000..MS);
+            times.push(time);
+        }
+        let stop = self.random.i64(0..=time);
+        let step = |time: i64| -> (i64, Step) {
+            let step: Step = match &scope.measured {
+                Measured::Publisher(of, _) => {
+                    let (collector, clocks) = (Arc::clone(&of.collector), Arc::clone(&self.clocks));
+                    Box::new(move |_| {
+                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()));
+                    })
+                }
+                Measured::Timer(of, _) => {
+                    let collector = Arc::clone(&of.collector);
+                    Box::new(move |_| collector.record(|| time as f64))
+                }
+                // Not by the handle: what is held up must not end the source.
+                Measured::Counter(_, _, count) => {
+                    let count = Arc::clone(count);
+                    Box::new(move |_| {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    })
+                }
+            };
+            (time, step)
+        };
+        let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
+        let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
+        match &scope.measured {
+            Measured::Publisher(of, _) => of.holdable.hold(hold),
+            Measured::Timer(of, _) => of.holdable.hold(hold),
+            Measured::Counter(of, ..) => of.hold(hold),
+        }
+        scope.held = Some(HeldScope { stop, times });
+    }
+
+    pub fn drop_scope(&mut self) {
+        if !self.scopes.is_empty() {
+            self.scopes.remove(self.random.usize(..self.scopes.len()));
+        }
+    }
+}
+
+impl Scope {
+    /// Ends the oracle's window, whose end was perhaps held up.
+    pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
+        let (entered, is_waiting) = self.entered();
+        let held = if is_waiting { None } else { self.held.take() };
+        let Some(HeldScope { stop, times }) = held else {
+            return self.oracle.end_window(entered, offset, suspended);
+        };
+        if self.oracle.kind() == Kind::Counter {
+            self.oracle.add(times.len() as u64); // counted before the window's count is taken
+            return self.oracle.end_window(entered + stop, offset, suspended);
+        }
+        let window = self.oracle.end_window(entered + stop, offset, suspended);
+        // By docs/reliability.md: what ends while a window is being ended belongs to the next one.
+        for time in times {
+            match self.oracle.kind() {
+                Kind::Publisher(_) => self.oracle.record(entered + time, 0.0),
+                _ => self.oracle.record(entered + time, time as f64),
+            }
+        }
+        window
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread of the statistics: it does what the schedule returns. All that leaves the node is compared.
+
+use std::sync::{atomic::Ordering, Arc};
+
+use ros_env::statistics_msgs::msg::MetricsMessage;
+
+use super::{executor::WaitingSample, node::Warned, Event, World};
+use crate::{
+    check,
+    clocks::{MS, S},
+    faults::Fault,
+    measure::{clock::Clock, host, source::Source},
+    report::Failures,
+    schedule::state::{Action, HandOut},
+    shrink::note,
+    window::{Metric, WindowStatistics},
+};
+
+/// A message that has to be published.
+pub struct Due {
+    source: Arc<Source>,
+    metric: Metric,
+    statistics: Arc<WindowStatistics>,
+}
+
+impl World {
+    /// Does what the schedule returns until it waits.
+    pub fn run_thread(&mut self) {
+        while self.error.is_none() {
+            match self.schedule.next(self.instant(self.now), &*self.clocks) {
+                Action::HandOut(out) => {
+                    self.hand_out(out);
+                    self.pass();
+                }
+                Action::Publish { event, batch } => {
+                    let mut failures = Failures::default();
+                    if let Some(event) = event {
+                        event.publish(&mut failures);
+                        self.check_event_rate();
+                    }
+                    let count = batch.len();
+                    batch.into_iter().for_each(|message| message.publish(&mut failures));
+                    self.schedule.add_failures(failures);
+                    self.check_messages(count);
+                    self.check_events();
+                    if self.is_blocked() {
+                        return;
+                    }
+                }
+                Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
+                Action::Wait(wake) => {
+                    let Some(wake) = wake else { return };
+                    let wake = 1000 * S + (wake - self.started).as_nanos() as i64;
+                    let late = if self.plan.has(Fault::LateThread) && self.random.u32(..20) == 0 {
+                        self.tally.inject(Fault::LateThread);
+                        self.random.i64(0..3 * self.period)
+                    } else {
+                        0
+                    };
+                    self.wake += 1;
+                    self.at(wake + late, Event::Wake(self.wake));
+                    return;
+                }
+                Action::End { .. } => return self.fail("the schedule is closed".to_owned()),
+            }
+        }
+    }
+
+    /// Something has changed, which wakes the thread, unless it is publishing.
+    pub fn notify(&mut self) {
+        if self.now >= self.blocked_until {
+            self.wake += 1;
+            self.after(0, Event::Wake(self.wake));
+        }
+    }
+
+    /// Returns whether the reader is so slow that the thread waits for it.
+    fn is_blocked(&mut self) -> bool {
+        let time = if self.plan.has(Fault::Discard) {
+            self.period / 2
+        } else if self.plan.has(Fault::SlowReader) && self.random.u32(..10) == 0 {
+            self.random.i64(5 * MS..300 * MS)
+        } else {
+            return false;
+        };
+        self.tally.inject(Fault::SlowReader);
+        self.blocked_until = self.now + time;
+        self.wake += 1;
+        self.after(time, Event::Wake(self.wake));
+        true
+    }
+
+    /// Gives finished windows to their watchers, and reads the log.
+    fn hand_out(&mut self, out: HandOut) {
+        let mut with_clock_offset = vec![];
+        for (source, statistics) in out.finished {
+            self.windows += 1;
+            source.finish(Arc::clone(&statistics));
+            let is_latest = source.latest().is_some_and(|latest| Arc::ptr_eq(&latest, &statistics));
+            if !is_latest {
+                self.fail("the latest window is another one".to_owned());
+            }
+            let period = match self.check_window(&source, &statistics) {
+                Ok(period) => period,
+                Err(error) => return self.fail(error),
+            };
+            for (metric, _) in &statistics.metrics {
+                // It is of the host, and published once.
+                if *metric == Metric::ClockOffset {
+                    if with_clock_offset.contains(&period) {
+                        continue;
+                    }
+                    with_clock_offset.push(period);
+                }
+                self.expect_message(Due {
+                    source: Arc::clone(&source),
+                    metric: *metric,
+                    statistics: Arc::clone(&statistics),
+                });
+            }
+        }
+        if self.random.u32(..16) == 0 {
+            self.check_totals();
+        }
+        for warning in &out.warnings {
+            if let Err(error) = self.warnings.accept(warning, self.now) {
+                self.fail(error);
+            }
+        }
+        if let Err(error) = self.warnings.check() {
+            self.fail(error);
+        }
+    }
+
+    /// Compares a window. Returns the period of its source.
+    fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
+        let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
+        if let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) {
+            if !scope.oracle.is_enabled() {
+                return Err(format!("{} is disabled, and has a window", source.name));
+            }
+            let was_held = scope.held.is_some();
+            let expected = scope.end_window(offset, suspended);
+            if was_held && scope.held.is_none() {
+                self.tally.inject_times(Fault::Queued, 1);
+            }
+            if expected.step.is_some() {
+                self.warnings.expect_step(expected.offset);
+            }
+            check::window(ours, &expected, &mut self.tally).map_err(|error| {
+                format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
+            })?;
+            return Ok(self.period);
+        }
+        let Some(subscription) = self.subscriptions.values_mut().find(|of| Arc::ptr_eq(&of.source, source))
+        else {
+            return Err("a source that was dropped has a window".to_owned());
+        };
+        let id = subscription.id;
+        if subscription.oracle.epoch().is_none() {
+            return Err(format!("subscription {id} is disabled, and has a window"));
+        }
+        let period = subscription.period.unwrap_or(self.period);
+        let entered = subscription.holdable.entered();
+        let is_waiting = subscription.holdable.is_waiting();
+        let held = if is_waiting { None } else { subscription.held.take() };
+        let stop = entered + held.as_ref().map_or(0, |held| held.stop);
+        let samples = held.iter().flat_map(|held| WaitingSample::of(&held.waiting, entered));
+        // Of a sample that is lost it is not known to which window it belongs.
+        let (of_this, of_next): (Vec<_>, Vec<_>) =
+            samples.partition(|sample| sample.is_lost || sample.time < stop);
+        of_this.iter().for_each(|sample| self.accept_waiting(sample));
+        let loses_next = of_this.iter().any(|sample| sample.is_lost);
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
+        let expected = subscription.oracle.end_window(stop, offset, suspended, loses_next);
+        self.expect_warnings(id);
+        of_next.iter().for_each(|sample| self.accept_waiting(sample));
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
+        let epoch = subscription.oracle.epoch();
+        if of_this.iter().any(|sample| sample.is_lost_message_of(epoch)) {
+            subscription.oracle.count_later();
+        }
+        let settings = format!("{:?}", subscription.oracle.settings());
+        note(&self.history, || format!("{} ns: window of subscription {id}", stop - 1000 * S));
+        if expected.step.is_some() {
+            self.warnings.expect_step(expected.offset);
+        }
+        check::window(ours, &expected, &mut self.tally).map_err(|error| {
+            format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
+        })?;
+        if self.random.u32(..8) == 0 {
+            self.check_publishers(id);
+        }
+        Ok(period)
+    }
+
+    /// Expects the warnings of a subscription whose window has ended.
+    fn expect_warnings(&mut self, id: u64) {
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+        let metrics = &subscription.oracle.settings().metrics;
+        let measures = |metric| metrics.contains(&metric);
+        let losses = subscription.oracle.losses();
+        let gaps = measures(Metric::PublicationSeqGap);
+        let needs_reception = measures(Metric::SourceToReceive) || measures(Metric::ReceiveToCallback);
+        let now = Warned {
+            reception: needs_reception && subscription.has_taken && !self.middleware.has_reception,
+            numbers: gaps && losses.has_unnumbered(),
+            publishers: gaps && losses.has_evicted(),
+            samples: subscription.oracle.has_missed(),
+        };
+        let before = std::mem::replace(&mut subscription.warned, now);
+        for (kind, before, now) in [
+            ("reception", before.reception, now.reception),
+            ("numbers", before.numbers, now.numbers),
+            ("publishers", before.publishers, now.publishers),
+            ("samples", before.samples, now.samples),
+        ] {
+            if now && !before {
+                self.warnings.expect(kind);
+            }
+        }
+    }
+
+    /// A message has to be published. If too many wait, the oldest window is discarded.
+    fn expect_message(&mut self, due: Due) {
+        // By docs/reliability.md.
+        if self.due.len() >= 20_000 {
+            if let Some(oldest) = self.due.pop_front() {
+                while self.due.front().is_some_and(|due| Arc::ptr_eq(&due.statistics, &oldest.statistics)) {
+                    self.due.pop_front();
+                }
+            }
+            self.tally.inject(Fault::Discard);
+            self.warnings.expect_once("windows");
+        }
+        self.due.push_back(due);
+    }
+
+    /// Compares published messages with so many that had to be published, in their order.
+    fn check_messages(&mut self, count: usize) {
+        let messages = self.reader.take();
+        if self.reader.is_stopped.load(Ordering::Relaxed) {
+            self.tally.inject_times(Fault::StoppedReader, messages.len() as u64);
+            self.refused += messages.len() as u64;
+        }
+        if count > self.due.len() {
+            return self.fail(format!("{count} messages, {} were expected", self.due.len()));
+        }
+        // Nothing is published of a source after its handle was dropped.
+        let due: Vec<Due> = self.due.drain(..count).filter(|due| !due.source.is_retired()).collect();
+        if due.len() != messages.len() {
+            return self.fail(format!("{} messages were published, expected {}", messages.len(), due.len()));
+        }
+        for (message, due) in messages.iter().zip(&due) {
+            if let Err(error) = check_message(message, due) {
+                return self.fail(error);
+            }
+        }
+    }
+
+    /// Ends the node: what is left is published, and everything adds up.
+    pub fn finish(&mut self) {
+        self.reader.is_stopped.store(false, Ordering::Relaxed);
+        self.check_totals();
+        self.schedule.close();
+        let Action::End { event, messages, rest } = self.schedule.next(self.instant(self.now), &*self.clocks)
+        else {
+            return self.fail("a closed schedule does not end".to_owned());
+        };
+        let mut failures = Failures::default();
+        if let Some(event) = event {
+            event.publish(&mut failures);
+        }
+        let count = messages.len();
+        messages.into_iter().for_each(|message| message.publish(&mut failures));
+        self.check_messages(count);
+        if !self.due.is_empty() {
+            return self.fail(format!("{} messages were never published", self.due.len()));
+        }
+        for warning in &rest.warnings {
+            if let Err(error) = self.warnings.accept(warning, self.now + S) {
+                self.fail(error);
+            }
+        }
+        if self.warnings.failures() != self.refused {
+            self.fail(format!(
+                "{} failures were reported, expected {}",
+                self.warnings.failures(),
+                self.refused
+            ));
+        }
+        for (topic, published, known) in self.check_events() {
+            if published < known {
+                self.fail(format!("events have {published} losses on {topic}, expected {known}"));
+            }
+        }
+    }
+}
+
+/// Compares a message with the window that it is of.
+fn check_message(message: &MetricsMessage, due: &Due) -> Result<(), String> {
+    let summary = due.statistics.get(due.metric).copied().unwrap_or_default();
+    // In rclcpp's order, and with the constants of StatisticDataType.msg.
+    let figures = [
+        (1, summary.average),
+        (3, summary.maximum),
+        (2, summary.minimum),
+        (5, summary.sample_count as f64),
+        (4, summary.standard_deviation),
+    ];
+    let has_figures = message.statistics.len() == figures.len()
+        && message.statistics.iter().zip(figures).all(|(point, (data_type, figure))| {
+            point.data_type == data_type && check::is_same(point.data, figure, 1.0)
+        });
+    let nanoseconds =
+        |time: &ros_env::builtin_interfaces::msg::Time| i64::from(time.sec) * S + i64::from(time.nanosec);
+    let is_of_host = due.metric == Metric::ClockOffset;
+    let name = if is_of_host { host::name() } else { due.source.name.to_string() };
+    if message.measurement_source_name != name
+        || message.metrics_source != due.metric.name()
+        || message.unit != due.metric.unit()
+        || nanoseconds(&message.window_start) != due.statistics.window.start
+        || nanoseconds(&message.window_stop) != due.statistics.window.stop
+        || !has_figures
+    {
+        return Err(format!("message {message:?}, expected {} of {:?}", due.metric, due.statistics));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The warnings for the node's log: each is given when its reason arises, and not again.
+
+use std::collections::BTreeMap;
+
+/// How often each kind of warning was given, and expected.
+#[derive(Debug, Default)]
+pub struct Warnings {
+    given: BTreeMap<&'static str, u64>,
+    expected: BTreeMap<&'static str, u64>,
+    /// The offset of the system clock that was reported last.
+    offset: Option<i64>,
+    /// When failures were reported last, and how many in all.
+    failures_at: Option<i64>,
+    failures: u64,
+}
+
+impl Warnings {
+    /// What the warnings have in common that are of one kind.
+    const KINDS: [(&'static str, &'static str); 7] = [
+        ("step", "The system clock was stepped by"),
+        ("reception", "does not report when a message was received"),
+        ("numbers", "does not number messages"),
+        ("publishers", "it has more than 256 publishers"),
+        ("samples", "were counted without being measured"),
+        ("windows", "more than 20000 messages wait to be published"),
+        ("totals", "More than 1000 subscriptions of different names have ended"),
+    ];
+
+    /// Expects a warning.
+    pub fn expect(&mut self, kind: &'static str) {
+        *self.expected.entry(kind).or_default() += 1;
+    }
+
+    /// Expects a warning, if it is the first of its kind.
+    pub fn expect_once(&mut self, kind: &'static str) {
+        self.expected.insert(kind, 1);
+    }
+
+    /// Expects the warning of a step, after which the system clock has this offset, unless it was given.
+    pub fn expect_step(&mut self, offset: i64) {
+        // Each source reads the offset by itself, with a small difference.
+        if self.offset.replace(offset).is_none_or(|before| offset.abs_diff(before) > 50_000) {
+            self.expect("step");
+        }
+    }
+
+    /// Accepts a warning that was given.
+    pub fn accept(&mut self, warning: &str, now: i64) -> Result<(), String> {
+        if let Some((count, _)) = warning.split_once(" messages of topic statistics could not be published") {
+            let is_early = self.failures_at.replace(now).is_some_and(|at| now - at < 1_000_000_000);
+            self.failures += count.parse::<u64>().map_err(|error| format!("{warning}: {error}"))?;
+            return if is_early { Err(format!("warned again in a second: {warning}")) } else { Ok(()) };
+        }
+        let kind = Self::KINDS.iter().find(|(_, text)| warning.contains(text));
+        let (kind, _) = kind.ok_or_else(|| format!("a warning of no kind: {warning}"))?;
+        *self.given.entry(kind).or_default() += 1;
+        Ok(())
+    }
+
+    /// Compares the warnings that were given with those that were expected.
+    pub fn check(&self) -> Result<(), String> {
+        match self.given == self.expected {
+            true => Ok(()),
+            false => Err(format!("warnings {:?}, expected {:?}", self.given, self.expected)),
+        }
+    }
+
+    /// Returns how many failures were reported.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+}
