@@ -20,6 +20,9 @@ pub(crate) struct SampleLock<S: Accept> {
     /// Boxed, so that its padding does not pad the state.
     queue: Box<ArrayQueue<S::Sample>>,
     /// Whether the queue may have samples; quicker to read than the queue.
+    ///
+    /// This flag and the next are set by a swap, not by a store: the thread that clears one then sees what all threads have done
+    /// that set it, and not only what the last one has.
     has_queued: AtomicBool,
     /// Whether the queue had no room for a sample, and how many such samples are to be counted.
     is_incomplete: AtomicBool,
@@ -73,7 +76,7 @@ impl<S: Accept> SampleLock<S> {
     #[inline(never)]
     fn enqueue(&self, sample: S::Sample) -> Result<(), S::Sample> {
         self.queue.push(sample)?;
-        self.has_queued.store(true, Ordering::Release);
+        self.has_queued.swap(true, Ordering::Release);
         Ok(())
     }
 
@@ -83,7 +86,7 @@ impl<S: Accept> SampleLock<S> {
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
         if self.enqueue(sample).is_err() {
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
-            self.is_incomplete.store(true, Ordering::Release);
+            self.is_incomplete.swap(true, Ordering::Release);
         }
     }
 
