@@ -2,21 +2,17 @@
 
 //! A lock that a message never waits for.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
+use crate::sync::{
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    ArrayQueue, SpinMutex, SpinMutexGuard,
 };
-
-use crossbeam_queue::ArrayQueue;
-use spin::{mutex::Mutex, RelaxStrategy};
 
 /// State behind a lock, with a small queue for samples that are recorded while another thread holds it.
 ///
 /// The end of a window holds the lock for some hundred nanoseconds, or longer while its thread is preempted. A callback that
 /// records meanwhile puts its sample into the queue and goes on. The next thread that takes the lock accepts the queue first.
 pub(crate) struct SampleLock<S: Accept> {
-    /// Unlocked by a plain store: one locked instruction, where std's mutex has two.
-    state: Mutex<S, Sleep>,
+    state: SpinMutex<S>,
     /// Boxed, so that its padding does not pad the state.
     queue: Box<ArrayQueue<S::Sample>>,
     /// Whether the queue may have samples; quicker to read than the queue.
@@ -28,8 +24,6 @@ pub(crate) struct SampleLock<S: Accept> {
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
-
-pub(crate) type Guard<'a, S> = spin::mutex::MutexGuard<'a, S, Sleep>;
 
 /// State that accepts samples.
 pub(crate) trait Accept {
@@ -49,7 +43,7 @@ impl<S: Accept> SampleLock<S> {
 
     pub(crate) fn new(state: S) -> Self {
         Self {
-            state: Mutex::new(state),
+            state: SpinMutex::new(state),
             queue: Box::new(ArrayQueue::new(Self::QUEUE)),
             has_queued: AtomicBool::new(false),
             is_incomplete: AtomicBool::new(false),
@@ -63,7 +57,7 @@ impl<S: Accept> SampleLock<S> {
     /// Read the clock while holding the lock: then the sample belongs to one side of a window's end, which reads it under the
     /// lock too.
     #[inline(always)]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, S>> {
+    pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.state.try_lock()?;
         if self.has_queued.load(Ordering::Relaxed) {
             self.accept_queued(&mut state);
@@ -115,7 +109,7 @@ impl<S: Accept> SampleLock<S> {
     }
 
     /// Waits for the lock. Returns the state with all samples recorded before.
-    pub(crate) fn lock(&self) -> Guard<'_, S> {
+    pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.state.lock();
         self.accept_queued(&mut state);
         if let Some(count) = self.take_unrecorded() {
@@ -135,14 +129,8 @@ impl<S: Accept> SampleLock<S> {
     }
 }
 
-/// Waits for the lock by sleeping, which lets the holder run even if it has a lower priority on the same core.
-pub(crate) struct Sleep;
-
-impl RelaxStrategy for Sleep {
-    fn relax() {
-        std::thread::sleep(Duration::from_micros(20));
-    }
-}
+#[cfg(loom)]
+pub(crate) mod models;
 
 #[cfg(test)]
 mod tests {

@@ -3,20 +3,20 @@
 //! A source of statistics: a subscription, a publisher, a timer or a counter, as the schedule sees it.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-    },
+    sync::{Arc, PoisonError, Weak},
     time::Instant,
 };
 
 use rclrs::NodeState;
-use tokio::sync::watch;
 
 use super::clock::Clock;
 use crate::{
     graph::{IncompatiblePublisher, PublisherCheck},
     options::TopicStatisticsState,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        watch, Mutex, MutexGuard, OnceLock,
+    },
     totals::{TopicTotals, Totals},
     window::WindowStatistics,
 };
@@ -210,3 +210,6 @@ impl Drop for SourceHandle {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(loom)]
+pub(crate) mod models;
