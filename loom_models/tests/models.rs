@@ -26,4 +26,6 @@ models![
     a_change_wakes_the_thread_and_closing_ends_it,
     closing_publishes_each_finished_window_once,
     no_message_is_published_after_its_handle_was_dropped,
+    a_dropped_source_is_not_enabled_again,
+    the_totals_have_a_subscription_once_while_it_is_dropped,
 ];

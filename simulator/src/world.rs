@@ -35,7 +35,6 @@ use crate::{
     report::{loss_events::LossEvents, Failures, Publish},
     schedule::state::{Action, Schedule},
     shrink::{note, note_fault, History},
-    totals::TopicTotals,
     transport::Gid,
     window::{Metric, WindowStatistics},
 };
@@ -135,15 +134,15 @@ impl Publish<MessagesLostEvent> for EventReader {
     }
 }
 
-/// Keeps the totals of sources that are dropped, until the schedule gets them.
+/// Keeps the sources whose handles are dropped, until they are removed from the schedule.
 #[derive(Default)]
-struct Retired(Mutex<Vec<TopicTotals>>);
+struct Retired(Mutex<Vec<Arc<Source>>>);
 
 impl WindowScheduler for Retired {
     fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
 
-    fn keep_totals(&self, source: &Source) {
-        lock(&self.0).extend(source.totals());
+    fn remove(&self, source: &Arc<Source>) {
+        lock(&self.0).push(Arc::clone(source));
     }
 }
 
@@ -872,8 +871,8 @@ impl World {
         *self.ended.entry((topic, name)).or_default() += totals.received;
         self.ended_losses.0 += totals.lost.unwrap_or(0);
         self.ended_losses.1 += oracle.out_of_order();
-        for totals in std::mem::take(&mut *lock(&self.retired.0)) {
-            self.schedule.keep_totals(totals);
+        for source in std::mem::take(&mut *lock(&self.retired.0)) {
+            self.schedule.remove(&source);
         }
     }
 

@@ -71,8 +71,8 @@ pub(crate) trait WindowScheduler: Send + Sync {
     /// Sets whether a source has statistics.
     fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState);
 
-    /// Keeps the totals of a source that is retired.
-    fn keep_totals(&self, source: &Source);
+    /// Removes a source that is retired, and keeps its totals.
+    fn remove(&self, source: &Arc<Source>);
 }
 
 impl Source {
@@ -201,7 +201,7 @@ impl Drop for SourceHandle {
     fn drop(&mut self) {
         self.source.retire();
         if let Some(scheduler) = self.scheduler.upgrade() {
-            scheduler.keep_totals(&self.source);
+            scheduler.remove(&self.source);
         }
     }
 }

@@ -300,9 +300,8 @@ impl WindowScheduler for Scheduler {
         self.change(|schedule, now| schedule.set_state(source, state, now, &HostClock));
     }
 
-    fn keep_totals(&self, source: &Source) {
-        let Some(totals) = source.totals() else { return };
-        if self.lock().schedule.keep_totals(totals) {
+    fn remove(&self, source: &Arc<Source>) {
+        if self.lock().schedule.remove(source) {
             self.changed.notify_all();
         }
     }

@@ -153,3 +153,42 @@ pub fn no_message_is_published_after_its_handle_was_dropped() {
     });
     counts.iter().for_each(Reached::assert);
 }
+
+/// A handle is dropped while the node's statistics are enabled: its source has none after both.
+pub fn a_dropped_source_is_not_enabled_again() {
+    check(5, || {
+        let scheduler = scheduler();
+        let source = add_timer(&scheduler, &Reader::new());
+        let (handle, collector) = (handle(&scheduler, Arc::clone(&source)), Arc::clone(&source.collector));
+        scheduler.set_enabled(false);
+        let enabling = {
+            let scheduler = Arc::clone(&scheduler);
+            thread::spawn(move || scheduler.set_enabled(true))
+        };
+        drop(handle);
+        enabling.join().unwrap();
+        assert!(!collector.is_enabled());
+    });
+}
+
+/// A subscription is dropped while the totals are read twice: they have it once, each time.
+pub fn the_totals_have_a_subscription_once_while_it_is_dropped() {
+    check(5, || {
+        let scheduler = scheduler();
+        let request = Request {
+            topic: "/imu".into(),
+            message_type: "sensor_msgs/msg/Imu".into(),
+            qos: QoSProfile::default(),
+        };
+        let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &HostClock);
+        let publisher_check = Some(PublisherCheck::new(request));
+        let source = Arc::new(Source::new("/node:/imu".to_owned(), Arc::new(recorder), publisher_check));
+        scheduler.add(&source, TopicStatisticsState::Enable, None, None);
+        let handle = handle(&scheduler, source);
+        let dropping = thread::spawn(move || drop(handle));
+        let counts = [(); 2].map(|()| scheduler.totals().len());
+        assert_eq!(counts, [1, 1]);
+        dropping.join().unwrap();
+        assert_eq!(scheduler.totals().len(), 1);
+    });
+}
