@@ -36,6 +36,7 @@ mod model;
 mod sync;
 
 pub use measure::{
-    counter::models::*, recorder::models::*, sample_lock::models::*, source::models::*, windowed::models::*,
+    counter::models::*, recorder::models::*, sample_lock::models::*, simulated_time::models::*,
+    source::models::*, windowed::models::*,
 };
 pub use schedule::scheduler::models::*;

@@ -116,6 +116,8 @@ struct Values<T> {
     queued: VecDeque<T>,
     /// How many were pushed; a thread may not have seen all of them.
     pushed: usize,
+    /// The same with those that found no room.
+    pushes: usize,
 }
 
 impl<T> ArrayQueue<T> {
@@ -123,11 +125,12 @@ impl<T> ArrayQueue<T> {
     const ROOM: usize = 2;
 
     pub(crate) fn new(_room: usize) -> Self {
-        let values = std::sync::Mutex::new(Values { queued: VecDeque::new(), pushed: 0 });
+        let values = std::sync::Mutex::new(Values { queued: VecDeque::new(), pushed: 0, pushes: 0 });
         Self { pushed: AtomicUsize::new(0), popped: AtomicUsize::new(0), values }
     }
 
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
+        self.values().pushes += 1;
         loop {
             let pushed = self.values().pushed;
             // The value is there at the moment at which the exchange succeeds: loom runs no other thread before the next operation.
@@ -153,6 +156,11 @@ impl<T> ArrayQueue<T> {
             self.popped.store(popped + 1, Ordering::Release);
         }
         value
+    }
+
+    /// Returns how many pushes there were so far, with those that found no room. loom does not see this.
+    pub(crate) fn pushes(&self) -> usize {
+        self.values().pushes
     }
 
     fn values(&self) -> std::sync::MutexGuard<'_, Values<T>> {

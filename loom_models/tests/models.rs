@@ -22,6 +22,7 @@ models![
     every_duration_is_in_one_window,
     a_duration_from_before_a_pause_is_not_in_the_window_after_it,
     every_count_is_in_one_window,
+    readings_of_two_threads_are_no_jump,
     a_watcher_misses_no_window,
     a_change_wakes_the_thread_and_closing_ends_it,
     closing_publishes_each_finished_window_once,

@@ -26,6 +26,13 @@ impl Accept for Numbers {
     }
 }
 
+impl<S: Accept> SampleLock<S> {
+    /// Returns how many samples did not find the lock free so far.
+    pub(crate) fn enqueued(&self) -> usize {
+        self.queue.pushes()
+    }
+}
+
 /// Records as the callback of a subscription does.
 fn record(numbers: &SampleLock<Numbers>, number: u32) {
     match numbers.try_lock() {
