@@ -102,7 +102,7 @@ impl<S: Accept> SampleLock<S> {
     #[inline(never)]
     fn accept_queued(&self, state: &mut S) {
         // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
-        self.has_queued.swap(false, Ordering::AcqRel);
+        self.has_queued.swap(false, Ordering::Acquire);
         while let Some(sample) = self.queue.pop() {
             state.accept(&sample);
         }
@@ -120,7 +120,7 @@ impl<S: Accept> SampleLock<S> {
 
     /// Returns how many lost samples are to be counted; None if none was lost since the last call.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
-        self.is_incomplete.swap(false, Ordering::AcqRel).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
+        self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
 
     /// Returns a sample that was recorded since the lock was taken.
