@@ -13,7 +13,7 @@ use std::{
 };
 
 use atomic::{AtomicBool, AtomicUsize, Ordering};
-use thread::Thread;
+use thread::{Thread, ThreadId};
 
 pub(crate) use loom::{
     sync::{atomic, Condvar, Mutex, MutexGuard},
@@ -45,6 +45,8 @@ pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R
 pub(crate) struct SpinMutex<T> {
     is_locked: AtomicBool,
     waiting: std::sync::Mutex<Vec<Thread>>,
+    /// Who has held it, one after the other.
+    holders: std::sync::Mutex<Vec<ThreadId>>,
     /// Never contended: the flag keeps other threads out.
     data: std::sync::Mutex<T>,
 }
@@ -60,6 +62,7 @@ impl<T> SpinMutex<T> {
         Self {
             is_locked: AtomicBool::new(false),
             waiting: std::sync::Mutex::default(),
+            holders: std::sync::Mutex::default(),
             data: std::sync::Mutex::new(data),
         }
     }
@@ -67,7 +70,14 @@ impl<T> SpinMutex<T> {
     pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
         self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let data = self.data.try_lock().expect("a lock has one holder");
+        self.holders.lock().expect("no panic").push(thread::current().id());
         Some(SpinMutexGuard { mutex: self, data: Some(data) })
+    }
+
+    /// Returns how often this thread has taken the lock so far. loom does not see this.
+    pub(crate) fn times_taken(&self) -> usize {
+        let this = thread::current().id();
+        self.holders.lock().expect("no panic").iter().filter(|holder| **holder == this).count()
     }
 
     pub(crate) fn lock(&self) -> SpinMutexGuard<'_, T> {
@@ -106,9 +116,13 @@ impl<T> Drop for SpinMutexGuard<'_, T> {
 
 /// A bounded queue, as crossbeam's: a push happens before the pop that returns its value. A pop may miss a push that does not happen
 /// before it. One thread pops at a time.
+///
+/// crossbeam's push waits for a pop that has taken a value and has not freed its place yet. Here it panics: a message must not wait.
 pub(crate) struct ArrayQueue<T> {
+    room: usize,
     pushed: AtomicUsize,
     popped: AtomicUsize,
+    freed: AtomicUsize,
     values: std::sync::Mutex<Values<T>>,
 }
 
@@ -116,25 +130,23 @@ struct Values<T> {
     queued: VecDeque<T>,
     /// How many were pushed; a thread may not have seen all of them.
     pushed: usize,
-    /// The same with those that found no room.
-    pushes: usize,
 }
 
 impl<T> ArrayQueue<T> {
-    /// Whatever room is asked for: the fewer samples fill the queue, the fewer interleavings lead there.
-    const ROOM: usize = 2;
-
-    pub(crate) fn new(_room: usize) -> Self {
-        let values = std::sync::Mutex::new(Values { queued: VecDeque::new(), pushed: 0, pushes: 0 });
-        Self { pushed: AtomicUsize::new(0), popped: AtomicUsize::new(0), values }
+    pub(crate) fn new(room: usize) -> Self {
+        let values = std::sync::Mutex::new(Values { queued: VecDeque::new(), pushed: 0 });
+        let [pushed, popped, freed] = [0; 3].map(AtomicUsize::new);
+        Self { room, pushed, popped, freed, values }
     }
 
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        self.values().pushes += 1;
         loop {
             let pushed = self.values().pushed;
             // The value is there at the moment at which the exchange succeeds: loom runs no other thread before the next operation.
-            if pushed - self.popped.load(Ordering::Acquire).min(pushed) >= Self::ROOM {
+            let is_full =
+                |freed: &AtomicUsize| pushed - freed.load(Ordering::Acquire).min(pushed) >= self.room;
+            if is_full(&self.freed) {
+                assert!(is_full(&self.popped), "a push waits for a pop");
                 return Err(value);
             }
             if self.pushed.compare_exchange(pushed, pushed + 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -154,13 +166,9 @@ impl<T> ArrayQueue<T> {
         drop(values);
         if value.is_some() {
             self.popped.store(popped + 1, Ordering::Release);
+            self.freed.store(popped + 1, Ordering::Release);
         }
         value
-    }
-
-    /// Returns how many pushes there were so far, with those that found no room. loom does not see this.
-    pub(crate) fn pushes(&self) -> usize {
-        self.values().pushes
     }
 
     fn values(&self) -> std::sync::MutexGuard<'_, Values<T>> {

@@ -3,7 +3,7 @@
 //! A lock that a message never waits for.
 
 use crate::sync::{
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     ArrayQueue, SpinMutex, SpinMutexGuard,
 };
 
@@ -15,6 +15,9 @@ pub(crate) struct SampleLock<S: Accept> {
     state: SpinMutex<S>,
     /// Boxed, so that its padding does not pad the state.
     queue: Box<ArrayQueue<S::Sample>>,
+    /// The room in the queue. Where a pop is under way there is none yet: a push into that place would wait for the pop, whose
+    /// thread may be preempted.
+    room: AtomicU32,
     /// Whether the queue may have samples; quicker to read than the queue.
     ///
     /// This flag and the next are set by a swap, not by a store: the thread that clears one then sees what all threads have done
@@ -38,13 +41,14 @@ pub(crate) trait Accept {
 }
 
 impl<S: Accept> SampleLock<S> {
-    /// The capacity of the queue.
-    pub(crate) const QUEUE: usize = 8;
+    /// The capacity of the queue. In a model, the fewer samples fill it, the fewer interleavings lead there.
+    pub(crate) const QUEUE: usize = if cfg!(loom) { 2 } else { 8 };
 
     pub(crate) fn new(state: S) -> Self {
         Self {
             state: SpinMutex::new(state),
             queue: Box::new(ArrayQueue::new(Self::QUEUE)),
+            room: AtomicU32::new(Self::QUEUE as u32),
             has_queued: AtomicBool::new(false),
             is_incomplete: AtomicBool::new(false),
             unrecorded: AtomicU64::new(0),
@@ -69,6 +73,10 @@ impl<S: Accept> SampleLock<S> {
     #[cold]
     #[inline(never)]
     fn enqueue(&self, sample: S::Sample) -> Result<(), S::Sample> {
+        let take = |room: u32| room.checked_sub(1);
+        if self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_err() {
+            return Err(sample);
+        }
         self.queue.push(sample)?;
         self.has_queued.swap(true, Ordering::Release);
         Ok(())
@@ -103,7 +111,7 @@ impl<S: Accept> SampleLock<S> {
     fn accept_queued(&self, state: &mut S) {
         // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
         self.has_queued.swap(false, Ordering::Acquire);
-        while let Some(sample) = self.queue.pop() {
+        while let Some(sample) = self.dequeue() {
             state.accept(&sample);
         }
     }
@@ -125,7 +133,9 @@ impl<S: Accept> SampleLock<S> {
 
     /// Returns a sample that was recorded since the lock was taken.
     pub(crate) fn dequeue(&self) -> Option<S::Sample> {
-        self.queue.pop()
+        let sample = self.queue.pop()?;
+        self.room.fetch_add(1, Ordering::Release);
+        Some(sample)
     }
 }
 
@@ -176,6 +186,19 @@ mod tests {
         drop(held);
         let numbers = numbers.lock();
         assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));
+    }
+
+    #[test]
+    fn the_queue_has_its_room_again_after_it_was_emptied() {
+        let numbers = SampleLock::new(Numbers::default());
+        let room = SampleLock::<Numbers>::QUEUE as u32;
+        for _ in 0..3 {
+            let held = numbers.lock();
+            (0..room).for_each(|number| numbers.enqueue_or_count(number, true));
+            drop(held);
+        }
+        let numbers = numbers.lock();
+        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (3 * room, 0));
     }
 
     #[test]

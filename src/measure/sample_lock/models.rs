@@ -27,9 +27,9 @@ impl Accept for Numbers {
 }
 
 impl<S: Accept> SampleLock<S> {
-    /// Returns how many samples did not find the lock free so far.
-    pub(crate) fn enqueued(&self) -> usize {
-        self.queue.pushes()
+    /// Returns how often this thread has taken the lock so far.
+    pub(crate) fn times_taken(&self) -> usize {
+        self.state.times_taken()
     }
 }
 
