@@ -14,11 +14,12 @@ use crate::{measure::clock::Clock, sync::atomic::AtomicI64};
 
 /// Runs a model in every interleaving of its threads that has at most so many preemptions. Prints how many these were.
 ///
-/// loom's environment variable `LOOM_MAX_PREEMPTIONS` sets another bound.
+/// loom's environment variable `LOOM_MAX_PREEMPTIONS` sets a higher bound.
 pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut loom = loom::model::Builder::new();
     loom.max_branches = 10_000;
-    let bound = *loom.preemption_bound.get_or_insert(preemptions);
+    let bound = loom.preemption_bound.map_or(preemptions, |bound| bound.max(preemptions));
+    loom.preemption_bound = Some(bound);
     let run = Run { interleavings: Arc::default(), bound, started: Instant::now() };
     let interleavings = Arc::clone(&run.interleavings);
     loom.check(move || {
