@@ -81,6 +81,7 @@ mod node;
 mod options;
 mod report;
 mod schedule;
+mod sync;
 mod totals;
 mod transport;
 mod window;

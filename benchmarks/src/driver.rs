@@ -90,7 +90,7 @@ struct NoScheduler;
 impl WindowScheduler for NoScheduler {
     fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
 
-    fn keep_totals(&self, _: &Source) {}
+    fn remove(&self, _: &Arc<Source>) {}
 }
 
 /// Reads the clock as a message does.

@@ -25,6 +25,8 @@ mod measure;
 mod options;
 #[path = "../../src/report/mod.rs"]
 mod report;
+#[path = "../../src/sync.rs"]
+mod sync;
 #[path = "../../src/totals.rs"]
 mod totals;
 #[path = "../../src/transport.rs"]

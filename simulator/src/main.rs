@@ -29,6 +29,8 @@ mod options;
 mod report;
 #[path = "../../src/schedule/mod.rs"]
 mod schedule;
+#[path = "../../src/sync.rs"]
+mod sync;
 #[path = "../../src/totals.rs"]
 mod totals;
 #[path = "../../src/transport.rs"]

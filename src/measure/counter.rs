@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{
-    fmt,
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 use super::{source::SourceHandle, windowed::Collector};
 use crate::{
     collector::single_sample,
+    sync::atomic::{AtomicU64, Ordering},
     window::{Metric, Summary, WindowStatistics},
 };
 
@@ -91,3 +85,6 @@ impl StatsCounter {
         self.0.source.watch()
     }
 }
+
+#[cfg(loom)]
+pub(crate) mod models;

@@ -2,10 +2,7 @@
 
 //! The recorder of a subscription: its callback records into it, and the end of a window reads from it.
 
-use std::sync::{
-    atomic::{AtomicU64, Ordering},
-    Arc, OnceLock,
-};
+use std::sync::{Arc, OnceLock};
 
 use rclrs::MessageInfo;
 
@@ -19,6 +16,7 @@ use super::{
 use crate::{
     collector::{milliseconds_between, Publisher, SequenceTracker},
     options::TopicStatisticsOptions,
+    sync::atomic::{AtomicU64, Ordering},
     totals::{PublisherTotals, Totals},
     transport::{Gid, Middleware, ReceivedTimestamp, TransportInfo},
     window::{MessageTimes, Metric, WindowStatistics},
@@ -391,5 +389,7 @@ fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losse
     }
 }
 
+#[cfg(loom)]
+pub(crate) mod models;
 #[cfg(test)]
 mod tests;

@@ -2,31 +2,31 @@
 
 //! A lock that a message never waits for.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
+use crate::sync::{
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    ArrayQueue, SpinMutex, SpinMutexGuard,
 };
-
-use crossbeam_queue::ArrayQueue;
-use spin::{mutex::Mutex, RelaxStrategy};
 
 /// State behind a lock, with a small queue for samples that are recorded while another thread holds it.
 ///
 /// The end of a window holds the lock for some hundred nanoseconds, or longer while its thread is preempted. A callback that
 /// records meanwhile puts its sample into the queue and goes on. The next thread that takes the lock accepts the queue first.
 pub(crate) struct SampleLock<S: Accept> {
-    /// Unlocked by a plain store: one locked instruction, where std's mutex has two.
-    state: Mutex<S, Sleep>,
+    state: SpinMutex<S>,
     /// Boxed, so that its padding does not pad the state.
     queue: Box<ArrayQueue<S::Sample>>,
+    /// The room in the queue. Where a pop is under way there is none yet: a push into that place would wait for the pop, whose
+    /// thread may be preempted.
+    room: AtomicU32,
     /// Whether the queue may have samples; quicker to read than the queue.
+    ///
+    /// This flag and the next are set by a swap, not by a store: the thread that clears one then sees what all threads have done
+    /// that set it, and not only what the last one has.
     has_queued: AtomicBool,
     /// Whether the queue had no room for a sample, and how many such samples are to be counted.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
-
-pub(crate) type Guard<'a, S> = spin::mutex::MutexGuard<'a, S, Sleep>;
 
 /// State that accepts samples.
 pub(crate) trait Accept {
@@ -41,13 +41,14 @@ pub(crate) trait Accept {
 }
 
 impl<S: Accept> SampleLock<S> {
-    /// The capacity of the queue.
-    pub(crate) const QUEUE: usize = 8;
+    /// The capacity of the queue. In a model, the fewer samples fill it, the fewer interleavings lead there.
+    pub(crate) const QUEUE: usize = if cfg!(loom) { 2 } else { 8 };
 
     pub(crate) fn new(state: S) -> Self {
         Self {
-            state: Mutex::new(state),
+            state: SpinMutex::new(state),
             queue: Box::new(ArrayQueue::new(Self::QUEUE)),
+            room: AtomicU32::new(Self::QUEUE as u32),
             has_queued: AtomicBool::new(false),
             is_incomplete: AtomicBool::new(false),
             unrecorded: AtomicU64::new(0),
@@ -60,7 +61,7 @@ impl<S: Accept> SampleLock<S> {
     /// Read the clock while holding the lock: then the sample belongs to one side of a window's end, which reads it under the
     /// lock too.
     #[inline(always)]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, S>> {
+    pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, S>> {
         let mut state = self.state.try_lock()?;
         if self.has_queued.load(Ordering::Relaxed) {
             self.accept_queued(&mut state);
@@ -72,8 +73,12 @@ impl<S: Accept> SampleLock<S> {
     #[cold]
     #[inline(never)]
     fn enqueue(&self, sample: S::Sample) -> Result<(), S::Sample> {
+        let take = |room: u32| room.checked_sub(1);
+        if self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_err() {
+            return Err(sample);
+        }
         self.queue.push(sample)?;
-        self.has_queued.store(true, Ordering::Release);
+        self.has_queued.swap(true, Ordering::Release);
         Ok(())
     }
 
@@ -83,9 +88,9 @@ impl<S: Accept> SampleLock<S> {
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
         if self.enqueue(sample).is_err() {
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
-            self.is_incomplete.store(true, Ordering::Release);
+            self.is_incomplete.swap(true, Ordering::Release);
             // The samples that filled the queue may have been accepted meanwhile.
-            self.has_queued.store(true, Ordering::Release);
+            self.has_queued.swap(true, Ordering::Release);
         }
     }
 
@@ -107,8 +112,8 @@ impl<S: Accept> SampleLock<S> {
     #[inline(never)]
     fn accept_queued(&self, state: &mut S) {
         // Before the queue is emptied: a sample that is pushed meanwhile is accepted now or the next time.
-        self.has_queued.swap(false, Ordering::AcqRel);
-        while let Some(sample) = self.queue.pop() {
+        self.has_queued.swap(false, Ordering::Acquire);
+        while let Some(sample) = self.dequeue() {
             state.accept(&sample);
         }
         // Now, because samples that are recorded from now on are later.
@@ -118,7 +123,7 @@ impl<S: Accept> SampleLock<S> {
     }
 
     /// Waits for the lock. Returns the state with all samples recorded before.
-    pub(crate) fn lock(&self) -> Guard<'_, S> {
+    pub(crate) fn lock(&self) -> SpinMutexGuard<'_, S> {
         let mut state = self.state.lock();
         self.accept_queued(&mut state);
         state
@@ -126,23 +131,19 @@ impl<S: Accept> SampleLock<S> {
 
     /// Returns how many lost samples are to be counted; None if none was lost since the last call.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
-        self.is_incomplete.swap(false, Ordering::AcqRel).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
+        self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
 
     /// Returns a sample that was recorded since the lock was taken.
     pub(crate) fn dequeue(&self) -> Option<S::Sample> {
-        self.queue.pop()
+        let sample = self.queue.pop()?;
+        self.room.fetch_add(1, Ordering::Release);
+        Some(sample)
     }
 }
 
-/// Waits for the lock by sleeping, which lets the holder run even if it has a lower priority on the same core.
-pub(crate) struct Sleep;
-
-impl RelaxStrategy for Sleep {
-    fn relax() {
-        std::thread::sleep(Duration::from_micros(20));
-    }
-}
+#[cfg(loom)]
+pub(crate) mod models;
 
 #[cfg(test)]
 mod tests {
@@ -188,6 +189,19 @@ mod tests {
         drop(held);
         let numbers = numbers.lock();
         assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (room, 5));
+    }
+
+    #[test]
+    fn the_queue_has_its_room_again_after_it_was_emptied() {
+        let numbers = SampleLock::new(Numbers::default());
+        let room = SampleLock::<Numbers>::QUEUE as u32;
+        for _ in 0..3 {
+            let held = numbers.lock();
+            (0..room).for_each(|number| numbers.enqueue_or_count(number, true));
+            drop(held);
+        }
+        let numbers = numbers.lock();
+        assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (3 * room, 0));
     }
 
     #[test]

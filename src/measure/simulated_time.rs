@@ -2,15 +2,14 @@
 
 //! Simulated ROS time and its jumps.
 
-use std::{
-    sync::{
-        atomic::{AtomicU32, Ordering},
-        Mutex, PoisonError,
-    },
-    time::Duration,
-};
+use std::{sync::PoisonError, time::Duration};
 
 use rclrs::Clock;
+
+use crate::sync::{
+    atomic::{AtomicU32, Ordering},
+    Mutex,
+};
 
 /// A node's clock that follows `/clock`.
 ///
@@ -157,6 +156,9 @@ impl Timeline {
             && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
     }
 }
+
+#[cfg(loom)]
+pub(crate) mod models;
 
 #[cfg(test)]
 mod tests {

@@ -3,20 +3,20 @@
 //! A source of statistics: a subscription, a publisher, a timer or a counter, as the schedule sees it.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-    },
+    sync::{Arc, PoisonError, Weak},
     time::Instant,
 };
 
 use rclrs::NodeState;
-use tokio::sync::watch;
 
 use super::clock::Clock;
 use crate::{
     graph::{IncompatiblePublisher, PublisherCheck},
     options::TopicStatisticsState,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        watch, Mutex, MutexGuard, OnceLock,
+    },
     totals::{TopicTotals, Totals},
     window::WindowStatistics,
 };
@@ -71,8 +71,8 @@ pub(crate) trait WindowScheduler: Send + Sync {
     /// Sets whether a source has statistics.
     fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState);
 
-    /// Keeps the totals of a source that is retired.
-    fn keep_totals(&self, source: &Source);
+    /// Removes a source that is retired, and keeps its totals.
+    fn remove(&self, source: &Arc<Source>);
 }
 
 impl Source {
@@ -201,7 +201,7 @@ impl Drop for SourceHandle {
     fn drop(&mut self) {
         self.source.retire();
         if let Some(scheduler) = self.scheduler.upgrade() {
-            scheduler.keep_totals(&self.source);
+            scheduler.remove(&self.source);
         }
     }
 }
@@ -210,3 +210,6 @@ impl Drop for SourceHandle {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(loom)]
+pub(crate) mod models;

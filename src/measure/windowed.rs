@@ -2,17 +2,17 @@
 
 //! A collector behind a switch and a lock: of publishers, timers and counters.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use super::{
     clock::{Clock, HostClock, WindowClock},
     sample_lock::{Accept, SampleLock},
     source::{FinishedWindow, WindowedCollector},
 };
-use crate::window::{Metric, Summary, WindowStatistics};
+use crate::{
+    sync::atomic::{AtomicBool, Ordering},
+    window::{Metric, Summary, WindowStatistics},
+};
 
 /// A collector behind a switch and a lock, with the window under way.
 pub(crate) struct Windowed<C: Collector> {
@@ -117,3 +117,6 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings: vec![] })
     }
 }
+
+#[cfg(loom)]
+pub(crate) mod models;

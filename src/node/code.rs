@@ -4,7 +4,7 @@
 
 use std::{
     fmt::Display,
-    sync::{atomic::AtomicU64, Arc, Mutex, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 use super::NodeStatistics;
@@ -16,6 +16,7 @@ use crate::{
         windowed::Windowed,
     },
     options::TopicStatisticsState,
+    sync::atomic::AtomicU64,
 };
 
 /// Handles by their names, as long as they live.

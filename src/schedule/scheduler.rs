@@ -4,8 +4,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
-    thread::JoinHandle,
+    sync::{Arc, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -27,6 +26,11 @@ use crate::{
     },
     options::TopicStatisticsState,
     report::{loss_events::Event, Failures},
+    sync::{
+        catch_unwind, now,
+        thread::{self, JoinHandle},
+        Condvar, Mutex, MutexGuard,
+    },
     totals::TopicTotals,
 };
 
@@ -74,8 +78,8 @@ impl Scheduler {
         at_end: impl FnOnce(&Self) + Send + 'static,
     ) -> std::io::Result<JoinHandle<()>> {
         let scheduler = Arc::clone(self);
-        std::thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| scheduler.run()));
+        thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| scheduler.run()));
             if result.is_err() {
                 scheduler.close();
                 scheduler.log_error(&format!(
@@ -91,13 +95,13 @@ impl Scheduler {
 
     /// Waits for the end of the thread, with a limit. Does not wait on the thread itself, where a waker may drop the statistics.
     pub(crate) fn wait_for_end(&self, thread: JoinHandle<()>) {
-        if std::thread::current().id() == thread.thread().id() {
+        if thread::current().id() == thread.thread().id() {
             return;
         }
-        let deadline = Instant::now() + Self::END;
+        let deadline = now() + Self::END;
         let mut state = self.lock();
         while !state.has_ended {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
                 drop(state);
                 self.log_error(&format!(
@@ -175,14 +179,14 @@ impl Scheduler {
     }
 
     fn change(&self, change: impl FnOnce(&mut Schedule, Instant)) {
-        change(&mut self.lock().schedule, Instant::now());
+        change(&mut self.lock().schedule, now());
         self.changed.notify_all();
     }
 
     fn run(self: &Arc<Self>) {
         let mut state = self.lock();
         loop {
-            match state.schedule.next(Instant::now(), &HostClock) {
+            match state.schedule.next(now(), &HostClock) {
                 Action::HandOut(out) => {
                     drop(state); // watchers run foreign code, and logging publishes
                     self.hand_out(out);
@@ -213,7 +217,7 @@ impl Scheduler {
     }
 
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, mut wake: Option<Instant>) -> MutexGuard<'a, State> {
-        let now = Instant::now();
+        let now = now();
         if let Some(time) = &self.simulated {
             time.refresh(HostClock.monotonic());
             let refresh = now + SimulatedTime::INTERVAL;
@@ -242,7 +246,7 @@ impl Scheduler {
                 scheduler.change(|schedule, now| schedule.check_publishers_by(now + Self::GRAPH_SETTLES));
             }
         });
-        let (now, mut warnings) = (Instant::now(), vec![]);
+        let (now, mut warnings) = (now(), vec![]);
         let again =
             sources.iter().filter_map(|source| source.check_publishers(&node, now, &mut warnings)).min();
         (Some(graph_change), again, warnings)
@@ -250,7 +254,7 @@ impl Scheduler {
 
     /// Publishes the last messages, as far as there is time.
     fn drain(&self, event: Option<Event>, messages: Vec<Outgoing>, mut rest: HandOut) {
-        let deadline = Instant::now() + Self::DRAIN;
+        let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
         // The event first: it has the losses of the whole time.
         if let Some(event) = event {
@@ -259,7 +263,7 @@ impl Scheduler {
         let mut messages = messages.into_iter();
         for message in messages.by_ref() {
             message.publish(&mut failures);
-            if Instant::now() >= deadline {
+            if now() >= deadline {
                 break;
             }
         }
@@ -296,9 +300,8 @@ impl WindowScheduler for Scheduler {
         self.change(|schedule, now| schedule.set_state(source, state, now, &HostClock));
     }
 
-    fn keep_totals(&self, source: &Source) {
-        let Some(totals) = source.totals() else { return };
-        if self.lock().schedule.keep_totals(totals) {
+    fn remove(&self, source: &Arc<Source>) {
+        if self.lock().schedule.remove(source) {
             self.changed.notify_all();
         }
     }
@@ -312,3 +315,6 @@ fn publish(event: Option<Event>, batch: Vec<Outgoing>) -> Failures {
     batch.into_iter().for_each(|message| message.publish(&mut failures));
     failures
 }
+
+#[cfg(loom)]
+pub(crate) mod models;

@@ -194,8 +194,11 @@ impl Schedule {
         self.update(now, clock);
     }
 
-    /// Keeps the totals of a subscription that has ended. Returns whether there is a new warning.
-    pub(crate) fn keep_totals(&mut self, totals: TopicTotals) -> bool {
+    /// Removes a source that is retired, and keeps its totals. Returns whether there is a new warning.
+    pub(crate) fn remove(&mut self, source: &Source) -> bool {
+        self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
+        source.collector.disable(); // a change may have enabled it since it retired
+        let Some(totals) = source.totals() else { return false };
         add_up(&mut self.ended, totals);
         if self.ended.len() <= Self::ENDED {
             return false;
@@ -215,7 +218,6 @@ impl Schedule {
     /// Returns the totals of each subscription, and of those that have ended.
     pub(crate) fn totals(&self) -> Vec<TopicTotals> {
         let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
-        let live = live.filter(|source| !source.is_retired());
         live.filter_map(|source| source.totals()).chain(self.ended.iter().cloned()).collect()
     }
 
@@ -304,7 +306,7 @@ impl Schedule {
                 TopicStatisticsState::Disable => false,
                 TopicStatisticsState::NodeDefault => self.enabled,
             };
-            if !enabled || source.is_retired() {
+            if !enabled {
                 source.collector.disable();
                 continue;
             }

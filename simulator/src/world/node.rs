@@ -184,11 +184,16 @@ impl World {
         drop(source);
     }
 
+    /// Removes the sources whose handles were dropped from the schedule.
+    pub fn remove_retired(&mut self) {
+        for source in self.retired.take() {
+            self.schedule.remove(&source);
+        }
+    }
+
     /// Gives the totals of a subscription that has ended to the schedule and to the oracle.
     fn end_totals(&mut self, topic: String, name: String, totals: Totals) {
-        for totals in self.retired.take() {
-            self.schedule.keep_totals(totals);
-        }
+        self.remove_retired();
         match self.ended.iter_mut().find(|of| of.topic == topic && of.name == name) {
             Some(ended) => ended.totals.push(totals),
             None => self.ended.push(Ended { topic, name, totals: vec![totals] }),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Who reads what the node publishes, and who keeps the totals of ended subscriptions.
+//! Who reads what the node publishes, and who keeps the sources that have ended.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -14,7 +14,6 @@ use crate::{
     measure::source::{lock, Source, WindowScheduler},
     options::TopicStatisticsState,
     report::Publish,
-    totals::TopicTotals,
 };
 
 /// What a reader of /statistics has read, and whether it has stopped.
@@ -57,20 +56,20 @@ impl EventReader {
     }
 }
 
-/// Keeps the totals of sources that are dropped, until the schedule gets them.
+/// Keeps the sources whose handles are dropped, until they are removed from the schedule.
 #[derive(Default)]
-pub struct Retired(Mutex<Vec<TopicTotals>>);
+pub struct Retired(Mutex<Vec<Arc<Source>>>);
 
 impl WindowScheduler for Retired {
     fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
 
-    fn keep_totals(&self, source: &Source) {
-        lock(&self.0).extend(source.totals());
+    fn remove(&self, source: &Arc<Source>) {
+        lock(&self.0).push(Arc::clone(source));
     }
 }
 
 impl Retired {
-    pub fn take(&self) -> Vec<TopicTotals> {
+    pub fn take(&self) -> Vec<Arc<Source>> {
         std::mem::take(&mut *lock(&self.0))
     }
 }

@@ -227,6 +227,7 @@ impl World {
     pub fn drop_scope(&mut self) {
         if !self.scopes.is_empty() {
             self.scopes.remove(self.random.usize(..self.scopes.len()));
+            self.remove_retired();
         }
     }
 }
