@@ -3,6 +3,7 @@
 //! Finds the publishers of a topic that cannot serve a subscription, and the reasons.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -138,7 +139,8 @@ pub(crate) fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send +
 /// for each number of publishers.
 pub(crate) struct PublisherCheck {
     request: Request,
-    found: Mutex<Found>,
+    /// None until publishers are found that do not serve the subscription, or may not: few subscriptions have any.
+    found: Mutex<Option<Box<Found>>>,
 }
 
 /// The result of the last check.
@@ -165,12 +167,14 @@ impl PublisherCheck {
 
     /// Returns the publishers that the last check found.
     pub(crate) fn incompatible(&self) -> Vec<IncompatiblePublisher> {
-        self.found().incompatible.clone()
+        self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }
 
     /// Waits anew before the next check: the statistics are disabled, so it is not known what is received.
     pub(crate) fn restart(&self) {
-        self.found().silent_since = None;
+        if let Some(found) = self.found().as_mut() {
+            found.silent_since = None;
+        }
     }
 
     /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns when to check
@@ -184,11 +188,13 @@ impl PublisherCheck {
     ) -> Option<Instant> {
         let count = node.count_publishers(&self.request.topic).ok()?;
         let mut found = self.found();
-        if count == 0 {
-            *found = Found::default();
+        let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
+        if count == 0 || (has_received && !has_incompatible) {
+            *found = None;
             return None;
         }
-        if count == found.read || (has_received && found.incompatible.is_empty()) {
+        let found = found.get_or_insert_default();
+        if count == found.read {
             return None;
         }
         if found.read == 0 {
@@ -206,7 +212,7 @@ impl PublisherCheck {
         None
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -215,7 +221,7 @@ impl PublisherCheck {
 pub(crate) struct Request {
     pub(crate) topic: Box<str>,
     /// As `package/msg/Name`.
-    pub(crate) message_type: Box<str>,
+    pub(crate) message_type: Cow<'static, str>,
     pub(crate) qos: QoSProfile,
 }
 

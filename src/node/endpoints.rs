@@ -2,7 +2,7 @@
 
 //! Subscriptions and publishers with statistics.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rclrs::{
     log_warn, DynamicMessage, MessageInfo, MessageTypeName, PublisherOptions, RclrsError,
@@ -110,7 +110,7 @@ impl NodeStatistics {
         Payload: 'static + Send + Sync,
     {
         let options = options.into_stats_subscription_options();
-        self.create_of(message_type.to_string(), options, |options, recorder| {
+        self.create_of(message_type.to_string().into(), options, |options, recorder| {
             let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
             let subscription = worker.create_dynamic_subscription(
                 message_type,
@@ -162,7 +162,7 @@ impl NodeStatistics {
         options: StatsSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
-        let message_type = T::RmwMsg::TYPE_NAME.to_owned();
+        let message_type = T::RmwMsg::TYPE_NAME.into();
         let stamp = StampField::find().unwrap_or_else(|warning| {
             tracing::warn!("{warning}");
             log_warn!(self.node.logger(), "{warning}");
@@ -176,7 +176,7 @@ impl NodeStatistics {
     /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time.
     fn create_of<T, Subscription: AnySubscription + 'static>(
         &self,
-        message_type: String,
+        message_type: Cow<'static, str>,
         options: StatsSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
@@ -197,11 +197,8 @@ impl NodeStatistics {
 
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name, &topic);
-        let check = PublisherCheck::new(Request {
-            topic: topic.into(),
-            message_type: message_type.into(),
-            qos: subscription.qos(),
-        });
+        let check =
+            PublisherCheck::new(Request { topic: topic.into(), message_type, qos: subscription.qos() });
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(check)));
         if publishes_losses {
             self.scheduler.add_loss_events(&source, || {
