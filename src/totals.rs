@@ -54,7 +54,7 @@ impl Totals {
         if other.received == 0 {
             return *self;
         }
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let sum = |one: Option<u64>, other: Option<u64>| one?.checked_add(other?);
         Self {
             received: self.received + other.received,
             lost: sum(self.lost, other.lost),
@@ -123,6 +123,12 @@ mod tests {
         let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
         assert_eq!(known.plus(&Totals::default()), known);
         assert_eq!(Totals::default().plus(&known), known);
+    }
+
+    #[test]
+    fn a_sum_without_room_is_unknown() {
+        let one = Totals { received: 1, lost: Some(u64::MAX - 1), duplicates: Some(1), ..Totals::default() };
+        assert_eq!((one.plus(&one).lost, one.plus(&one).duplicates), (None, Some(2)));
     }
 
     #[test]
