@@ -101,18 +101,55 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a text: up to 600 characters, or a byte repeated as often as possible.
+    /// Returns a text: up to 600 characters, perhaps all of them hostile ones, or a text that is repeated.
     pub fn text(&mut self) -> String {
-        let length = match self.below(8) {
+        let form = self.u8();
+        let length = match form % 8 {
             0 => usize::from(self.u16()) % 600,
-            length => length - 1,
+            length => usize::from(length) - 1,
         };
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
-        let mut text = String::from_utf8_lossy(taken).into_owned();
-        if taken.len() == length && self.0.first() == Some(&0xff) {
-            text = text.repeat(usize::from(self.u16() % 600));
+        match form / 64 {
+            3 => taken.iter().map(|byte| HOSTILE[usize::from(*byte) % HOSTILE.len()]).collect(),
+            2 => String::from_utf8_lossy(taken).repeat(usize::from(self.u16() % 600)),
+            _ => String::from_utf8_lossy(taken).into_owned(),
         }
-        text
     }
 }
+
+/// Characters that a terminal interprets, that change the order of text or its lines, or that mean something in YAML or JSON.
+const HOSTILE: [char; 32] = [
+    '\0',
+    '\u{7}',
+    '\u{8}',
+    '\t',
+    '\n',
+    '\r',
+    '\u{1b}',
+    '\u{7f}',
+    '\u{85}',
+    '\u{9b}',
+    '\u{9d}',
+    '\u{a0}',
+    '\u{61c}',
+    '\u{200b}',
+    '\u{200f}',
+    '\u{2028}',
+    '\u{2029}',
+    '\u{202a}',
+    '\u{202e}',
+    '\u{2066}',
+    '\u{2069}',
+    '\u{feff}',
+    '\u{fffe}',
+    '\u{1f600}',
+    '"',
+    '\'',
+    '\\',
+    ':',
+    '#',
+    '-',
+    '~',
+    'a',
+];
