@@ -21,9 +21,12 @@ use crate::{
 
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// How the targets are built. The instrumented code is compiled once and runs for a minute.
-const BUILD: [(&str, &str); 2] =
-    [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false")];
+/// How the targets are built: quickly, because they are built once and run for a minute. cargo-fuzz adds its own flags.
+const BUILD: [(&str, &str); 3] = [
+    ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+    ("RUSTFLAGS", "-Cdebuginfo=0"),
+];
 
 /// An input has at most so many bytes, and a run takes at most so many seconds and megabytes: what is read from the network or from
 /// a file is handled in bounded time and memory.
