@@ -9,7 +9,8 @@ use std::time::Duration;
 /// `None` means unknown: lost, out of order, duplicates and publishers, if
 /// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does
 /// not number messages; all of them, once the topic had more publishers than are followed (256), or messages were counted without
-/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)).
+/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost are unknown, too, once
+/// there is no room for the number.
 ///
 /// Bytes are not counted: rclrs takes messages deserialized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +100,7 @@ pub struct PublisherTotals {
     pub gid: [u8; 16],
     /// Messages received.
     pub received: u64,
-    /// Messages lost. None if the middleware does not number messages.
+    /// Messages lost. None if the middleware does not number messages, or if there is no room for the number.
     pub lost: Option<u64>,
     /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,
