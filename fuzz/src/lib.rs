@@ -79,9 +79,12 @@ mod search {
     pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";
 }
 
+#[warn(dead_code, unused_imports)]
 mod check;
+#[warn(dead_code, unused_imports)]
 mod input;
 
+#[warn(dead_code, unused_imports)]
 mod targets {
     pub mod collectors;
     pub mod condition;

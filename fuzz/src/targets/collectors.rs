@@ -15,11 +15,7 @@ use crate::{
     collector::{AgeCollector, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector},
     input::Input,
     measure::{
-        clock::Clock,
-        counter::Count,
-        source::WindowedCollector,
-        timer::Durations,
-        windowed::{Collector, Windowed},
+        clock::Clock, counter::Count, source::WindowedCollector, timer::Durations, windowed::Windowed,
     },
     window::{Metric, Summary},
 };

@@ -7,22 +7,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{DynamicMessageError, RclrsError};
+use rclrs::{DynamicMessageError, QoSProfile, RclrsError};
 
 use crate::{
     check::{has_lines, has_no_control},
     error::StatisticsError,
     escape::Escaped,
     format,
-    graph::{Incompatibility, IncompatiblePublisher},
+    graph::{Incompatibility, IncompatiblePublisher, PublisherCheck, Request},
     input::Input,
-    interfaces::statistics_msgs::msg::MetricsMessage,
+    interfaces::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent},
     measure::{
-        clock::HostClock,
-        source::{Source, WindowedCollector},
+        clock::Clock,
+        source::{FinishedWindow, Source, WindowedCollector},
     },
     monitor::topics::message_type,
-    report::{log_table, message::metrics_message, totals_file},
+    report::{log_table, loss_events::LossEvents, message::metrics_message, totals_file, Failures, Publish},
     require::{self, Conditions},
     row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
     targets::from_statistics::{is_json, LiveView},
@@ -78,6 +78,10 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     let message: MetricsMessage = metrics_message(source, Metric::MessageAge, window, &Summary::default());
     assert_eq!(message.measurement_source_name, source);
 
+    let event = loss_event(node, topic, source);
+    assert_eq!((&*event.node_name, event.messages_lost_statistics.len()), (node, 1));
+    assert_eq!(event.messages_lost_statistics[0].topic_name, topic);
+
     let totals = |topic_name: &str, source_name: &str| TopicTotals {
         topic_name: topic_name.to_owned(),
         source_name: source_name.to_owned(),
@@ -95,6 +99,45 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         assert_eq!(read["measurement_source_name"].as_str(), Some(&*of.source_name), "{yaml}");
         assert_eq!(read["messages_received"].as_u64(), Some(3), "{yaml}");
     }
+}
+
+/// Returns the event of a subscription that has lost a message.
+fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
+    struct Lost;
+    impl WindowedCollector for Lost {
+        fn enable(&self, _clock: &dyn Clock) -> bool {
+            false
+        }
+        fn disable(&self) {}
+        fn is_enabled(&self) -> bool {
+            true
+        }
+        fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
+            None
+        }
+        fn totals(&self) -> Option<Totals> {
+            Some(Totals { received: 1, lost: Some(1), ..Totals::default() })
+        }
+    }
+
+    #[derive(Default)]
+    struct Published(Mutex<Option<MessagesLostEvent>>);
+    impl Publish<MessagesLostEvent> for Published {
+        fn publish(&self, message: MessagesLostEvent) -> Result<(), RclrsError> {
+            *self.0.lock().expect("one thread") = Some(message);
+            Ok(())
+        }
+    }
+
+    let qos = QoSProfile::topics_default();
+    let request = Request { topic: topic.into(), message_type: "a/msg/B".into(), qos };
+    let source = Source::new(source.to_owned(), Arc::new(Lost), Some(PublisherCheck::new(request)));
+    let (published, now) = (Arc::new(Published::default()), Instant::now());
+    let mut events = LossEvents::new(node.to_owned(), 1.0);
+    events.add(&Arc::new(source), Some(Arc::clone(&published) as _), now);
+    events.remaining(now).expect("an event").publish(&mut Failures::default());
+    let event = published.0.lock().expect("one thread").take();
+    event.expect("a published event")
 }
 
 fn errors(node: &str, topic: &str, other: &str) {
