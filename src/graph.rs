@@ -106,8 +106,9 @@ impl fmt::Display for Incompatibility {
             ),
             Self::Type { offered, requested } => write!(
                 f,
-                "it publishes {}, and this subscription is of {requested}; one of them has the wrong topic or type",
-                Escaped(offered)
+                "it publishes {}, and this subscription is of {}; one of them has the wrong topic or type",
+                Escaped(offered),
+                Escaped(requested)
             ),
         }
     }
@@ -376,7 +377,10 @@ mod tests {
         let publisher = IncompatiblePublisher {
             node: "/x\u{1b}[2J\n[ERROR] forged".to_owned(),
             topic: "/imu".to_owned(),
-            reasons: vec![Incompatibility::Type { offered: "a\u{7}".to_owned(), requested: IMU.to_owned() }],
+            reasons: vec![Incompatibility::Type {
+                offered: "a\u{7}".to_owned(),
+                requested: "b\n/msg/C".to_owned(),
+            }],
         };
         let shown = publisher.to_string();
         assert!(!shown.contains(char::is_control), "{shown}");

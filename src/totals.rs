@@ -9,7 +9,8 @@ use std::time::Duration;
 /// `None` means unknown: lost, out of order, duplicates and publishers, if
 /// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does
 /// not number messages; all of them, once the topic had more publishers than are followed (256), or messages were counted without
-/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)).
+/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost are unknown, too, once
+/// there is no room for the number.
 ///
 /// Bytes are not counted: rclrs takes messages deserialized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Totals {
         if other.received == 0 {
             return *self;
         }
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let sum = |one: Option<u64>, other: Option<u64>| one?.checked_add(other?);
         Self {
             received: self.received + other.received,
             lost: sum(self.lost, other.lost),
@@ -101,7 +102,8 @@ pub struct PublisherTotals {
     pub gid: [u8; 16],
     /// Messages received, without those that were counted without being measured.
     pub received: u64,
-    /// Messages lost. None if the middleware does not number messages, and once messages were counted without being measured.
+    /// Messages lost. None if the middleware does not number messages, once messages were counted without being measured, and if
+    /// there is no room for the number.
     pub lost: Option<u64>,
     /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,
@@ -125,6 +127,12 @@ mod tests {
         let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
         assert_eq!(known.plus(&Totals::default()), known);
         assert_eq!(Totals::default().plus(&known), known);
+    }
+
+    #[test]
+    fn a_sum_without_room_is_unknown() {
+        let one = Totals { received: 1, lost: Some(u64::MAX - 1), duplicates: Some(1), ..Totals::default() };
+        assert_eq!((one.plus(&one).lost, one.plus(&one).duplicates), (None, Some(2)));
     }
 
     #[test]

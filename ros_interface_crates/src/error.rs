@@ -75,6 +75,15 @@ impl Error {
     }
 
     pub(crate) fn definition(path: &Path, reason: impl ToString) -> Error {
-        Error::Definition { path: path.to_owned(), reason: reason.to_string() }
+        let mut text = String::new();
+        for c in reason.to_string().chars() {
+            // Of the file: a terminal would interpret it.
+            if c.is_control() {
+                text.extend(c.escape_unicode());
+            } else {
+                text.push(c);
+            }
+        }
+        Error::Definition { path: path.to_owned(), reason: text }
     }
 }

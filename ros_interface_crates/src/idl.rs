@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Constant;
+use crate::model::{is_name, Constant};
 
 /// What the file says of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
 #[derive(Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ pub fn read(text: &str) -> Result<File, String> {
             }
         }
     }
-    let mut reader = Reader { tokens: tokens.into_iter().peekable(), file: File::default() };
+    let mut reader = Reader { tokens: tokens.into_iter().peekable(), file: File::default(), depth: 0 };
     reader.definitions(None)?;
     Ok(reader.file)
 }
@@ -169,9 +169,14 @@ impl Annotations {
 struct Reader {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     file: File,
+    /// How many modules are around the definitions.
+    depth: usize,
 }
 
 impl Reader {
+    /// There are three in an interface: package, namespace, constants. Without a limit, the stack would be one.
+    const MAX_DEPTH: usize = 32;
+
     fn next(&mut self) -> Result<Token, String> {
         self.tokens.next().ok_or_else(|| "the file ends within a definition".to_owned())
     }
@@ -222,7 +227,12 @@ impl Reader {
                 "module" => {
                     let name = self.word()?;
                     self.expect('{')?;
+                    if self.depth == Self::MAX_DEPTH {
+                        return Err("modules are nested too deep".to_owned());
+                    }
+                    self.depth += 1;
                     self.definitions(Some(&name))?;
+                    self.depth -= 1;
                 }
                 "const" => self.constant(module.unwrap_or_default(), annotations)?,
                 "struct" => self.structure(annotations)?,
@@ -280,6 +290,9 @@ impl Reader {
             })
             .collect();
         match literal(&ty.join(" "), &value) {
+            Some(_) if !is_name(&name) => {
+                self.file.notes.push(format!("a constant of {structure} is left out: {name:?} is no name"));
+            }
             Some((ty, value)) => {
                 let constant = Constant { name, ty, value, comment: annotations.into_comment() };
                 self.file.structures.entry(structure.to_owned()).or_default().constants.push(constant);
@@ -477,6 +490,21 @@ mod tests {
         let comment = |text: &str| read(text).unwrap().structures["M"].comment.concat();
         assert_eq!(comment(text), "Grad (Â°)");
         assert_eq!(comment(&format!("// generated from rosidl_adapter/x\n{text}")), "Grad (°)");
+    }
+
+    #[test]
+    fn a_constant_needs_a_name() {
+        let file = read("module M_Constants { const uint8 1x = 1; const uint8 B² = 2; const uint8 C = 3; };")
+            .unwrap();
+        let names: Vec<_> = file.structures["M"].constants.iter().map(|constant| &*constant.name).collect();
+        assert_eq!((names, file.notes.len()), (vec!["C"], 2));
+    }
+
+    #[test]
+    fn modules_that_are_nested_too_deep_are_an_error() {
+        let nested = |depth| read(&format!("{}{}", "module m { ".repeat(depth), "};".repeat(depth)));
+        assert!(nested(32).is_ok());
+        assert!(nested(100_000).unwrap_err().contains("too deep"));
     }
 
     #[test]

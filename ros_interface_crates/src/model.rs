@@ -3,14 +3,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{idl, search::RESOURCE_INDEX, Error};
+use crate::{idl, render::is_keyword, search::RESOURCE_INDEX, Error};
 
 /// An interface package.
 #[derive(Debug)]
@@ -104,21 +104,32 @@ impl Package {
             .map(|(interface, _)| interface)
             .collect();
 
-        let version = version(&share)?;
-        let definition = definition_hash(&version, &share, &interfaces)?;
-        let mut package = Package {
+        let manifest = share.join("package.xml");
+        let mut package =
+            Package::new(prefix, name, &fs::read_to_string(&manifest).map_err(Error::read(&manifest))?)?;
+        package.definition = definition_hash(&package.version, &share, &interfaces)?;
+        for interface in interfaces {
+            package.read_interface(&share, interface)?;
+        }
+        Ok(package)
+    }
+
+    /// Returns a package without interfaces, from the content of its `package.xml`.
+    pub fn new(prefix: &Path, name: &str, manifest: &str) -> Result<Package, Error> {
+        let path = prefix.join("share").join(name).join("package.xml");
+        if !is_type_name(name) {
+            return Err(Error::definition(&path, format!("{name:?} is no name of a package")));
+        }
+        let version = version(manifest).map_err(|reason| Error::definition(&path, reason))?;
+        Ok(Package {
             name: name.to_owned(),
             version,
             prefix: prefix.to_owned(),
             namespaces: BTreeMap::new(),
             type_hashes: BTreeMap::new(),
-            definition,
+            definition: String::new(),
             notes: vec![],
-        };
-        for interface in interfaces {
-            package.read_interface(&share, interface)?;
-        }
-        Ok(package)
+        })
     }
 
     /// Returns the hashes of the types that this package itself defines.
@@ -148,16 +159,33 @@ impl Package {
 
     fn read_interface(&mut self, share: &Path, interface: &str) -> Result<(), Error> {
         let json = share.join(format!("{interface}.json"));
+        if !json.is_file() {
+            return Err(Error::NoTypeDescription(json));
+        }
+        let description = fs::read_to_string(&json).map_err(Error::read(&json))?;
+        let idl = share.join(format!("{interface}.idl"));
+        let idl = fs::read(&idl).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        self.add_interface(share, interface, &description, idl)
+    }
+
+    /// Adds an interface: from its type description, and from its `.idl` file if that could be read.
+    pub fn add_interface(
+        &mut self,
+        share: &Path,
+        interface: &str,
+        description: &str,
+        idl: io::Result<String>,
+    ) -> Result<(), Error> {
+        let json = share.join(format!("{interface}.json"));
         let unexpected = |reason: &str| Error::definition(&json, reason);
         let Some((namespace, name)) = interface.rsplit_once('/') else {
             return Err(unexpected("the interface is in no directory msg, srv or action"));
         };
-        if !json.is_file() {
-            return Err(Error::NoTypeDescription(json));
+        if !is_type_name(name) {
+            return Err(unexpected(&format!("{name:?} is no name of an interface")));
         }
-        let text = fs::read_to_string(&json).map_err(Error::read(&json))?;
         let file: TypeDescriptionFile =
-            serde_json::from_str(&text).map_err(|error| Error::definition(&json, error))?;
+            serde_json::from_str(description).map_err(|error| Error::definition(&json, error))?;
         let TypeDescriptions { type_description: own, referenced_type_descriptions: referenced } =
             file.type_description_msg;
         let descriptions: BTreeMap<_, _> = referenced
@@ -167,7 +195,7 @@ impl Package {
         for TypeHash { type_name, hash_string } in file.type_hashes {
             self.type_hashes.insert(type_name, hash_string);
         }
-        let mut structures = self.read_idl(share, interface);
+        let mut structures = self.structures(share, interface, idl);
         let message = |suffix: &&str| {
             let name = format!("{name}{suffix}");
             let type_name = format!("{}/{namespace}/{name}", self.name);
@@ -180,6 +208,9 @@ impl Package {
                 structures.remove(&name).unwrap_or_default();
             let field = |description: &FieldDescription| {
                 let name = description.name.clone();
+                if !is_name(&name) {
+                    return Err(unexpected(&format!("{type_name} has a field {name:?}, which is no name")));
+                }
                 let ty = description.ty.to_type();
                 let ty =
                     ty.map_err(|reason| unexpected(&format!("the field {name} of {type_name}: {reason}")))?;
@@ -219,19 +250,20 @@ impl Package {
         Ok(())
     }
 
-    /// Reads constants and comments of an interface, by structure.
-    fn read_idl(&mut self, share: &Path, interface: &str) -> BTreeMap<String, idl::Structure> {
-        let path = share.join(format!("{interface}.idl"));
-        let file = match fs::read(&path) {
-            Ok(bytes) => idl::read(&String::from_utf8_lossy(&bytes)),
-            Err(error) => Err(error.to_string()),
-        };
-        match file {
+    /// Returns constants and comments of an interface, by structure.
+    fn structures(
+        &mut self,
+        share: &Path,
+        interface: &str,
+        idl: io::Result<String>,
+    ) -> BTreeMap<String, idl::Structure> {
+        match idl.map_err(|error| error.to_string()).and_then(|text| idl::read(&text)) {
             Ok(file) => {
                 self.notes.extend(file.notes);
                 file.structures
             }
             Err(reason) => {
+                let path = share.join(format!("{interface}.idl"));
                 self.notes.push(format!(
                     "the constants and comments of {interface} are left out: {} cannot be read: {reason}",
                     path.display()
@@ -279,15 +311,31 @@ impl Type {
 }
 
 /// Returns the version in a package's manifest.
-fn version(share: &Path) -> Result<String, Error> {
-    let path = share.join("package.xml");
-    let xml = fs::read_to_string(&path).map_err(Error::read(&path))?;
+fn version(manifest: &str) -> Result<String, String> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
-    let document = roxmltree::Document::parse_with_options(&xml, options)
-        .map_err(|error| Error::definition(&path, error))?;
+    let document =
+        roxmltree::Document::parse_with_options(manifest, options).map_err(|error| error.to_string())?;
     let version = document.root_element().children().find(|node| node.has_tag_name("version"));
     let version = version.and_then(|node| node.text());
-    Ok(version.ok_or_else(|| Error::definition(&path, "it has no version"))?.trim().to_owned())
+    let version = version.ok_or("it has no version")?.trim();
+    // It is written to the crate's manifest and into comments.
+    if version.contains(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c))) {
+        return Err(format!("{version:?} is no version"));
+    }
+    Ok(version.to_owned())
+}
+
+/// Whether a text is a name in a definition, and so in Rust. Anything else would be written to the crate as code.
+pub fn is_name(text: &str) -> bool {
+    let is_of_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && text.chars().all(is_of_name)
+        && text != "_"
+}
+
+/// Whether a text is a part of a type's name. A keyword is none: only fields and constants are renamed.
+fn is_type_name(text: &str) -> bool {
+    is_name(text) && !is_keyword(text)
 }
 
 /// `<interface>.json`, as rosidl_generator_type_description writes it.
@@ -355,6 +403,9 @@ impl FieldType {
                 let [package, namespace, name] = parts[..] else {
                     return Err(format!("{:?} is no type name", self.nested_type_name));
                 };
+                if !parts.iter().all(|part| is_type_name(part)) {
+                    return Err(format!("{:?} is no type name", self.nested_type_name));
+                }
                 Element::Message { package: package.into(), namespace: namespace.into(), name: name.into() }
             }
             2 => Element::Primitive("i8"),
@@ -389,6 +440,51 @@ mod tests {
         FieldType { type_id, capacity, string_capacity, nested_type_name: nested.to_owned() }
             .to_type()
             .unwrap()
+    }
+
+    /// A package with one message, which has one field.
+    fn package(name: &str, interface: &str, field: &str, nested: &str) -> Result<Package, Error> {
+        let manifest = "<package><version>1.2.3</version></package>";
+        let mut package = Package::new(Path::new("/opt"), name, manifest)?;
+        let description = serde_json::json!({ "type_description_msg": {
+            "type_description": { "type_name": "any", "fields": [{ "name": field, "type": {
+                "type_id": 1, "capacity": 0, "string_capacity": 0, "nested_type_name": nested,
+            } }] },
+            "referenced_type_descriptions": [],
+        } });
+        let idl = Ok("module p { module msg { struct Shape { a::msg::B c; }; }; };".to_owned());
+        package.add_interface(Path::new("/share"), interface, &description.to_string(), idl)?;
+        Ok(package)
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_and_never_written_as_code() {
+        package("shapes", "msg/Shape", "type", "other/msg/Point").unwrap();
+        for (name, interface, field, nested) in [
+            ("a\"\nb", "msg/Shape", "x", "a/msg/B"),
+            ("type", "msg/Shape", "x", "a/msg/B"),
+            ("shapes", "msg/Shape { } fn f()", "x", "a/msg/B"),
+            ("shapes", "msg/Self", "x", "a/msg/B"),
+            ("shapes", "msg/Shape", "x: u8, y", "a/msg/B"),
+            ("shapes", "msg/Shape", "_", "a/msg/B"),
+            ("shapes", "msg/Shape", "1x", "a/msg/B"),
+            ("shapes", "msg/Shape", "", "a/msg/B"),
+            ("shapes", "msg/Shape", "x", "a/msg/B<{ loop {} }>"),
+            ("shapes", "msg/Shape", "x", "a//B"),
+            ("shapes", "msg/Shape", "x", "crate/msg/B"),
+        ] {
+            assert!(package(name, interface, field, nested).is_err(), "{name} {interface} {field} {nested}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_no_code() {
+        let version =
+            |version: &str| super::version(&format!("<package><version>{version}</version></package>"));
+        assert_eq!(version(" 1.2.3-rc.1+5 "), Ok("1.2.3-rc.1+5".to_owned()));
+        let error = Package::new(Path::new("/opt"), "p", "<package\u{1b}[2J>").unwrap_err().to_string();
+        assert!(!error.contains(char::is_control) && error.contains("u{1b}"), "{error}");
+        assert!(version("1.2.3\nfn f() {}").is_err() && version("1\"\nbuild = \"x").is_err());
     }
 
     #[test]

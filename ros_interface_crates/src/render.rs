@@ -88,9 +88,13 @@ const KEYWORDS: [&str; 52] = [
     "virtual", "where", "while", "yield",
 ];
 
+pub fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name)
+}
+
 /// The name of a field or a constant in Rust.
 fn rust_name(name: &str) -> String {
-    if KEYWORDS.contains(&name) {
+    if is_keyword(name) {
         format!("{name}_")
     } else {
         name.to_owned()

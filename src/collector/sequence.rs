@@ -28,6 +28,7 @@ pub struct SequenceTracker<Gid> {
     /// Counts the messages, to find the publisher that was silent for longest.
     messages: u64,
     publishers_seen: u64,
+    /// [`UNKNOWN`] once it had no room.
     lost: u64,
     out_of_order: u64,
     duplicates: u64,
@@ -63,7 +64,7 @@ pub enum Sequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {
-    /// Messages lost.
+    /// Messages lost. None, too, if there is no room for the number: sequence numbers that no publisher reaches.
     pub lost: Option<u64>,
     /// Messages received after a later one of the same publisher.
     pub out_of_order: Option<u64>,
@@ -84,6 +85,7 @@ pub struct Publisher<Gid> {
     pub last_heard: i64,
     /// The position of that message among those of all publishers.
     last_message: u64,
+    /// [`UNKNOWN`] once it had no room.
     lost: u64,
     out_of_order: u64,
     /// Whether its messages are numbered.
@@ -140,7 +142,10 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         (publisher.last_heard, publisher.last_message) = (now, self.messages);
         let lost = publisher.lost;
         let sequence = publisher.accept(number);
-        self.lost = self.lost + publisher.lost - lost;
+        if self.lost != UNKNOWN {
+            // The sum includes what the publisher lost before.
+            self.lost = (self.lost - lost).saturating_add(publisher.lost);
+        }
         match sequence {
             Sequence::Late => self.out_of_order += 1,
             Sequence::Duplicate => self.duplicates += 1,
@@ -186,7 +191,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         let is_complete = !self.has_evicted && !self.has_lost_track;
         let is_known = self.has_numbers && !self.has_messages_without && is_complete;
         SequenceTotals {
-            lost: is_known.then_some(self.lost),
+            lost: is_known.then_some(self.lost).filter(|lost| *lost != UNKNOWN),
             out_of_order: is_known.then_some(self.out_of_order),
             duplicates: is_known.then_some(self.duplicates),
             publishers_seen: is_complete.then_some(self.publishers_seen),
@@ -232,9 +237,9 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
 }
 
 impl<Gid> Publisher<Gid> {
-    /// Returns the messages lost; None if its messages are not numbered.
+    /// Returns the messages lost; None if its messages are not numbered, or if there is no room for the number.
     pub fn lost(&self) -> Option<u64> {
-        self.is_numbered.then_some(self.lost)
+        self.is_numbered.then_some(self.lost).filter(|lost| *lost != UNKNOWN)
     }
 
     /// Returns the messages received after a later one; None if its messages are not numbered.
@@ -275,12 +280,17 @@ impl<Gid> Publisher<Gid> {
                 return Sequence::Duplicate;
             }
             self.seen |= bit;
-            self.lost -= 1;
+            if self.lost != UNKNOWN {
+                self.lost -= 1;
+            }
         }
         self.out_of_order += 1;
         Sequence::Late
     }
 }
+
+/// More losses than an `u64` has room for.
+const UNKNOWN: u64 = u64::MAX;
 
 /// Returns how many numbers `to` is ahead of `from`. There is no number `u64::MAX`.
 fn steps(from: u64, to: u64) -> u64 {
@@ -344,6 +354,29 @@ mod tests {
         assert_eq!(lost(&[u64::MAX - 1, 2]), 2);
         assert_eq!(lost(&[u64::MAX - 1, 2, 0]), 1, "a late one across the top");
         assert_eq!(lost(&[0, 1, u64::MAX - 1, 2]), 0, "before the first, across the top");
+    }
+
+    #[test]
+    fn losses_without_room_are_unknown_and_never_wrong() {
+        const HALF: u64 = u64::MAX / 2;
+        let mut tracker = SequenceTracker::default();
+        for (gid, number) in [("one", 0), ("one", HALF), ("other", 0), ("other", HALF)] {
+            tracker.accept(gid, number, 0);
+        }
+        assert_eq!(tracker.totals().lost, Some(2 * (HALF - 1)));
+        assert_eq!(tracker.accept("one", 2 * HALF - 10, 0), Sequence::Next { gap: HALF - 11 });
+        assert_eq!(tracker.totals().lost, None, "of both publishers");
+        assert_eq!(tracker.publishers()[0].lost(), Some(2 * HALF - 12));
+        assert_eq!(tracker.accept("one", 20, 0), Sequence::Next { gap: 30 });
+        assert_eq!(tracker.publishers()[0].lost(), None, "of one publisher");
+        tracker.accept("one", 19, 0);
+        assert_eq!(
+            (tracker.publishers()[0].lost(), tracker.totals().lost),
+            (None, None),
+            "with a late message"
+        );
+        assert_eq!(tracker.publishers()[1].lost(), Some(HALF - 1));
+        assert_eq!(tracker.totals().out_of_order, Some(1));
     }
 
     #[test]

@@ -60,16 +60,18 @@ impl SummaryCollector {
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Returns the summary of the samples so far.
+    /// Returns the summary of the samples so far. A figure is NaN if the differences of the samples, or their squares, are too large
+    /// for an `f64`.
     pub fn summary(&self) -> Summary {
-        let if_any = |value: f64| if self.count > 0 { value } else { f64::NAN };
+        let if_finite = |value: f64| if value.is_finite() { value } else { f64::NAN };
         Summary {
-            average: if_any(self.mean),
-            minimum: if_any(self.minimum),
-            maximum: if_any(self.maximum),
+            average: if self.count > 0 { if_finite(self.mean) } else { f64::NAN },
+            // Infinite without a sample.
+            minimum: if_finite(self.minimum),
+            maximum: if_finite(self.maximum),
             standard_deviation: match self.count {
                 0 | 1 => f64::NAN,
-                count => (self.squares / count as f64).sqrt(),
+                count => if_finite((self.squares / count as f64).sqrt()),
             },
             sample_count: self.count,
         }
@@ -161,6 +163,16 @@ mod tests {
         let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
         assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
         assert_eq!(summary.average, 1e9);
+    }
+
+    #[test]
+    fn what_overflows_is_nan_and_not_infinite() {
+        let summary = collect(&[f64::MAX, f64::MIN, 1.0]);
+        assert_eq!((summary.minimum, summary.maximum, summary.sample_count), (f64::MIN, f64::MAX, 3));
+        assert!(summary.average.is_nan() && summary.standard_deviation.is_nan(), "{summary:?}");
+        let summary = collect(&[1e200, -1e200]);
+        assert_eq!(summary.average, 0.0);
+        assert!(summary.standard_deviation.is_nan(), "{summary:?}");
     }
 
     #[test]

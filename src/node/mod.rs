@@ -7,7 +7,7 @@
 
 mod code;
 mod endpoints;
-mod parameters;
+pub(crate) mod parameters;
 
 use std::{
     sync::{Arc, Mutex, Weak},

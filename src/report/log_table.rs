@@ -4,7 +4,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::window::{Metric, Summary, WindowStatistics};
+use crate::{
+    escape::Escaped,
+    window::{Metric, Summary, WindowStatistics},
+};
 
 /// A row of the table.
 pub(crate) struct Row {
@@ -21,7 +24,14 @@ impl Row {
         let metrics = &statistics.metrics;
         let shown = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
         let (metric, summary) = shown.copied().unwrap_or((Metric::MessagePeriod, Summary::default()));
-        Self { name: source.to_owned(), count: statistics.count, rate: statistics.rate(), metric, summary }
+        // A custom name can have any character.
+        Self {
+            name: Escaped(source).to_string(),
+            count: statistics.count,
+            rate: statistics.rate(),
+            metric,
+            summary,
+        }
     }
 }
 
@@ -53,6 +63,22 @@ pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
 mod tests {
     use super::*;
     use crate::{collector::single_sample, window::Window};
+
+    #[test]
+    fn a_name_cannot_forge_a_row() {
+        let statistics = WindowStatistics {
+            window: Window { start: 0, stop: 1 },
+            length: Duration::from_secs(1),
+            clock_step: None,
+            count: 0,
+            unrecorded: 0,
+            metrics: vec![],
+            totals: None,
+        };
+        let table = render(Duration::from_secs(1), &[Row::new("x\u{1b}[2J\n/imu", &statistics)]);
+        assert_eq!(table.lines().count(), 3, "{table}");
+        assert!(table.contains("x\\u{1b}[2J\\u{a}/imu"), "{table}");
+    }
 
     #[test]
     fn a_row_has_the_first_metric_with_samples() {

@@ -114,7 +114,8 @@ impl LossEvents {
             if !lives {
                 let lost = subscription.take();
                 if lost > 0 {
-                    *self.ended.entry(std::mem::take(&mut subscription.topic)).or_default() += lost;
+                    let sum = self.ended.entry(std::mem::take(&mut subscription.topic)).or_default();
+                    *sum = sum.saturating_add(lost);
                 }
             }
             lives

@@ -77,7 +77,7 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     file.tempfile_in(directory)
 }
 
-fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -> io::Result<String> {
+pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -> io::Result<String> {
     let topics = totals.iter().map(Topic::from).collect();
     let document = Document { version: VERSION, node_name, written_at, topics };
     yaml_serde::to_string(&document).map_err(io::Error::other)

@@ -10,6 +10,7 @@ mod bench;
 mod checks;
 mod demo;
 mod environment;
+mod fuzz;
 mod lint;
 mod monitor;
 mod msrv;
@@ -108,6 +109,16 @@ enum Verb {
         /// How many windows to compare
         #[arg(long, default_value_t = 1_000_000)]
         windows: u64,
+    },
+    /// Runs the fuzz targets of the package `fuzz`, from their seeds
+    Fuzz {
+        /// Only these
+        targets: Vec<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        #[command(flatten)]
+        skipping: Skipping,
     },
     /// Checks that every package to be published builds with the Rust version that it declares
     Msrv {
@@ -258,6 +269,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             arguments.extend(["--windows".into(), windows.to_string().into()]);
             arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
             cargo(&environment()?, &project, "run", &arguments)
+        }
+        Verb::Fuzz { targets, seconds, skipping } => {
+            fuzz::run(&environment()?, &project, &targets, seconds, skipping.no_skip)
         }
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),

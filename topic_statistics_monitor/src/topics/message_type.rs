@@ -36,6 +36,8 @@ pub fn explain(topic: &str, message_type: &str, error: &DynamicMessageError) -> 
         error => format!(
             "{topic} has the type {message_type}, and the package {package} cannot be loaded ({error}): install \
              ros-{distro}-{debian}, or source the workspace that has {package}",
+            // The error has the package's name as it came from the network.
+            error = name(&error.to_string()),
             distro = std::env::var("ROS_DISTRO").unwrap_or_else(|_| "$ROS_DISTRO".to_owned()),
             debian = package.replace('_', "-"),
         ),
@@ -54,6 +56,15 @@ mod tests {
         };
         assert_eq!(depth("sensor_msgs/msg/Image"), 100);
         assert_eq!(depth("sensor_msgs/msg/Imu"), 1000);
+    }
+
+    #[test]
+    fn a_type_from_the_network_is_escaped_wherever_it_is_written() {
+        let hostile = "x\u{1b}[2J\n/msg/Foo";
+        let type_name = MessageTypeName::try_from(hostile).unwrap();
+        let error = DynamicMessageMetadata::new(type_name).map(drop).unwrap_err();
+        let text = explain("/t\u{9b}2J", hostile, &error);
+        assert!(!text.contains(char::is_control) && text.contains("x\\u{1b}[2J"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Definitions of interfaces into the generator.
+
+#![cfg_attr(fuzzing, no_main)]
+#![allow(missing_docs, unexpected_cfgs)]
+
+fuzz::target!(fuzz::definition);

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages on /statistics into `topic_monitor --from-statistics`.
+
+#![cfg_attr(fuzzing, no_main)]
+#![allow(missing_docs, unexpected_cfgs)]
+
+fuzz::target!(fuzz::from_statistics);

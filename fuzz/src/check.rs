@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Properties that several targets have in common.
+
+/// Returns whether a terminal interprets a character, or shows text in another order because of it.
+///
+/// This is the promise of `Escaped`, written a second time: without the ranges that its code has beyond it.
+fn is_control(c: char) -> bool {
+    let is_bidirectional = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || is_bidirectional || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Panics if a terminal would interpret a part of the text.
+pub fn has_no_control(text: &str, what: &str) {
+    if let Some(wrong) = text.chars().find(|c| is_control(*c)) {
+        panic!("{what} has {wrong:?}: {text:?}");
+    }
+}
+
+/// Panics if a terminal would interpret a part of the text, other than a line break, or if it has another number of lines.
+pub fn has_lines(text: &str, lines: usize, what: &str) {
+    assert_eq!(text.lines().count(), lines, "lines of {what}: {text:?}");
+    text.split('\n').for_each(|line| has_no_control(line, what));
+}
+
+/// Panics if a figure is infinite.
+pub fn is_no_infinity(figure: f64, what: &str) {
+    assert!(!figure.is_infinite(), "{what} is {figure}");
+}

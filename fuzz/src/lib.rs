@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The fuzz targets of `cargo xtask fuzz`: a function for each, which takes any bytes and panics if a property does not hold.
+//!
+//! Most of the code under test is private. So the modules of the library, of topic_monitor and of the generator are
+//! compiled here a second time, from the same files.
+//!
+//! The programs in `fuzz_targets/` give a target to libFuzzer. Built without cargo-fuzz, they run the files that they are
+//! given: `cargo run -p fuzz --bin condition -- FILE`.
+
+// Only a part of the other packages' modules is used.
+#![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)]
+
+#[path = "../../src"]
+mod library {
+    pub mod collector;
+    pub mod error;
+    pub mod escape;
+    pub mod graph;
+    pub mod interfaces;
+    pub mod measure;
+    pub mod node;
+    pub mod options;
+    pub mod report;
+    pub mod schedule;
+    pub mod sync;
+    pub mod totals;
+    pub mod transport;
+    pub mod window;
+}
+
+/// topic_monitor, but for what needs a node.
+#[path = "../../topic_statistics_monitor/src"]
+mod monitor {
+    pub mod format;
+    pub mod pattern;
+    pub mod require;
+    pub mod row;
+    pub mod statistics {
+        pub mod message;
+        pub mod source;
+        pub mod sources;
+    }
+    pub mod topics {
+        pub mod message_type;
+    }
+    pub mod views;
+}
+
+/// The generator, but for what searches and writes prefixes.
+#[path = "../../ros_interface_crates/src"]
+mod interface_crates {
+    pub mod doc;
+    pub mod error;
+    pub mod generator;
+    pub mod idl;
+    pub mod model;
+    pub mod record;
+    pub mod render;
+}
+
+// What the modules import from the root of their own package.
+use interface_crates::{doc, error::Error, generator::generator, idl, model, record, render};
+use library::{
+    collector, error, escape, graph, interfaces, measure,
+    measure::publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState},
+    node,
+    node::NodeStatistics,
+    options,
+    options::{
+        AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
+        TopicStatisticsOptions, TopicStatisticsState,
+    },
+    report, schedule, sync, totals, transport, window,
+    window::{Metric, Summary, Window, WindowStatistics},
+};
+use monitor::{format, pattern, require, row, views};
+/// A constant of the generator's module `search`.
+mod search {
+    pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";
+}
+
+#[warn(dead_code, unused_imports)]
+mod check;
+#[warn(dead_code, unused_imports)]
+mod input;
+
+#[warn(dead_code, unused_imports)]
+mod targets {
+    pub mod collectors;
+    pub mod condition;
+    pub mod definition;
+    pub mod from_statistics;
+    pub mod names;
+    pub mod parameters;
+}
+
+pub use targets::{
+    collectors::collectors, condition::condition, definition::definition, from_statistics::from_statistics,
+    names::names, parameters::parameters,
+};
+
+use std::process::ExitCode;
+
+/// The program of a target: for libFuzzer if cargo-fuzz builds it, else one that runs files.
+#[macro_export]
+macro_rules! target {
+    ($target:path) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $target(bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() -> std::process::ExitCode {
+            $crate::run_files($target)
+        }
+    };
+}
+
+/// Runs a target on the files that the command line names.
+pub fn run_files(target: fn(&[u8])) -> ExitCode {
+    let files: Vec<_> = std::env::args_os().skip(1).collect();
+    if files.is_empty() {
+        eprintln!("Usage: the files to run, such as those that libFuzzer has found");
+        return ExitCode::FAILURE;
+    }
+    for file in files {
+        match std::fs::read(&file) {
+            Ok(bytes) => target(&bytes),
+            Err(error) => {
+                eprintln!("{}: {error}", file.display());
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Any streams of samples into the collectors, beside an oracle that keeps every sample.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        atomic::{AtomicI64, AtomicU64, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
+
+use crate::{
+    collector::{AgeCollector, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector},
+    input::Input,
+    measure::{
+        clock::Clock, counter::Count, source::WindowedCollector, timer::Durations, windowed::Windowed,
+    },
+    window::{Metric, Summary},
+};
+
+/// Every figure is that of the oracle, to 1e-9 of the samples' size, or NaN where a figure has no value. None is infinite.
+pub fn collectors(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    match input.below(5) {
+        0 => summary(&mut input),
+        1 => ages(&mut input),
+        2 => periods(&mut input),
+        3 => sequences(&mut input),
+        _ => windows(&mut input),
+    }
+}
+
+/// Panics unless a summary is that of the samples.
+fn is_of(summary: &Summary, samples: &[f64], what: &str) {
+    assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
+    // Divided by the largest, so that no sum of the oracle overflows.
+    let size = samples.iter().copied().map(f64::abs).fold(0.0, f64::max);
+    let divisor = if size > 0.0 { size } else { 1.0 };
+    let scaled: Vec<f64> = samples.iter().map(|sample| sample / divisor).collect();
+    let count = samples.len() as f64;
+    let average = scaled.iter().sum::<f64>() / count;
+    let variance = scaled.iter().map(|sample| (sample - average).powi(2)).sum::<f64>() / count;
+    let deviation = if samples.len() > 1 { variance.sqrt() } else { f64::NAN };
+    let minimum = scaled.iter().copied().reduce(f64::min).unwrap_or(f64::NAN);
+    let maximum = scaled.iter().copied().reduce(f64::max).unwrap_or(f64::NAN);
+    let figures = [
+        ("average", summary.average, average),
+        ("minimum", summary.minimum, minimum),
+        ("maximum", summary.maximum, maximum),
+        ("standard deviation", summary.standard_deviation, deviation),
+    ];
+    for (name, ours, expected) in figures {
+        let is_same = if expected.is_nan() {
+            ours.is_nan()
+        } else {
+            // Nothing is left of the squares of samples below 1e-150, and those above 1e150 have no room.
+            (ours - expected * divisor).abs() <= (1e-9 * size).max(1e-150) || (ours.is_nan() && size > 1e150)
+        };
+        assert!(is_same, "{what}: {name} {ours}, expected {expected} times {divisor}, of {samples:?}");
+    }
+}
+
+fn summary(input: &mut Input) {
+    let (mut collector, mut samples) = (SummaryCollector::default(), vec![]);
+    while !input.is_empty() {
+        if input.below(32) == 31 {
+            is_of(&collector.take(), &samples, "a summary");
+            samples.clear();
+        }
+        let sample = input.f64();
+        let is_accepted = collector.accept(sample);
+        assert_eq!(is_accepted, sample.is_finite());
+        samples.extend(is_accepted.then_some(sample));
+    }
+    is_of(&collector.summary(), &samples, "a summary");
+}
+
+/// Returns the milliseconds from one time to another, in nanoseconds.
+fn milliseconds(from: i64, to: i64) -> f64 {
+    (i128::from(to) - i128::from(from)) as f64 / 1e6
+}
+
+fn ages(input: &mut Input) {
+    let (mut collector, mut samples, mut last) = (AgeCollector::default(), vec![], 1_790_000_000_000_000_000);
+    while !input.is_empty() {
+        if input.below(32) == 31 {
+            is_of(&collector.take(), &samples, "ages");
+            samples.clear();
+        }
+        let now = input.time(last);
+        let stamp = input.time(now);
+        collector.accept(stamp, now);
+        samples.extend((stamp != 0 && now != 0).then(|| milliseconds(stamp, now)));
+        last = now;
+    }
+    is_of(&collector.take(), &samples, "ages");
+}
+
+fn periods(input: &mut Input) {
+    let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
+    let mut collector = PeriodCollector::new(first);
+    // All messages of the window; before them the last one, if its period is carried over.
+    let mut messages: Vec<i64> = vec![];
+    let check = |collector: &mut PeriodCollector, messages: &mut Vec<i64>| {
+        let pairs = messages.windows(2).filter(|pair| pair[0] <= pair[1]);
+        let samples: Vec<f64> = pairs.map(|pair| milliseconds(pair[0], pair[1])).collect();
+        is_of(&collector.take(), &samples, "periods");
+        let last = messages.last().copied();
+        messages.clear();
+        messages.extend(last.filter(|_| first == FirstPeriod::CarriedOver));
+    };
+    while !input.is_empty() {
+        if input.below(16) == 15 {
+            check(&mut collector, &mut messages);
+        }
+        let last = messages.last().copied().unwrap_or(1_000_000_000);
+        // The last of all times is what the collector has for no message; a monotonic clock reaches it after 292 years.
+        let now = input.time(last).min(i64::MAX - 1);
+        collector.accept(now);
+        messages.push(now);
+    }
+    check(&mut collector, &mut messages);
+}
+
+/// What was received of a publisher since its first message, or since a pause.
+struct Publisher {
+    /// Numbers as positions, which do not wrap: the first one's is 0.
+    latest: i128,
+    number: u64,
+    received: BTreeSet<i128>,
+    is_numbered: bool,
+    is_paused: bool,
+    messages: u64,
+    lost: i128,
+}
+
+/// How many numbers there are: `u64::MAX` is none.
+const NUMBERS: i128 = u64::MAX as i128;
+
+impl Publisher {
+    fn new(number: u64) -> Self {
+        Self {
+            latest: 0,
+            number,
+            received: [0].into(),
+            is_numbered: number != u64::MAX,
+            is_paused: false,
+            messages: 1,
+            lost: 0,
+        }
+    }
+
+    /// Returns what a number means, by RFC 1982 and the documentation of `SequenceTracker`.
+    fn accept(&mut self, number: u64) -> Sequence {
+        self.messages += 1;
+        if number == u64::MAX || !self.is_numbered {
+            self.is_numbered = false;
+            return Sequence::Unsupported;
+        }
+        if self.is_paused {
+            let (messages, lost) = (self.messages, self.lost);
+            *self = Self { messages, lost, ..Self::new(number) };
+            return Sequence::First;
+        }
+        let ahead = (i128::from(number) - i128::from(self.number)).rem_euclid(NUMBERS);
+        if ahead == 0 {
+            return Sequence::Duplicate;
+        }
+        if ahead <= NUMBERS / 2 {
+            (self.latest, self.number) = (self.latest + ahead, number);
+            self.received.insert(self.latest);
+            self.lost += ahead - 1;
+            return Sequence::Next { gap: (ahead - 1) as u64 };
+        }
+        let behind = NUMBERS - ahead;
+        let position = self.latest - behind;
+        if behind >= 64 || position < 0 {
+            return Sequence::Late;
+        }
+        if !self.received.insert(position) {
+            return Sequence::Duplicate;
+        }
+        self.lost -= 1;
+        Sequence::Late
+    }
+}
+
+fn sequences(input: &mut Input) {
+    let mut tracker = SequenceTracker::default();
+    let mut publishers: BTreeMap<u8, Publisher> = BTreeMap::new();
+    let (mut out_of_order, mut duplicates, mut has_unnumbered, mut has_numbers) = (0, 0, false, false);
+    let (mut has_lost_track, mut has_room) = (false, true);
+    let start = input.time(0) as u64;
+    while !input.is_empty() {
+        match input.below(64) {
+            0 => {
+                tracker.pause();
+                publishers.values_mut().for_each(|publisher| publisher.is_paused = true);
+            }
+            1 => {
+                tracker.lose_track();
+                has_lost_track = true;
+            }
+            _ => {}
+        }
+        let gid = input.u8() % 8;
+        let latest = publishers.get(&gid).map_or(start, |publisher| publisher.number);
+        let number = match input.below(8) {
+            0 => input.time(latest as i64) as u64,
+            1 => latest.wrapping_sub(input.below(80) as u64),
+            2 => latest.wrapping_add(u64::MAX / 2).wrapping_add(input.below(4) as u64),
+            3 => latest.wrapping_add(input.below(80) as u64),
+            4 => latest,
+            _ => latest.wrapping_add(1),
+        };
+        let number = if number == u64::MAX && input.below(4) != 0 { 0 } else { number };
+        has_unnumbered |= number == u64::MAX;
+        has_numbers |= number != u64::MAX;
+        let expected = match publishers.get_mut(&gid) {
+            Some(publisher) => publisher.accept(number),
+            None => {
+                publishers.insert(gid, Publisher::new(number));
+                if number == u64::MAX {
+                    Sequence::Unsupported
+                } else {
+                    Sequence::First
+                }
+            }
+        };
+        assert_eq!(tracker.accept(gid, number, 0), expected, "{gid} {number}");
+        out_of_order += u64::from(expected == Sequence::Late);
+        duplicates += u64::from(expected == Sequence::Duplicate);
+
+        let totals = tracker.totals();
+        let is_known = has_numbers && !has_unnumbered && !has_lost_track;
+        let lost: i128 = publishers.values().map(|publisher| publisher.lost).sum();
+        // A count that had no room is unknown from then on.
+        has_room &= lost < NUMBERS;
+        match totals.lost {
+            Some(ours) => assert_eq!((true, i128::from(ours)), (is_known && has_room, lost)),
+            None => assert!(!(is_known && has_room), "{lost} lost"),
+        }
+        assert_eq!(totals.out_of_order.is_some(), is_known);
+        if is_known {
+            assert_eq!((totals.out_of_order, totals.duplicates), (Some(out_of_order), Some(duplicates)));
+        }
+    }
+    assert_eq!(tracker.publishers().len(), publishers.len());
+    for publisher in tracker.publishers() {
+        let expected = &publishers[&publisher.gid];
+        assert_eq!(publisher.received, expected.messages);
+        match publisher.lost() {
+            Some(lost) => assert_eq!((i128::from(lost), true), (expected.lost, expected.is_numbered)),
+            None => assert!(!expected.is_numbered || !has_room),
+        }
+    }
+}
+
+/// A host whose clocks are set.
+#[derive(Default)]
+struct Host {
+    monotonic: AtomicI64,
+    offset: AtomicI64,
+}
+
+impl Clock for Host {
+    fn monotonic(&self) -> i64 {
+        self.monotonic.load(Ordering::Relaxed)
+    }
+
+    fn system(&self) -> i64 {
+        self.monotonic() + self.offset.load(Ordering::Relaxed)
+    }
+
+    fn suspended(&self) -> i64 {
+        0
+    }
+}
+
+/// The windows of a timer and of a counter, which are enabled and disabled.
+fn windows(input: &mut Input) {
+    let host = Host::default();
+    host.offset.store(1_790_000_000_000_000_000, Ordering::Relaxed);
+    let timer = Windowed::new(Durations::default());
+    let count = Arc::new(AtomicU64::new(0));
+    let counter = Windowed::new(Count(Arc::clone(&count)));
+    let (mut samples, mut counted, mut is_enabled, mut start) = (vec![], 0, false, 0);
+    while !input.is_empty() {
+        let now = host.monotonic();
+        match input.below(8) {
+            0 => {
+                // Time passes, at most a day; the system clock may be stepped.
+                let later = i64::from(input.u32()) * i64::from(input.u16() % 20_000 + 1);
+                host.monotonic.store(now + later, Ordering::Relaxed);
+                if input.below(4) == 0 {
+                    host.offset.fetch_add(input.i32().into(), Ordering::Relaxed);
+                }
+            }
+            1 => {
+                let was_disabled = (timer.enable(&host), counter.enable(&host));
+                assert_eq!(was_disabled, (!is_enabled, !is_enabled));
+                if !is_enabled {
+                    (samples, counted, is_enabled, start) = (vec![], 0, true, now);
+                }
+            }
+            2 => {
+                timer.disable();
+                counter.disable();
+                is_enabled = false;
+            }
+            3 | 4 => {
+                let (durations, frequencies) = (timer.end_window(&host), counter.end_window(&host));
+                let (Some(durations), Some(frequencies)) = (durations, frequencies) else {
+                    assert!(!is_enabled, "no window");
+                    continue;
+                };
+                assert!(is_enabled, "a window while disabled");
+                let length = Duration::from_nanos((now - start) as u64);
+                let durations = durations.statistics;
+                assert_eq!((durations.length, durations.count), (length, samples.len() as u64));
+                assert_eq!(durations.metrics.len(), 1);
+                is_of(&durations.metrics[0].1, &samples, "durations");
+                let frequencies = frequencies.statistics;
+                let (metric, summary) = &frequencies.metrics[0];
+                assert_eq!(
+                    (*metric, frequencies.count, summary.sample_count),
+                    (Metric::Frequency, counted, counted)
+                );
+                let expected = counted as f64 / length.as_secs_f64();
+                for figure in [summary.average, summary.minimum, summary.maximum, frequencies.rate()] {
+                    let is_same = (figure - expected).abs() <= 1e-9 * expected;
+                    assert!(
+                        is_same || (length.is_zero() && figure.is_nan()),
+                        "{figure} Hz, expected {expected} Hz"
+                    );
+                }
+                (samples, counted, start) = (vec![], 0, now);
+            }
+            5 => {
+                let more = u64::from(input.u32());
+                count.fetch_add(more, Ordering::Relaxed);
+                // Counting does not ask whether it is enabled; the window starts at zero.
+                counted += if is_enabled { more } else { 0 };
+            }
+            _ => {
+                let sample = input.f64();
+                timer.record(|| sample);
+                samples.extend((is_enabled && sample.is_finite()).then_some(sample));
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Any text as the value of `topic_monitor --require`.
+
+use crate::{
+    check::has_no_control,
+    require::{Condition, Conditions},
+    row::Row,
+};
+
+/// An error names a word of the text. Conditions are the same after they were written and read again. NaN fulfils none.
+pub fn condition(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match text.parse::<Conditions>() {
+        Ok(Conditions(conditions)) => are_sound(&conditions),
+        Err(error) => points_into(&error, text),
+    }
+}
+
+/// Panics unless the first word that an error quotes is of the text.
+fn points_into(error: &str, text: &str) {
+    has_no_control(error, "an error");
+    if error.starts_with("there is no condition") {
+        return assert!(text.trim().is_empty(), "{error}");
+    }
+    let quoted = &error[error.find('"').expect("an error quotes a word")..];
+    // Quoted as Rust quotes strings: the string ends at the first quote that is not escaped.
+    let mut is_escaped = false;
+    let end = quoted[1..].find(|c| {
+        let ends = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    });
+    let literal: syn::LitStr =
+        syn::parse_str(&quoted[..end.expect("a quote has an end") + 2]).expect("a string");
+    let word = literal.value();
+    assert!(text.contains(&word) || word == "the end", "{error}: {word:?} is not of {text:?}");
+}
+
+fn are_sound(conditions: &[Condition]) {
+    assert!(!conditions.is_empty());
+    let written =
+        |conditions: &[Condition]| conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let text = written(conditions);
+    has_no_control(&text, "a condition");
+    let Conditions(again) = text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    assert_eq!(written(&again), text);
+    assert_eq!(again.len(), conditions.len(), "{text}");
+
+    let rows = ["/imu", "imu", "/a/b", "/r1/listener:/imu", ""].map(Row::new);
+    for (condition, again) in conditions.iter().zip(&again) {
+        assert!(!condition.is_fulfilled_by(f64::NAN), "{condition} is fulfilled by NaN");
+        for value in [0.0, -0.0, 1.0, 90.0, -1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(condition.is_fulfilled_by(value), again.is_fulfilled_by(value), "{condition} {value}");
+        }
+        for row in &rows {
+            assert_eq!(condition.is_about(row), again.is_about(row), "{condition} {:?}", row.name);
+            assert!(condition.value_of(row).is_nan(), "{condition} has a value without a window");
+        }
+    }
+}

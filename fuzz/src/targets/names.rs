@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Any names of nodes, topics, types and sources into every place that writes them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use rclrs::{DynamicMessageError, QoSProfile, RclrsError};
+
+use crate::{
+    check::{has_lines, has_no_control},
+    error::StatisticsError,
+    escape::Escaped,
+    format,
+    graph::{Incompatibility, IncompatiblePublisher, PublisherCheck, Request},
+    input::Input,
+    interfaces::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent},
+    measure::{
+        clock::Clock,
+        source::{FinishedWindow, Source, WindowedCollector},
+    },
+    monitor::topics::message_type,
+    report::{log_table, loss_events::LossEvents, message::metrics_message, totals_file, Failures, Publish},
+    require::{self, Conditions},
+    row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
+    targets::from_statistics::{is_json, LiveView},
+    totals::{TopicTotals, Totals},
+    views::detail,
+    window::{self, Metric, Summary, WindowStatistics},
+};
+
+/// No control character is written where a terminal may show it. Messages, YAML and JSON keep each name.
+pub fn names(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let view = [input.u8(), input.u8(), input.u8(), input.u8(), input.u8(), input.u8()];
+    let [node, topic, message_type, source, other] = [(); 5].map(|()| input.text());
+    for name in [&node, &topic, &message_type, &source, &other] {
+        let escaped = Escaped(name).to_string();
+        has_no_control(&escaped, "an escaped name");
+        assert!(escaped.chars().count() <= 255 * "\\u{10ffff}".len() + 1);
+        assert_eq!(escaped, format::name(name), "topic_monitor escapes the same");
+    }
+    library(&node, &topic, &message_type, &source, &other);
+    monitor(&node, &topic, &message_type, &other, &view);
+}
+
+/// What a node writes.
+fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &str) {
+    let statistics = |metric| WindowStatistics {
+        window: window::Window { start: 0, stop: 1_000_000_000 },
+        length: Duration::from_secs(1),
+        clock_step: None,
+        count: 1,
+        unrecorded: 0,
+        metrics: vec![(metric, Summary::default())],
+        totals: None,
+    };
+    let rows = [
+        log_table::Row::new(source, &statistics(Metric::MessageAge)),
+        log_table::Row::new(other, &statistics(Metric::Duration)),
+    ];
+    has_lines(&log_table::render(Duration::from_secs(1), &rows), 4, "the table in the log");
+
+    let warning = IncompatiblePublisher {
+        node: node.to_owned(),
+        topic: topic.to_owned(),
+        reasons: vec![
+            Incompatibility::Type { offered: other.to_owned(), requested: message_type.to_owned() },
+            Incompatibility::Reliability,
+        ],
+    };
+    has_no_control(&warning.to_string(), "a warning");
+    errors(node, topic, other);
+
+    let window = window::Window { start: 0, stop: 1 };
+    let message: MetricsMessage = metrics_message(source, Metric::MessageAge, window, &Summary::default());
+    assert_eq!(message.measurement_source_name, source);
+
+    let event = loss_event(node, topic, source);
+    assert_eq!((&*event.node_name, event.messages_lost_statistics.len()), (node, 1));
+    assert_eq!(event.messages_lost_statistics[0].topic_name, topic);
+
+    let totals = |topic_name: &str, source_name: &str| TopicTotals {
+        topic_name: topic_name.to_owned(),
+        source_name: source_name.to_owned(),
+        totals: Totals { received: 3, lost: Some(1), ..Totals::default() },
+    };
+    let totals = [totals(topic, source), totals(other, node)];
+    let yaml = totals_file::render(node, &totals, 5).expect("YAML");
+    // A program reads the file. YAML counts marks of the direction of text among the characters that are printed.
+    assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
+    let read: yaml_serde::Value = yaml_serde::from_str(&yaml).expect("YAML");
+    assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");
+    for (index, of) in totals.iter().enumerate() {
+        let read = &read["topics"][index];
+        assert_eq!(read["topic_name"].as_str(), Some(&*of.topic_name), "{yaml}");
+        assert_eq!(read["measurement_source_name"].as_str(), Some(&*of.source_name), "{yaml}");
+        assert_eq!(read["messages_received"].as_u64(), Some(3), "{yaml}");
+    }
+}
+
+/// Returns the event of a subscription that has lost a message.
+fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
+    struct Lost;
+    impl WindowedCollector for Lost {
+        fn enable(&self, _clock: &dyn Clock) -> bool {
+            false
+        }
+        fn disable(&self) {}
+        fn is_enabled(&self) -> bool {
+            true
+        }
+        fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
+            None
+        }
+        fn totals(&self) -> Option<Totals> {
+            Some(Totals { received: 1, lost: Some(1), ..Totals::default() })
+        }
+    }
+
+    #[derive(Default)]
+    struct Published(Mutex<Option<MessagesLostEvent>>);
+    impl Publish<MessagesLostEvent> for Published {
+        fn publish(&self, message: MessagesLostEvent) -> Result<(), RclrsError> {
+            *self.0.lock().expect("one thread") = Some(message);
+            Ok(())
+        }
+    }
+
+    let qos = QoSProfile::topics_default();
+    let request = Request { topic: topic.into(), message_type: "a/msg/B".into(), qos };
+    let source = Source::new(source.to_owned(), Arc::new(Lost), Some(PublisherCheck::new(request)));
+    let (published, now) = (Arc::new(Published::default()), Instant::now());
+    let mut events = LossEvents::new(node.to_owned(), 1.0);
+    events.add(&Arc::new(source), Some(Arc::clone(&published) as _), now);
+    events.remaining(now).expect("an event").publish(&mut Failures::default());
+    let event = published.0.lock().expect("one thread").take();
+    event.expect("a published event")
+}
+
+fn errors(node: &str, topic: &str, other: &str) {
+    let [node, topic] = [node, topic].map(str::to_owned);
+    let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let rclrs = || RclrsError::NegativeDuration(1);
+    let errors = [
+        StatisticsError::CreateService { name: "x", node: node.clone(), source: rclrs() },
+        StatisticsError::CreatePublisher { topic: topic.clone(), node: node.clone(), source: rclrs() },
+        StatisticsError::CreateSubscription { topic, node: node.clone(), source: rclrs() },
+        StatisticsError::SpawnThread { node: node.clone(), source: io() },
+        StatisticsError::TotalsFile { node: node.clone(), path: other.into(), source: io() },
+        StatisticsError::InvalidParameter { name: "x", node, reason: "it has to be a number".to_owned() },
+    ];
+    errors.iter().for_each(|error| has_no_control(&error.to_string(), "an error"));
+    if let Err(error) = other.parse::<Metric>() {
+        has_no_control(&error.to_string(), "an error");
+    }
+}
+
+/// What topic_monitor writes.
+fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]) {
+    let mut view = Input(view);
+    let error = DynamicMessageError::InvalidMessageType;
+    let explained = message_type::explain(topic, message_type, &error);
+    has_no_control(&explained, "a problem");
+    // rclrs takes any name as that of a package.
+    let package = message_type.split('/').next().unwrap_or_default().to_owned();
+    let error = DynamicMessageError::RequiredPrefixNotSourced { package };
+    has_no_control(&message_type::explain(topic, message_type, &error), "a problem");
+
+    let now = Instant::now();
+    let mut row = Row::new(topic);
+    row.message_type = Some(message_type.to_owned());
+    row.publisher_count = Some(2);
+    row.nodes = vec![node.to_owned(), other.to_owned()];
+    row.problem = view.bool().then_some(Problem::Error(explained));
+    row.publishers = vec![Publisher {
+        gid: "0".repeat(32),
+        node: Some(node.to_owned()),
+        received: 1,
+        lost: None,
+        out_of_order: None,
+        last_message: 0,
+        last_received: now,
+    }];
+    let metric = |name: &str, unit: &str| MetricFigures {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        figures: Figures::NONE,
+    };
+    row.add_window(Window {
+        start: 0,
+        stop: 1,
+        clock_step: None,
+        ended: now,
+        length: Duration::from_secs(1),
+        rate: 1.0,
+        received: None,
+        lost: None,
+        out_of_order: None,
+        metrics: vec![metric(other, node), metric("message_age", "ms")],
+    });
+    is_json(&row, now);
+    for line in detail::lines(&row, now, 80) {
+        has_no_control(&line.to_string(), "a detail");
+    }
+    let Conditions(conditions) = "rate>2 age<1".parse().expect("conditions");
+    for failure in require::failures(&conditions, &[&row], now) {
+        has_no_control(&failure, "a failure of a condition");
+    }
+    let mut live = LiveView::new(&mut view);
+    live.draw(&mut view, &[&row, &Row::new(other)], now);
+}

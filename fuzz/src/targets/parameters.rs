@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Any values of ROS parameters and options.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, ParameterValueError};
+
+use crate::{
+    check::has_no_control,
+    input::Input,
+    node::parameters::Parameters,
+    options::{AgeSource, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState},
+    report::loss_events::LossEvents,
+    window::Metric,
+};
+
+/// The shortest and the longest window, by docs/options.md.
+const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+/// A value is refused with an error that names it, or the options are in their documented ranges.
+pub fn parameters(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let options = topic_options(&mut input);
+    node_options(&mut input, &options);
+    if !is_in_range(&options) {
+        return;
+    }
+    let Ok(Some(parameters)) = Parameters::declare(node(), &options) else {
+        panic!("the parameters cannot be declared with {options:?}")
+    };
+    let set = parameters.apply_to(options.clone());
+    assert_eq!(set.publish_period, options.publish_period.or(Some(Duration::from_secs(1))));
+    assert_eq!(set.publisher_topic(), options.publisher_topic());
+    let is_enabled = options.state != TopicStatisticsState::Disable;
+    assert_eq!(set.state == TopicStatisticsState::Enable, is_enabled);
+
+    let mut before = set;
+    for _ in 0..8 {
+        if input.is_empty() {
+            break;
+        }
+        let name = ["enabled", "publish_period", "publish_topic"][input.below(3)];
+        let value = value(&mut input);
+        let result = match (&value, name) {
+            // A parameter with one type is set by a value of that type.
+            (ParameterValue::Bool(value), "enabled") => set_undeclared(name, *value),
+            (ParameterValue::String(value), "publish_topic") => set_undeclared(name, Arc::clone(value)),
+            _ => set_undeclared(name, value.clone()),
+        };
+        let after = parameters.apply_to(options.clone());
+        assert!(is_in_range(&after), "{value:?} gives {after:?}");
+        match result {
+            Err(error) => {
+                assert_eq!(after, before, "{name} is refused and changed: {value:?}");
+                is_named(&error, &value);
+            }
+            Ok(()) if name == "publish_period" => {
+                let seconds = match value {
+                    ParameterValue::Double(seconds) => seconds,
+                    ParameterValue::Integer(seconds) => seconds as f64,
+                    other => panic!("{other:?} is a period"),
+                };
+                let period = after.publish_period.expect("a period").as_secs_f64();
+                assert!((period - seconds).abs() < 1e-9, "{period} s instead of {seconds} s");
+            }
+            Ok(()) => assert_eq!(value, ParameterValue::Bool(after.state == TopicStatisticsState::Enable)),
+        }
+        before = after;
+    }
+}
+
+fn set_undeclared<T: rclrs::ParameterVariant>(name: &str, value: T) -> Result<(), ParameterValueError> {
+    node().use_undeclared_parameters().set(format!("topic_statistics.{name}"), value)
+}
+
+/// Panics if an error does not name the value that it is about.
+fn is_named(error: &ParameterValueError, value: &ParameterValue) {
+    let ParameterValueError::ValidationFailed(text) = error else { return };
+    has_no_control(text, "an error");
+    let named = match value {
+        ParameterValue::Double(seconds) => seconds.to_string(),
+        ParameterValue::Integer(seconds) => (*seconds as f64).to_string(),
+        other => format!("{other:?}"),
+    };
+    assert!(text.contains(&named), "{text} does not name {named}");
+}
+
+/// One node for all runs.
+fn node() -> &'static Node {
+    static NODE: OnceLock<Node> = OnceLock::new();
+    NODE.get_or_init(|| {
+        std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF");
+        let options = InitOptions::new().with_domain_id(Some(83));
+        let context = Context::new(["fuzz".to_owned()], options).expect("a context");
+        let executor = context.create_basic_executor();
+        executor.create_node("fuzz").expect("a node")
+    })
+}
+
+fn value(input: &mut Input) -> ParameterValue {
+    match input.below(10) {
+        0 => ParameterValue::Bool(input.bool()),
+        1 => ParameterValue::Integer(input.i64()),
+        2 => ParameterValue::Integer(input.u8().into()),
+        3 => ParameterValue::String(input.text().into()),
+        4 => ParameterValue::ByteArray(input.text().into_bytes().into()),
+        5 => ParameterValue::DoubleArray(vec![input.f64(), input.f64()].into()),
+        6 => ParameterValue::StringArray(vec![Arc::from(input.text())].into()),
+        7 => ParameterValue::Double(f64::from(input.i32()) / 1e4),
+        _ => ParameterValue::Double(input.f64()),
+    }
+}
+
+fn topic_options(input: &mut Input) -> TopicStatisticsOptions {
+    let mut options = TopicStatisticsOptions::new();
+    if input.bool() {
+        options = options.publish_period(input.duration());
+    }
+    match input.below(4) {
+        0 => options = options.state(TopicStatisticsState::Enable),
+        1 => options = options.state(TopicStatisticsState::Disable).age_source(AgeSource::SourceTimestamp),
+        2 => options = options.publish_topic(input.text()),
+        _ => {}
+    }
+    if input.below(4) == 0 {
+        options = options.source_name(SourceName::Custom(input.text()));
+    }
+    if input.below(4) == 0 {
+        let number = input.below(4);
+        options = options.metrics((0..number).map(|_| Metric::ALL[input.below(Metric::ALL.len())]));
+    }
+    options
+}
+
+/// Returns whether all values are in their documented ranges.
+fn is_in_range(options: &TopicStatisticsOptions) -> bool {
+    let period = options.publish_period.is_none_or(|period| PERIODS.contains(&period));
+    // By the table in docs/statistics.md, the last four are of publishers, timers and counters.
+    let mut metrics = options.metrics.iter().flatten();
+    let metrics = metrics.all(|metric| {
+        !matches!(
+            metric,
+            Metric::PublishPeriod | Metric::PublishDuration | Metric::Duration | Metric::Frequency
+        )
+    });
+    period && metrics && options.source_name != Some(SourceName::Custom(String::new()))
+}
+
+fn node_options(input: &mut Input, of_topics: &TopicStatisticsOptions) {
+    let rate = if input.bool() { input.f64() } else { 1.0 };
+    let options = NodeStatisticsOptions::new().topic_statistics(of_topics.clone()).max_event_rate(rate);
+    let is_rate = rate == 0.0 || (1e-5..=1000.0).contains(&rate);
+    match options.check() {
+        Ok(()) => {
+            assert!(is_rate && is_in_range(of_topics), "{options:?}");
+            // What the rate is used for.
+            LossEvents::new("/node".to_owned(), rate);
+            assert!(TopicStatisticsOptions::new().or(of_topics).check().is_ok());
+        }
+        Err(error) => {
+            assert!(!(is_rate && is_in_range(of_topics)), "{options:?}: {error}");
+            has_no_control(&error.to_string(), "an error");
+        }
+    }
+}
