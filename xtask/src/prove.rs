@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use crate::{
     checks::{self, passes, reason, Outcome},
     environment::Environment,
-    msrv,
+    fuzz, msrv,
     public_api::TOOLCHAIN,
     setup::tools,
 };
@@ -51,12 +51,16 @@ const OF_TWO_PROCESSES: &str = "a_dynamic_subscription_is_measured_like_any_othe
 pub enum Part {
     /// 20 million simulated windows
     Simulator,
+    /// The models of the concurrent code, with at most 3 preemptions (loom)
+    Models,
     /// Undefined behaviour in unit tests (Miri)
     Miri,
     /// Data races in the tests of one process (ThreadSanitizer)
     Races,
     /// Invalid accesses to memory in the tests of one process (AddressSanitizer)
     Memory,
+    /// The fuzz targets, an hour each (cargo-fuzz)
+    Fuzz,
     /// Whether the tests notice a changed operator or result (cargo-mutants, .cargo/mutants.toml)
     Mutants,
 }
@@ -67,9 +71,11 @@ pub enum Part {
 pub fn run(environment: &Environment, project: &Path, parts: &[Part], no_skip: bool) -> Result<ExitCode> {
     checks::run(parts, no_skip, |part| match part {
         Part::Simulator => simulator(environment, project),
+        Part::Models => models(environment, project),
         Part::Miri => miri(environment, project),
         Part::Races => sanitizer(environment, project, &Sanitizer::THREAD),
         Part::Memory => sanitizer(environment, project, &Sanitizer::ADDRESS),
+        Part::Fuzz => fuzz(environment, project),
         Part::Mutants => mutants(environment, project),
     })
 }
@@ -78,6 +84,15 @@ fn simulator(environment: &Environment, project: &Path) -> Result<Outcome> {
     let mut simulator = environment.command("cargo");
     simulator.current_dir(project).args(["run", "--release", "--quiet", "--package", "simulator", "--"]);
     passes(simulator.args(["--windows", "20000000"]))
+}
+
+fn models(environment: &Environment, project: &Path) -> Result<Outcome> {
+    let mut models = environment.command("cargo");
+    models
+        .current_dir(project)
+        .args(["test", "--package", "loom_models", "--test", "models", "--", "--nocapture"])
+        .env("LOOM_MAX_PREEMPTIONS", "3");
+    passes(&mut models)
 }
 
 fn miri(environment: &Environment, project: &Path) -> Result<Outcome> {
@@ -120,6 +135,11 @@ fn sanitizer(environment: &Environment, project: &Path, sanitizer: &Sanitizer) -
         .env(sanitizer.options.0, sanitizer.options.1)
         .env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
     passes(&mut test)
+}
+
+fn fuzz(environment: &Environment, project: &Path) -> Result<Outcome> {
+    let passed = fuzz::run(environment, project, &[], 3600, true)? == ExitCode::SUCCESS;
+    Ok(if passed { Outcome::Passed } else { Outcome::Failed })
 }
 
 fn mutants(environment: &Environment, project: &Path) -> Result<Outcome> {
