@@ -54,7 +54,7 @@ pub fn run(
     };
     let place = environment.target_dir();
     let mut build = environment.command(cargo_fuzz);
-    // No code under test is unsafe, so there is nothing for a sanitizer to find, and a stable compiler will do.
+    // What handles the inputs is safe Rust: a sanitizer would find nothing, and a stable compiler will do.
     build.current_dir(project).args([
         "build",
         "--sanitizer",
