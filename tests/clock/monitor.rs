@@ -74,8 +74,7 @@ fn faults_of(line: &str, length: f64) -> Vec<String> {
     let late = 50.0 + HELD_UP;
     check(json["state"] == "good", "state", &json["state"]);
     let rates = match json["received"].as_f64() {
-        // By the length of the window: it may have ended late, but the least step is longer than that.
-        Some(received) => received / (length + HELD_UP) * 1000.0..=received / length * 1400.0,
+        Some(received) => received / length * 700.0..=received / length * 1400.0,
         None => 14.0..=29.0, // computed from the mean period
     };
     check(is_in(rates, &json["rate"]), "rate", &json["rate"]);
