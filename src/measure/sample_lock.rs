@@ -142,30 +142,33 @@ impl<S: Accept> SampleLock<S> {
     }
 }
 
+/// The samples of the tests and models.
+#[cfg(any(test, loom))]
+#[derive(Default)]
+struct Numbers {
+    accepted: Vec<u32>,
+    unrecorded: u64,
+}
+
+#[cfg(any(test, loom))]
+impl Accept for Numbers {
+    type Sample = u32;
+
+    fn accept(&mut self, sample: &u32) {
+        self.accepted.push(*sample);
+    }
+
+    fn accept_unrecorded(&mut self, count: u64) {
+        self.unrecorded += count;
+    }
+}
+
 #[cfg(loom)]
 pub(crate) mod models;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Default)]
-    struct Numbers {
-        accepted: Vec<u32>,
-        unrecorded: u64,
-    }
-
-    impl Accept for Numbers {
-        type Sample = u32;
-
-        fn accept(&mut self, sample: &u32) {
-            self.accepted.push(*sample);
-        }
-
-        fn accept_unrecorded(&mut self, count: u64) {
-            self.unrecorded += count;
-        }
-    }
 
     #[test]
     fn a_sample_is_queued_while_the_lock_is_held_and_comes_before_the_next() {

@@ -2,29 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Accept, SampleLock};
+use super::{Accept, Numbers, SampleLock};
 use crate::{
     model::{check, Reached},
     sync::thread,
 };
-
-#[derive(Default)]
-struct Numbers {
-    accepted: Vec<u32>,
-    unrecorded: u64,
-}
-
-impl Accept for Numbers {
-    type Sample = u32;
-
-    fn accept(&mut self, sample: &u32) {
-        self.accepted.push(*sample);
-    }
-
-    fn accept_unrecorded(&mut self, count: u64) {
-        self.unrecorded += count;
-    }
-}
 
 impl<S: Accept> SampleLock<S> {
     /// Returns how often this thread has taken the lock so far.
