@@ -19,6 +19,17 @@ pub enum Outcome {
     Skipped(String),
 }
 
+impl Outcome {
+    /// Whether it is a failure; with `no_skip`, a check that cannot be made is one.
+    pub fn is_failure(&self, no_skip: bool) -> bool {
+        match self {
+            Outcome::Passed => false,
+            Outcome::Failed => true,
+            Outcome::Skipped(_) => no_skip,
+        }
+    }
+}
+
 /// Makes the checks, all of them if none is named, and prints a table of the results.
 ///
 /// With `no_skip`, a check that cannot be made has failed.
@@ -36,12 +47,7 @@ pub fn run<C: ValueEnum>(
         results.push((name, one(check)?, begun.elapsed()));
     }
     eprint!("{}", table(&results));
-    let failed = |outcome: &Outcome| match outcome {
-        Outcome::Passed => false,
-        Outcome::Failed => true,
-        Outcome::Skipped(_) => no_skip,
-    };
-    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| failed(outcome)))))
+    Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| outcome.is_failure(no_skip)))))
 }
 
 fn table(results: &[(String, Outcome, Duration)]) -> String {

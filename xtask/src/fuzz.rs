@@ -6,7 +6,7 @@ use std::{
     collections::VecDeque,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
     sync::Mutex,
     thread,
 };
@@ -33,13 +33,7 @@ const BUILD: [(&str, &str); 3] = [
 const LIMITS: [&str; 3] = ["-max_len=8192", "-timeout=20", "-rss_limit_mb=1024"];
 
 /// Builds the targets, all of them if none is named, runs each for some seconds from its seeds, and prints a table.
-pub fn run(
-    environment: &Environment,
-    project: &Path,
-    targets: &[String],
-    seconds: u64,
-    no_skip: bool,
-) -> Result<ExitCode> {
+pub fn run(environment: &Environment, project: &Path, targets: &[String], seconds: u64) -> Result<Outcome> {
     let all = all_targets(project)?;
     if let Some(unknown) = targets.iter().find(|target| !all.contains(target)) {
         bail!("There is no fuzz target {unknown:?}: the targets are {}", all.join(", "));
@@ -47,10 +41,7 @@ pub fn run(
     let targets = if targets.is_empty() { &all } else { targets };
     let cargo_fuzz = match tools::from_crates_io(project, "cargo-fuzz", CARGO_FUZZ) {
         Ok(program) => program,
-        Err(error) => {
-            eprintln!("skipped: the fuzz targets: {}", reason(&error));
-            return Ok(ExitCode::from(u8::from(no_skip)));
-        }
+        Err(error) => return Ok(Outcome::Skipped(reason(&error))),
     };
     let place = environment.target_dir();
     let mut build = environment.command(cargo_fuzz);
@@ -98,7 +89,7 @@ pub fn run(
             println!("{crash}");
         }
     }
-    Ok(ExitCode::from(u8::from(has_failed)))
+    Ok(if has_failed { Outcome::Failed } else { Outcome::Passed })
 }
 
 /// What libFuzzer reports at the end of a run.
@@ -203,7 +194,7 @@ fn all_targets(project: &Path) -> Result<Vec<String>> {
 }
 
 /// Returns the platform of the compiler, which is a part of where cargo-fuzz builds.
-fn host() -> Result<String> {
+pub fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;

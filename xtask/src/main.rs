@@ -271,7 +271,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             cargo(&environment()?, &project, "run", &arguments)
         }
         Verb::Fuzz { targets, seconds, skipping } => {
-            fuzz::run(&environment()?, &project, &targets, seconds, skipping.no_skip)
+            let outcome = fuzz::run(&environment()?, &project, &targets, seconds)?;
+            if let checks::Outcome::Skipped(reason) = &outcome {
+                eprintln!("skipped: the fuzz targets: {reason}");
+            }
+            Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))))
         }
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),

@@ -19,8 +19,6 @@ use crate::{
 };
 
 const CARGO_MUTANTS: &str = "27.1.0";
-/// What the sanitizers build std for, which then is not what build scripts run on.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The unit tests of code with `unsafe` or with a lock of its own. (Miri cannot call ROS's C libraries.)
 const UNDER_MIRI: [&str; 6] = [
@@ -75,7 +73,7 @@ pub fn run(environment: &Environment, project: &Path, parts: &[Part], no_skip: b
         Part::Miri => miri(environment, project),
         Part::Races => sanitizer(environment, project, &Sanitizer::THREAD),
         Part::Memory => sanitizer(environment, project, &Sanitizer::ADDRESS),
-        Part::Fuzz => fuzz(environment, project),
+        Part::Fuzz => fuzz::run(environment, project, &[], 3600),
         Part::Mutants => mutants(environment, project),
     })
 }
@@ -128,18 +126,13 @@ fn sanitizer(environment: &Environment, project: &Path, sanitizer: &Sanitizer) -
         return Ok(Outcome::Skipped(reason(&error)));
     }
     let mut test = nightly(environment, project, sanitizer.name);
-    test.args(["test", "-Zbuild-std", "--target", TARGET, "--no-fail-fast", "--lib"])
+    test.args(["test", "-Zbuild-std", "--target", &fuzz::host()?, "--no-fail-fast", "--lib"])
         .args(OF_ONE_PROCESS.iter().flat_map(|name| ["--test", name]))
         .args(["--", "--skip", OF_TWO_PROCESSES])
         .env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.name))
         .env(sanitizer.options.0, sanitizer.options.1)
         .env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
     passes(&mut test)
-}
-
-fn fuzz(environment: &Environment, project: &Path) -> Result<Outcome> {
-    let passed = fuzz::run(environment, project, &[], 3600, true)? == ExitCode::SUCCESS;
-    Ok(if passed { Outcome::Passed } else { Outcome::Failed })
 }
 
 fn mutants(environment: &Environment, project: &Path) -> Result<Outcome> {
