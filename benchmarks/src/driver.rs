@@ -11,6 +11,7 @@ use crate::{
         counter::{Count, StatsCounter},
         probe::Probe,
         recorder::Recorder,
+        size::SerializedSize,
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
         stamp::StampField,
         timer::{Durations, StatsTimer},
@@ -33,7 +34,8 @@ impl MeasuredSubscription {
         let recorder = Arc::new(Recorder::new("imu", options, None, &HostClock));
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
-        Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
+        let size = SerializedSize::find().ok().map(Box::new);
+        Self { probe: Probe::new(stamp, size, Arc::clone(&recorder)), recorder }
     }
 
     /// Runs all code for a message: when it is taken, when its callback starts, and when its callback ends.

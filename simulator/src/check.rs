@@ -117,6 +117,7 @@ pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Re
     equal("total lost", ours.lost, expected.lost)?;
     equal("total out of order", ours.out_of_order, expected.out_of_order)?;
     equal("total duplicates", ours.duplicates, expected.duplicates)?;
+    equal("total bytes", ours.bytes, expected.bytes)?;
     equal("publishers", ours.publishers, expected.publishers)?;
     time("first message", ours.first_message, expected.first)?;
     time("last message", ours.last_message, expected.last)?;

@@ -79,7 +79,8 @@ impl DynamicProbe {
     pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningCallback> {
         let epoch = self.recorder.epoch()?;
         let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
-        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info), monotonic)
+        let received = self.recorder.received_message(epoch, stamp.read(message), info, || 0);
+        self.recorder.record(&received, monotonic)
     }
 
     /// Records that a callback ends now.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::{
     clock::monotonic,
+    size::SerializedSize,
     source::SourceHandle,
     windowed::{Collector, Windowed},
 };
@@ -22,7 +23,8 @@ use crate::{
     window::{Metric, Summary, WindowStatistics},
 };
 
-/// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`].
+/// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and
+/// [`Metric::MessageSize`] if its [metrics](crate::TopicStatisticsOptions::metrics) contain that.
 ///
 /// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
 /// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
@@ -33,7 +35,10 @@ pub struct StatsPublisherState<T: Message> {
     /// Dropped first: the statistics end before the publisher does.
     source: SourceHandle,
     publications: Arc<Windowed<Publications>>,
-    publisher: Publisher<T>,
+    /// None if it is not known or not measured.
+    size: Option<Box<SerializedSize<T::RmwMsg>>>,
+    /// Of the C layout, which has the lengths; messages are converted as rclrs would.
+    publisher: Publisher<T::RmwMsg>,
 }
 
 impl<T: Message> fmt::Debug for StatsPublisherState<T> {
@@ -51,12 +56,18 @@ pub(crate) struct Publications {
     first_period: FirstPeriod,
     period: PeriodCollector,
     duration: SummaryCollector,
+    /// None if it is not measured.
+    size: Option<SummaryCollector>,
 }
 
 impl Publications {
-    pub(crate) fn new(first_period: FirstPeriod) -> Self {
-        let period = PeriodCollector::new(first_period);
-        Self { first_period, period, duration: SummaryCollector::default() }
+    pub(crate) fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
+        Self {
+            first_period,
+            period: PeriodCollector::new(first_period),
+            duration: SummaryCollector::default(),
+            size: measures_size.then(SummaryCollector::default),
+        }
     }
 }
 
@@ -65,6 +76,8 @@ pub(crate) struct Publication {
     /// Its end, in nanoseconds on the monotonic clock.
     end: i64,
     milliseconds: f64,
+    /// The size of the message in bytes; 0 if it is not known.
+    size: u32,
 }
 
 impl Collector for Publications {
@@ -73,16 +86,20 @@ impl Collector for Publications {
     fn accept(&mut self, publication: &Publication) {
         self.period.accept(publication.end);
         self.duration.accept(publication.milliseconds);
+        if let Some(size) = self.size.as_mut().filter(|_| publication.size != 0) {
+            size.accept(publication.size.into());
+        }
     }
 
     fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
         let (period, duration) = (self.period.take(), self.duration.take());
-        let metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+        let mut metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+        metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
         (duration.sample_count, metrics)
     }
 
     fn clear(&mut self) {
-        *self = Self::new(self.first_period);
+        *self = Self::new(self.first_period, self.size.is_some());
     }
 }
 
@@ -90,20 +107,26 @@ impl<T: Message> StatsPublisherState<T> {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
-        publisher: Publisher<T>,
+        size: Option<Box<SerializedSize<T::RmwMsg>>>,
+        publisher: Publisher<T::RmwMsg>,
     ) -> Self {
-        Self { source, publications, publisher }
+        Self { source, publications, size, publisher }
     }
 
     /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
     ///
     /// Errors as that does. A publication that fails is not measured.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
-        self.measure(|| self.publisher.publish(message))
+        let publish = || {
+            let message = T::into_rmw_message(message.into_cow());
+            self.publisher.publish(&*message)?;
+            Ok(message)
+        };
+        self.publications.measure(monotonic, publish, |message| self.size_of(|| message))
     }
 
-    /// Returns the rclrs publisher, whose publications are not measured.
-    pub fn publisher(&self) -> &Publisher<T> {
+    /// Returns the rclrs publisher, of the message's C layout. Publications through it are not measured.
+    pub fn publisher(&self) -> &Publisher<T::RmwMsg> {
         &self.publisher
     }
 
@@ -146,27 +169,30 @@ impl<T: Message> StatsPublisherState<T> {
         self.publications.is_enabled()
     }
 
-    fn measure(&self, publish: impl FnOnce() -> Result<(), RclrsError>) -> Result<(), RclrsError> {
-        self.publications.measure(monotonic, publish)
+    /// Returns the size of a message in bytes; 0 if it is not known or not measured.
+    fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
+        self.size.as_ref().map_or(0, |size| size.of(message))
     }
 }
 
 impl Windowed<Publications> {
-    /// Publishes, and records the publication on that clock, unless it fails.
+    /// Publishes, and records the publication on that clock, unless it fails. `size` returns the size of what was published.
     #[inline]
-    pub(crate) fn measure(
+    pub(crate) fn measure<Published>(
         &self,
         clock: impl Fn() -> i64,
-        publish: impl FnOnce() -> Result<(), RclrsError>,
+        publish: impl FnOnce() -> Result<Published, RclrsError>,
+        size: impl FnOnce(&Published) -> u32,
     ) -> Result<(), RclrsError> {
         if !self.is_enabled() {
-            return publish();
+            return publish().map(|_| ());
         }
         let started = clock();
-        publish()?;
+        let published = publish()?;
         let milliseconds = milliseconds_between(started, clock());
+        let size = size(&published);
         // Read again under the lock, so that the times of two threads are recorded in order.
-        self.record(|| Publication { end: clock(), milliseconds });
+        self.record(|| Publication { end: clock(), milliseconds, size });
         Ok(())
     }
 }
@@ -186,9 +212,9 @@ impl<T: RmwMessage> StatsPublisherState<T> {
 
 /// A loaned message, owned by the middleware, whose publication is measured.
 ///
-/// It dereferences to a `&mut T`. Dropping or publishing the message returns the loan.
+/// It dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
 pub struct StatsLoanedMessage<'a, T: RmwMessage> {
-    message: LoanedMessage<'a, T>,
+    message: LoanedMessage<'a, T::RmwMsg>,
     publisher: &'a StatsPublisherState<T>,
 }
 
@@ -199,15 +225,15 @@ impl<T: RmwMessage> fmt::Debug for StatsLoanedMessage<'_, T> {
 }
 
 impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
-    type Target = T;
+    type Target = T::RmwMsg;
 
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &T::RmwMsg {
         &self.message
     }
 }
 
 impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
+    fn deref_mut(&mut self) -> &mut T::RmwMsg {
         &mut self.message
     }
 }
@@ -217,6 +243,8 @@ impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
     /// [`rclrs::LoanedMessage::publish`] does.
     pub fn publish(self) -> Result<(), RclrsError> {
         let Self { message, publisher } = self;
-        publisher.measure(|| message.publish())
+        // The middleware owns the message from its publication on.
+        let size = publisher.size_of(|| &message);
+        publisher.publications.measure(monotonic, || message.publish(), |()| size)
     }
 }

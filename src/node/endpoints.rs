@@ -21,6 +21,7 @@ use crate::{
         probe::Probe,
         publisher::{Publications, StatsPublisher, StatsPublisherState},
         recorder::Recorder,
+        size::SerializedSize,
         source::Source,
         stamp::StampField,
         subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
@@ -135,8 +136,8 @@ impl NodeStatistics {
         self.create_publisher_with_options(options, TopicStatisticsOptions::new())
     }
 
-    /// Creates a publisher with statistics whose options override those of the node. The metrics and the age source have no effect
-    /// on a publisher.
+    /// Creates a publisher with statistics whose options override those of the node. Of the metrics,
+    /// [`Metric::MessageSize`] is measured in addition to a publisher's own; the others and the age source have no effect.
     ///
     /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option is out of range.
     pub fn create_publisher_with_options<'a, T: Message>(
@@ -149,12 +150,29 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let to = self.publisher(&statistics)?;
         let publisher = create_publisher(&self.node, options.into())?;
-        let name = self.source_name(statistics.source_name, &publisher.topic_name());
+        let size = self.serialized_size::<T>(&statistics);
         let publications =
-            Arc::new(Windowed::new(Publications::new(statistics.first_period.unwrap_or_default())));
+            Publications::new(statistics.first_period.unwrap_or_default(), measures_size(&statistics));
+        let publications = Arc::new(Windowed::new(publications));
+        let name = self.source_name(statistics.source_name, &publisher.topic_name());
         let source =
             self.add_source(Arc::new(Source::new(name, Arc::clone(&publications) as _, None)), own, to);
-        Ok(Arc::new(StatsPublisherState::new(source, publications, publisher)))
+        Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
+    }
+
+    /// Returns how to find the sizes of messages, if they are measured. Warns if it is not known.
+    fn serialized_size<T: Message>(
+        &self,
+        statistics: &TopicStatisticsOptions,
+    ) -> Option<Box<SerializedSize<T::RmwMsg>>> {
+        let size = measures_size(statistics).then(SerializedSize::find)?;
+        size.map(Box::new).map_err(|warning| self.warn(&warning)).ok()
+    }
+
+    /// Warns the developer and the operator.
+    fn warn(&self, warning: &str) {
+        tracing::warn!("{warning}");
+        log_warn!(self.node.logger(), "{warning}");
     }
 
     fn create<T: Message, Subscription: AnySubscription + 'static>(
@@ -164,12 +182,12 @@ impl NodeStatistics {
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.into();
         let stamp = StampField::find().unwrap_or_else(|warning| {
-            tracing::warn!("{warning}");
-            log_warn!(self.node.logger(), "{warning}");
+            self.warn(&warning);
             None
         });
+        let size = self.serialized_size::<T>(&options.statistics.clone().or(&self.options));
         self.create_of(message_type, options, |options, recorder| {
-            subscribe(options, Probe::new(stamp, recorder))
+            subscribe(options, Probe::new(stamp, size, recorder))
         })
     }
 
@@ -208,4 +226,8 @@ impl NodeStatistics {
         let source = self.add_source(source, own, publisher);
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
+}
+
+fn measures_size(statistics: &TopicStatisticsOptions) -> bool {
+    statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize)
 }

@@ -44,6 +44,9 @@ pub struct Subscription {
     /// When simulated time jumped last, on the monotonic clock.
     jumped_at: Option<i64>,
     received: u64,
+    /// Of all messages that were measured, and whether that is all that were received.
+    bytes: u64,
+    has_counted: bool,
     first: Option<i64>,
     last: Option<i64>,
     /// The callbacks of the first and the last message since it was enabled, and whether later messages were not measured.
@@ -75,6 +78,8 @@ impl Subscription {
             suspended_at: None,
             jumped_at: None,
             received: 0,
+            bytes: 0,
+            has_counted: false,
             first: None,
             last: None,
             of_epoch: None,
@@ -158,6 +163,7 @@ impl Subscription {
             return;
         }
         self.received += 1;
+        self.bytes += u64::from(message.size);
         self.messages.push(message);
         self.has_later = false;
         self.last = Some(message.callback);
@@ -188,6 +194,7 @@ impl Subscription {
         if epoch.is_some() && epoch == self.epoch() {
             self.received += 1;
             self.unrecorded += 1;
+            self.has_counted = true;
             self.losses.miss();
             self.has_later = true;
         }
@@ -236,6 +243,8 @@ impl Subscription {
             out_of_order: losses.and_then(Losses::out_of_order),
             duplicates: losses.and_then(Losses::duplicates),
             publishers: losses.and_then(Losses::publishers),
+            bytes: Some(self.bytes)
+                .filter(|_| self.settings.metrics.contains(&Metric::MessageSize) && !self.has_counted),
             first: self.first.map(|first| self.times.system(first)),
             last: self.last.map(|last| self.times.system(last)),
             active: self.active_before + self.of_epoch.map_or(0, |(first, last)| last - first),
@@ -336,6 +345,9 @@ impl Subscription {
                     self.carried.into_iter().chain(self.messages.iter().map(|message| message.callback));
                 let callbacks: Vec<i64> = callbacks.collect();
                 Expected::Samples(callbacks.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect())
+            }
+            Metric::MessageSize => {
+                Expected::Samples(self.messages.iter().map(|message| message.size.into()).collect())
             }
             Metric::CallbackDuration => Expected::Samples(self.durations.clone()),
             Metric::TimeSinceLastMessage => {

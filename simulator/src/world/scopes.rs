@@ -87,7 +87,7 @@ impl World {
         };
         let (source, measured) = match kind {
             Kind::Publisher(first_period) => {
-                let ends = Ends::new(self, Publications::new(first_period));
+                let ends = Ends::new(self, Publications::new(first_period, true));
                 let source = source("publisher", Arc::clone(&ends.holdable) as _);
                 let handle = self.handle(&source);
                 (source, Measured::Publisher(ends, handle))
@@ -133,6 +133,7 @@ impl World {
                                 false => Ok(()),
                             }
                         },
+                        |()| 100,
                     );
                     differs |= result.is_err() != is_failing;
                     match is_failing {
@@ -197,7 +198,7 @@ impl World {
                 Measured::Publisher(of, _) => {
                     let (collector, clocks) = (Arc::clone(&of.collector), Arc::clone(&self.clocks));
                     Box::new(move |_| {
-                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()));
+                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100);
                     })
                 }
                 Measured::Timer(of, _) => {

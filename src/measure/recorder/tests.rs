@@ -55,7 +55,7 @@ fn info(middleware: Option<&'static CStr>, publisher: u16, number: u64) -> Messa
 fn receive(recorder: &Recorder, info: &MessageInfo) {
     let Some(epoch) = recorder.epoch() else { return };
     let header = system_now() - 40_000_000;
-    recorder.record(&recorder.received_message(epoch, header, info), monotonic);
+    recorder.record(&recorder.received_message(epoch, header, info, || 100), monotonic);
 }
 
 fn end(recorder: &Recorder) -> WindowStatistics {
@@ -121,7 +121,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
         let recorder = all_metrics();
         step(&recorder, by);
         for number in 1..=3 {
-            receive(&recorder, &info(Some(FAST_DDS), 1, number));
+            receive(&recorder, &info(Some(FAST_DDS), 1, number), || 100);
         }
         let window = end(&recorder);
         let told = window.clock_step.unwrap();
@@ -161,7 +161,7 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     assert!(end(&recorder).clock_step.is_some());
     let epoch = recorder.epoch().unwrap();
     let record = |stamp| {
-        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)), monotonic);
+        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1), || 100), monotonic);
     };
     record(on_the_old_clock);
     record(system_now());
@@ -217,7 +217,7 @@ fn recorder_on(clock: &TestClock, options: TopicStatisticsOptions) -> Recorder {
 fn receive_on(recorder: &Recorder, clock: &TestClock, number: u64) {
     let info = info(Some(FAST_DDS), 1, number);
     let Some(epoch) = recorder.epoch() else { return };
-    recorder.record(&recorder.received_message(epoch, clock.system(), &info), || clock.monotonic());
+    recorder.record(&recorder.received_message(epoch, clock.system(), &info, || 100), || clock.monotonic());
 }
 
 fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
@@ -300,6 +300,7 @@ impl Clock for HeldUp<'_> {
                 self.recorder.epoch().unwrap(),
                 self.clock.system(),
                 &info(Some(FAST_DDS), 1, 1),
+                || 100,
             );
             self.clock.pass(S / 100);
             let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
@@ -356,7 +357,7 @@ fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_eith
     recorder.enable(&clock);
     let held = recorder.collectors.lock();
     for number in 1..=20 {
-        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number));
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number), || 100);
         recorder.record(&message, || clock.monotonic());
     }
     drop(held);
@@ -411,11 +412,11 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
 fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     let recorder = all_metrics();
     for number in 1..=3 {
-        receive(&recorder, &info(Some(FAST_DDS), 1, number));
+        receive(&recorder, &info(Some(FAST_DDS), 1, number), || 100);
     }
     // Taken before, called after.
     let epoch = recorder.epoch().unwrap();
-    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4));
+    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4), || 100);
     let body = recorder.record(&taken, monotonic);
     recorder.disable();
     recorder.record(&taken, monotonic);
