@@ -14,6 +14,7 @@ pub(crate) mod callback;
 pub(crate) mod clock;
 pub(crate) mod counter;
 pub(crate) mod dynamic;
+pub(crate) mod dynamic_size;
 pub(crate) mod host;
 pub(crate) mod layout;
 pub(crate) mod probe;

@@ -24,7 +24,7 @@ pub(crate) enum SerializedSize<M> {
     /// The same for all messages.
     Constant(u32),
     Variable {
-        steps: Box<[Step]>,
+        steps: Box<[Step<usize>]>,
         message: PhantomData<fn(&M)>,
     },
 }
@@ -49,10 +49,9 @@ impl<M: RmwMessage> SerializedSize<M> {
                 structure.size
             ));
         }
-        let mut steps = Steps::default();
-        if steps.push_fields(structure, 0).is_none() {
+        let Some(steps) = Steps::of(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
-        }
+        };
         Ok(match steps.fixed() {
             Some(size) => Self::Constant(with_header(size.end(0))),
             None => Self::Variable { steps: steps.0.into(), message: PhantomData },
@@ -77,7 +76,7 @@ impl<M: RmwMessage> SerializedSize<M> {
 }
 
 /// Returns the size of a message of that many bytes with the header and the padding. (DDS has no larger ones than a `u32` holds.)
-fn with_header(size: usize) -> u32 {
+pub(super) fn with_header(size: usize) -> u32 {
     (HEADER + size).next_multiple_of(ALIGNMENT).try_into().unwrap_or(u32::MAX)
 }
 
@@ -94,22 +93,22 @@ struct Elements {
 /// # Safety
 ///
 /// `base` must point to a C struct of the layout that the steps were made of. Its strings and sequences must be valid.
-unsafe fn end(steps: &[Step], base: *const u8, start: usize) -> usize {
+unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize) -> usize {
     steps.iter().fold(start, |at, step| match step {
         Step::Fixed(size) => size.end(at),
-        Step::Elements { offset, element } => {
+        Step::Elements { place, element } => {
             // SAFETY: By contract there is a string or a sequence at the offset, aligned.
-            let elements = unsafe { &*base.add(*offset).cast::<Elements>() };
+            let elements = unsafe { &*base.add(*place).cast::<Elements>() };
             element.end_of(elements.size, at)
         }
-        Step::Each { offset, count, stride, steps } => {
+        Step::Each { place, count, stride, steps } => {
             // SAFETY: By contract the offset is in the struct.
-            let place = unsafe { base.add(*offset) };
+            let base = unsafe { base.add(*place) };
             let (first, count) = match count {
-                Count::Array(length) => (place, *length),
+                Count::Array(length) => (base, *length),
                 Count::Sequence => {
                     // SAFETY: By contract there is a sequence, aligned.
-                    let elements = unsafe { &*place.cast::<Elements>() };
+                    let elements = unsafe { &*base.cast::<Elements>() };
                     (elements.data, elements.size)
                 }
             };
@@ -119,15 +118,34 @@ unsafe fn end(steps: &[Step], base: *const u8, start: usize) -> usize {
     })
 }
 
+/// Where a field lies: its offset in the C struct, or the names that lead to it.
+pub(super) trait Place {
+    /// The place of the struct itself.
+    fn start() -> Self;
+
+    /// Returns the place of a field in the struct at this place.
+    fn field(&self, name: &str, offset: usize) -> Self;
+}
+
+impl Place for usize {
+    fn start() -> Self {
+        0
+    }
+
+    fn field(&self, _name: &str, offset: usize) -> Self {
+        self + offset
+    }
+}
+
 /// A part of a message, in the order in which parts are serialized.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum Step<Place> {
     /// Values of fixed size, which are not read.
     Fixed(FixedSize),
     /// The elements of fixed size of a sequence, or the characters of a string.
-    Elements { offset: usize, element: FixedSize },
+    Elements { place: Place, element: FixedSize },
     /// Elements of a size that depends on their values.
-    Each { offset: usize, count: Count, stride: usize, steps: Box<[Step]> },
+    Each { place: Place, count: Count, stride: usize, steps: Box<[Step<Place>]> },
 }
 
 /// The number of elements.
@@ -181,10 +199,16 @@ impl FixedSize {
 }
 
 /// The steps of a message. Values of fixed size that follow each other are one step.
-#[derive(Default)]
-struct Steps(Vec<Step>);
+pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
 
-impl Steps {
+impl<P: Place> Steps<P> {
+    /// Returns the steps of messages of that structure. None if its layout or its encoding is not known.
+    pub(super) fn of(structure: &MessageStructure) -> Option<Self> {
+        let mut steps = Self(vec![]);
+        steps.push_fields(structure, &P::start())?;
+        Some(steps)
+    }
+
     fn push_fixed(&mut self, size: FixedSize) {
         match self.0.last_mut() {
             Some(Step::Fixed(last)) => *last = last.followed_by(&size),
@@ -192,35 +216,35 @@ impl Steps {
         }
     }
 
-    /// Appends the fields of a struct at an offset. None if its layout or its encoding is not known.
-    fn push_fields(&mut self, structure: &MessageStructure, offset: usize) -> Option<()> {
-        for (field, within) in structure.fields.iter().zip(offsets(structure)?) {
-            let offset = offset + within;
+    /// Appends the fields of a struct at a place.
+    fn push_fields(&mut self, structure: &MessageStructure, of: &P) -> Option<()> {
+        for (field, offset) in structure.fields.iter().zip(offsets(structure)?) {
+            let place = of.field(&field.name, offset);
             match field.value_kind {
-                ValueKind::Simple => self.push_value(&field.base_type, offset)?,
+                ValueKind::Simple => self.push_value(&field.base_type, place)?,
                 ValueKind::Array { length } => {
-                    self.push_elements(&field.base_type, offset, Count::Array(length))?;
+                    self.push_elements(&field.base_type, place, Count::Array(length))?;
                 }
                 ValueKind::Sequence | ValueKind::BoundedSequence { .. } => {
                     self.push_fixed(FixedSize::primitive(4)); // the length
-                    self.push_elements(&field.base_type, offset, Count::Sequence)?;
+                    self.push_elements(&field.base_type, place, Count::Sequence)?;
                 }
             }
         }
         Some(())
     }
 
-    fn push_value(&mut self, base_type: &BaseType, offset: usize) -> Option<()> {
+    fn push_value(&mut self, base_type: &BaseType, place: P) -> Option<()> {
         match base_type {
-            BaseType::Message(structure) => return self.push_fields(structure, offset),
+            BaseType::Message(structure) => return self.push_fields(structure, &place),
             BaseType::String | BaseType::BoundedString { .. } => {
                 self.push_fixed(FixedSize::primitive(4)); // the length
-                self.0.push(Step::Elements { offset, element: FixedSize::primitive(1) });
+                self.0.push(Step::Elements { place, element: FixedSize::primitive(1) });
                 self.push_fixed(FixedSize::primitive(1)); // NUL
             }
             BaseType::WString | BaseType::BoundedWString { .. } => {
                 self.push_fixed(FixedSize::primitive(4)); // the length
-                self.0.push(Step::Elements { offset, element: FixedSize::primitive(4) });
+                self.0.push(Step::Elements { place, element: FixedSize::primitive(4) });
             }
             // No .msg file can have them, and the rmw implementations differ.
             BaseType::WChar | BaseType::LongDouble => return None,
@@ -229,22 +253,22 @@ impl Steps {
         Some(())
     }
 
-    fn push_elements(&mut self, base_type: &BaseType, offset: usize, count: Count) -> Option<()> {
-        let mut element = Self::default();
-        element.push_value(base_type, 0)?;
+    fn push_elements(&mut self, base_type: &BaseType, place: P, count: Count) -> Option<()> {
+        let mut element = Self(vec![]);
+        element.push_value(base_type, P::start())?;
         match (element.fixed(), count) {
             (Some(size), Count::Array(length)) => self.push_fixed(size.repeated(length)),
-            (Some(element), Count::Sequence) => self.0.push(Step::Elements { offset, element }),
+            (Some(element), Count::Sequence) => self.0.push(Step::Elements { place, element }),
             (None, _) => {
                 let stride = Layout::of_element(base_type)?.size;
-                self.0.push(Step::Each { offset, count, stride, steps: element.0.into() });
+                self.0.push(Step::Each { place, count, stride, steps: element.0.into() });
             }
         }
         Some(())
     }
 
     /// Returns the size if no value decides it.
-    fn fixed(&self) -> Option<FixedSize> {
+    pub(super) fn fixed(&self) -> Option<FixedSize> {
         match self.0[..] {
             [] => Some(FixedSize::NONE),
             [Step::Fixed(size)] => Some(size),
@@ -318,23 +342,19 @@ mod tests {
         };
 
         let (byte, length) = (FixedSize::primitive(1), FixedSize::primitive(4));
-        let part: Box<[Step]> = Box::new([
+        let part: Box<[Step<usize>]> = Box::new([
             Step::Fixed(byte.followed_by(&length)),
-            Step::Elements { offset: std::mem::offset_of!(Part, name), element: byte },
+            Step::Elements { place: std::mem::offset_of!(Part, name), element: byte },
             Step::Fixed(byte),
         ]);
-        let each =
-            |offset, count| Step::Each { offset, count, stride: size_of::<Part>(), steps: part.clone() };
+        let each = |place, count| Step::Each { place, count, stride: size_of::<Part>(), steps: part.clone() };
         let steps = [
             Step::Fixed(byte),
             each(std::mem::offset_of!(Message, names), Count::Array(2)),
             Step::Fixed(length),
             each(std::mem::offset_of!(Message, parts), Count::Sequence),
             Step::Fixed(length),
-            Step::Elements {
-                offset: std::mem::offset_of!(Message, values),
-                element: FixedSize::primitive(8),
-            },
+            Step::Elements { place: std::mem::offset_of!(Message, values), element: FixedSize::primitive(8) },
         ];
         // The flag; a part of 0 and one of 3 characters; three parts of 1, 0 and 9; five numbers of 8 bytes.
         let names = [1, 2, 4 + 4 + 1, 10, 12 + 4 + 3 + 1];

@@ -18,6 +18,7 @@ use crate::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         clock::HostClock,
         dynamic::{DynamicProbe, WithQos},
+        dynamic_size::DynamicSize,
         probe::Probe,
         publisher::{Publications, StatsPublisher, StatsPublisherState},
         recorder::Recorder,
@@ -111,8 +112,9 @@ impl NodeStatistics {
         Payload: 'static + Send + Sync,
     {
         let options = options.into_stats_subscription_options();
+        let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
         self.create_of(message_type.to_string().into(), options, |options, recorder| {
-            let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
+            let (qos, mut probe) = (options.qos, DynamicProbe::new(size, recorder));
             let subscription = worker.create_dynamic_subscription(
                 message_type,
                 options,
@@ -150,9 +152,9 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let to = self.publisher(&statistics)?;
         let publisher = create_publisher(&self.node, options.into())?;
-        let size = self.serialized_size::<T>(&statistics);
-        let publications =
-            Publications::new(statistics.first_period.unwrap_or_default(), measures_size(&statistics));
+        let size = self.find_size(&statistics, SerializedSize::find).map(Box::new);
+        let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
+        let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &publisher.topic_name());
         let source =
@@ -160,13 +162,15 @@ impl NodeStatistics {
         Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
     }
 
-    /// Returns how to find the sizes of messages, if they are measured. Warns if it is not known.
-    fn serialized_size<T: Message>(
+    /// Returns how to find the sizes of messages, if these options, or else the node's, have them measured. Warns if it is not known.
+    fn find_size<Size>(
         &self,
         statistics: &TopicStatisticsOptions,
-    ) -> Option<Box<SerializedSize<T::RmwMsg>>> {
-        let size = measures_size(statistics).then(SerializedSize::find)?;
-        size.map(Box::new).map_err(|warning| self.warn(&warning)).ok()
+        find: impl FnOnce() -> Result<Size, String>,
+    ) -> Option<Size> {
+        let metrics = statistics.metrics.as_ref().or(self.options.metrics.as_ref())?;
+        let size = metrics.contains(&Metric::MessageSize).then(find)?;
+        size.map_err(|warning| self.warn(&warning)).ok()
     }
 
     /// Warns the developer and the operator.
@@ -185,7 +189,7 @@ impl NodeStatistics {
             self.warn(&warning);
             None
         });
-        let size = self.serialized_size::<T>(&options.statistics.clone().or(&self.options));
+        let size = self.find_size(&options.statistics, SerializedSize::find).map(Box::new);
         self.create_of(message_type, options, |options, recorder| {
             subscribe(options, Probe::new(stamp, size, recorder))
         })
@@ -226,8 +230,4 @@ impl NodeStatistics {
         let source = self.add_source(source, own, publisher);
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
-}
-
-fn measures_size(statistics: &TopicStatisticsOptions) -> bool {
-    statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize)
 }
