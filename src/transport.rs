@@ -3,7 +3,7 @@
 //! What the middleware reports with a message, and what each rmw implementation means by it.
 
 use std::{
-    ffi::CStr,
+    ffi::{c_char, CStr},
     time::{Duration, SystemTime},
 };
 
@@ -17,6 +17,8 @@ pub(crate) struct Middleware {
     pub(crate) received: ReceivedTimestamp,
     /// Whether messages have publication sequence numbers.
     pub(crate) has_sequence_numbers: bool,
+    /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
+    pub(crate) pads: bool,
 }
 
 /// What the received timestamp of an rmw implementation is.
@@ -32,21 +34,38 @@ pub(crate) enum ReceivedTimestamp {
 
 /// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; before,
 /// there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common.
+/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the padding, `PublisherData::publish` of rmw_zenoh_cpp.
 pub(crate) const MIDDLEWARES: [Middleware; 5] = [
     Middleware {
         name: "rmw_fastrtps_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
+        pads: true,
     },
     Middleware {
         name: "rmw_fastrtps_dynamic_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
+        pads: true,
     },
-    Middleware { name: "rmw_cyclonedds_cpp", received: ReceivedTimestamp::Take, has_sequence_numbers: false },
-    Middleware { name: "rmw_zenoh_cpp", received: ReceivedTimestamp::Reception, has_sequence_numbers: true },
-    Middleware { name: "rmw_connextdds", received: ReceivedTimestamp::Reception, has_sequence_numbers: true },
+    Middleware {
+        name: "rmw_cyclonedds_cpp",
+        received: ReceivedTimestamp::Take,
+        has_sequence_numbers: false,
+        pads: true,
+    },
+    Middleware {
+        name: "rmw_zenoh_cpp",
+        received: ReceivedTimestamp::Reception,
+        has_sequence_numbers: true,
+        pads: false,
+    },
+    Middleware {
+        name: "rmw_connextdds",
+        received: ReceivedTimestamp::Reception,
+        has_sequence_numbers: true,
+        pads: true,
+    },
 ];
 
 static UNKNOWN: Middleware = Middleware {
@@ -54,7 +73,13 @@ static UNKNOWN: Middleware = Middleware {
     received: ReceivedTimestamp::Unknown,
     // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
     has_sequence_numbers: true,
+    pads: true,
 };
+
+// A function of librmw_implementation, which rclrs is linked to.
+extern "C" {
+    fn rmw_get_implementation_identifier() -> *const c_char;
+}
 
 impl Middleware {
     /// Returns the middleware that delivered a message.
@@ -65,7 +90,16 @@ impl Middleware {
         }
         // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
         // long as the middleware's library, which is never unloaded while a subscription takes messages by it.
-        let identifier = unsafe { CStr::from_ptr(identifier) };
+        Self::named(unsafe { CStr::from_ptr(identifier) })
+    }
+
+    /// Returns the middleware of this process.
+    pub(crate) fn in_use() -> &'static Self {
+        // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never unloaded.
+        Self::named(unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) })
+    }
+
+    fn named(identifier: &CStr) -> &'static Self {
         MIDDLEWARES
             .iter()
             .find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
@@ -129,7 +163,7 @@ mod tests {
     #[test]
     fn the_docs_show_the_same_table() {
         let docs = include_str!("../docs/late.md");
-        for Middleware { name, received, has_sequence_numbers } in &MIDDLEWARES {
+        for Middleware { name, received, has_sequence_numbers, .. } in &MIDDLEWARES {
             let row = format!(
                 "| `{name}` | {} | {} |",
                 match received {

@@ -7,7 +7,7 @@ use rclrs::{
     MessageStructure, MessageTypeName, SequenceValue, SimpleValue, Value, ValueKind,
 };
 
-use super::size::{with_header, Place, Step, Steps};
+use super::size::{Payload, Place, Step, Steps};
 
 /// How to find the serialized size of dynamic messages of a type.
 ///
@@ -16,7 +16,7 @@ use super::size::{with_header, Place, Step, Steps};
 pub(crate) enum DynamicSize {
     /// The same for all messages.
     Constant(u32),
-    Variable(Box<[Step<Path>]>),
+    Variable(Payload, Box<[Step<Path>]>),
 }
 
 /// The names that lead to a field.
@@ -54,9 +54,10 @@ impl DynamicSize {
         let Some(steps) = Steps::of(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
+        let payload = Payload::find();
         Ok(match steps.fixed() {
-            Some(size) => Self::Constant(with_header(size.end(0))),
-            None => Self::Variable(steps.0.into()),
+            Some(size) => Self::Constant(payload.size(size.end(0))),
+            None => Self::Variable(payload, steps.0.into()),
         })
     }
 
@@ -64,7 +65,9 @@ impl DynamicSize {
     pub(super) fn of(&self, message: &DynamicMessage) -> u32 {
         match self {
             Self::Constant(size) => *size,
-            Self::Variable(steps) => end(steps, &Element::Message(&message.view()), 0).map_or(0, with_header),
+            Self::Variable(payload, steps) => {
+                end(steps, &Element::Message(&message.view()), 0).map_or(0, |values| payload.size(values))
+            }
         }
     }
 }

@@ -13,17 +13,17 @@ use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName,
 use rosidl_runtime_rs::RmwMessage;
 
 use super::layout::{offsets, Layout};
+use crate::transport::Middleware;
 
 /// The encapsulation header, which says how the rest is encoded.
 const HEADER: usize = 4;
-/// DDS sends a multiple of so many bytes: the last ones may be padding (RTPS 2.5, 9.4.1, and 10.2.1.2 for the payload).
-const ALIGNMENT: usize = 4;
 
 /// How to find the serialized size of messages of the C layout `M`.
 pub(crate) enum SerializedSize<M> {
     /// The same for all messages.
     Constant(u32),
     Variable {
+        payload: Payload,
         steps: Box<[Step<usize>]>,
         message: PhantomData<fn(&M)>,
     },
@@ -52,9 +52,10 @@ impl<M: RmwMessage> SerializedSize<M> {
         let Some(steps) = Steps::of(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
+        let payload = Payload::find();
         Ok(match steps.fixed() {
-            Some(size) => Self::Constant(with_header(size.end(0))),
-            None => Self::Variable { steps: steps.0.into(), message: PhantomData },
+            Some(size) => Self::Constant(payload.size(size.end(0))),
+            None => Self::Variable { payload, steps: steps.0.into(), message: PhantomData },
         })
     }
 
@@ -66,18 +67,32 @@ impl<M: RmwMessage> SerializedSize<M> {
     {
         match self {
             Self::Constant(size) => *size,
-            Self::Variable { steps, .. } => {
+            Self::Variable { payload, steps, .. } => {
                 let message = std::ptr::from_ref(message()).cast();
                 // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and sequences.
-                with_header(unsafe { end(steps, message, 0) })
+                payload.size(unsafe { end(steps, message, 0) })
             }
         }
     }
 }
 
-/// Returns the size of a message of that many bytes with the header and the padding. (DDS has no larger ones than a `u32` holds.)
-pub(super) fn with_header(size: usize) -> u32 {
-    (HEADER + size).next_multiple_of(ALIGNMENT).try_into().unwrap_or(u32::MAX)
+/// How many bytes a message is sent in.
+#[derive(Clone, Copy)]
+pub(crate) struct Payload {
+    /// It is a multiple of so many bytes.
+    alignment: usize,
+}
+
+impl Payload {
+    /// As the middleware of this process has it.
+    pub(super) fn find() -> Self {
+        Self { alignment: if Middleware::in_use().pads { 4 } else { 1 } }
+    }
+
+    /// Returns the size of a message that has that many bytes, with its header. (No middleware has larger ones than a `u32` holds.)
+    pub(super) fn size(self, values: usize) -> u32 {
+        (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
+    }
 }
 
 /// A string, wide string or sequence in C, but for the type of its elements.
@@ -139,13 +154,13 @@ impl Place for usize {
 
 /// A part of a message, in the order in which parts are serialized.
 #[derive(Clone, Debug)]
-pub(crate) enum Step<Place> {
+pub(crate) enum Step<P> {
     /// Values of fixed size, which are not read.
     Fixed(FixedSize),
     /// The elements of fixed size of a sequence, or the characters of a string.
-    Elements { place: Place, element: FixedSize },
+    Elements { place: P, element: FixedSize },
     /// Elements of a size that depends on their values.
-    Each { place: Place, count: Count, stride: usize, steps: Box<[Step<Place>]> },
+    Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 
 /// The number of elements.

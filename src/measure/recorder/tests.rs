@@ -121,7 +121,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
         let recorder = all_metrics();
         step(&recorder, by);
         for number in 1..=3 {
-            receive(&recorder, &info(Some(FAST_DDS), 1, number), || 100);
+            receive(&recorder, &info(Some(FAST_DDS), 1, number));
         }
         let window = end(&recorder);
         let told = window.clock_step.unwrap();
@@ -131,6 +131,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
                 Metric::MessagePeriod => 2,
                 Metric::PublicationSeqGap => 2,
                 Metric::TimeSinceLastMessage => 1,
+                Metric::MessageSize => 3,
                 Metric::ClockOffset => continue,
                 _ => 0,
             };
@@ -412,7 +413,7 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
 fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     let recorder = all_metrics();
     for number in 1..=3 {
-        receive(&recorder, &info(Some(FAST_DDS), 1, number), || 100);
+        receive(&recorder, &info(Some(FAST_DDS), 1, number));
     }
     // Taken before, called after.
     let epoch = recorder.epoch().unwrap();
@@ -525,4 +526,45 @@ fn more_publishers_than_are_followed_make_losses_unknown_and_that_is_said_once()
     assert_eq!((totals.lost, totals.publishers, totals.received), (None, None, 3 * u64::from(most + 1)));
     assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
     assert_eq!(recorder.publishers().len(), usize::from(most));
+}
+
+#[test]
+fn sizes_are_summed_until_one_is_not_known() {
+    let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
+    let receive = |recorder: &Recorder, size| {
+        let epoch = recorder.epoch().unwrap();
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, 1), || size);
+        recorder.record(&message, monotonic);
+    };
+    let measured = recorder(sizes.clone());
+    assert_eq!(measured.totals().unwrap().bytes, Some(0));
+    receive(&measured, 100);
+    receive(&measured, u32::MAX);
+    let window = end(&measured);
+    let size = window.get(Metric::MessageSize).unwrap();
+    assert_eq!((size.minimum, size.maximum, size.sample_count), (100.0, f64::from(u32::MAX), 2));
+    assert_eq!(window.totals.unwrap().bytes, Some(100 + u64::from(u32::MAX)));
+    assert!((window.bandwidth() * window.length.as_secs_f64() / 4_294_967_395.0 - 1.0).abs() < 1e-9);
+    assert_eq!(end(&measured).bandwidth(), 0.0, "silence");
+
+    // What was received while the statistics were disabled is not in the sum.
+    measured.disable();
+    measured.enable(&HostClock);
+    receive(&measured, 5);
+    assert_eq!(measured.totals().unwrap().bytes, Some(105 + u64::from(u32::MAX)));
+
+    receive(&measured, 0);
+    let window = end(&measured);
+    assert_eq!(window.get(Metric::MessageSize).unwrap().sample_count, 1);
+    assert!(window.bandwidth().is_nan(), "the size of one of two messages is not known");
+    assert_eq!(window.totals.unwrap().bytes, None);
+
+    // A message that is only counted has no size.
+    let counting = recorder(sizes);
+    let held = counting.collectors.lock();
+    (0..50).for_each(|_| receive(&counting, 100));
+    drop(held);
+    let window = end(&counting);
+    assert!(window.unrecorded > 0 && window.bandwidth().is_nan());
+    assert_eq!((window.count, window.totals.unwrap().bytes), (50, None));
 }
