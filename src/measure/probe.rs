@@ -39,12 +39,13 @@ impl<T: Message> Probe<T> {
     #[inline(always)]
     pub(crate) fn receive<'a>(
         &self,
-        message: impl Fn() -> &'a T::RmwMsg,
+        message: impl FnOnce() -> &'a T::RmwMsg + Copy,
         info: &MessageInfo,
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        let size = || self.size.as_ref().map_or(0, |size| size.of(&message));
+        // Captured by value: nothing is stored for it where no size is measured.
+        let size = move || self.size.as_ref().map_or(0, |size| size.of(message));
         Some(self.recorder.received_message(epoch, header, info, size))
     }
 
