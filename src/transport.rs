@@ -108,7 +108,7 @@ impl Middleware {
 }
 
 /// What the middleware reports with a message. Times are in nanoseconds since the epoch, 0 if not reported.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct TransportInfo {
     pub(crate) source: i64,
     /// When the message arrived on this host; 0 where the middleware reports another time than that.

@@ -83,6 +83,8 @@ struct Needs {
     callback_end: bool,
     /// The time at which the message arrived on this host.
     reception_time: bool,
+    /// What the middleware reports with the message.
+    transport: bool,
     /// The size of the message.
     size: bool,
 }
@@ -164,6 +166,7 @@ impl Recorder {
                 callback_end: metrics.contains(&Metric::CallbackDuration),
                 reception_time: metrics.contains(&Metric::SourceToReceive)
                     || metrics.contains(&Metric::ReceiveToCallback),
+                transport: collector_options.needs_transport(),
                 size: collector_options.has_sizes,
             },
             metrics: metrics.into(),
@@ -198,10 +201,13 @@ impl Recorder {
     /// Returns what a message has beyond its header stamp.
     #[inline(never)]
     fn details(&self, info: &MessageInfo, size: impl FnOnce() -> u32) -> Details {
-        let middleware = self.middleware.get_or_init(|| Middleware::of(info));
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
         let size = if self.needs.size { size() } else { 0 };
-        Details { transport: TransportInfo::new(info, middleware), jumps, size }
+        let transport = match self.needs.transport {
+            true => TransportInfo::new(info, self.middleware.get_or_init(|| Middleware::of(info))),
+            false => TransportInfo::default(),
+        };
+        Details { transport, jumps, size }
     }
 
     /// Records a message whose callback starts now, at the time that `clock` returns. Returns what

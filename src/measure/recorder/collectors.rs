@@ -85,7 +85,7 @@ impl CollectorOptions {
     }
 
     /// Whether a message needs what the middleware reports with it.
-    fn needs_transport(self) -> bool {
+    pub(super) fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
     }
 }
