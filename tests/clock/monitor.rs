@@ -82,7 +82,11 @@ fn faults_of(line: &str, after: f64) -> Vec<String> {
             // A window may end late. A length that is wrong by a step is far from the time between the lines.
             let length = (stop.as_i64().unwrap_or(0) - start.as_i64().unwrap_or(0)) as f64 / 1e6;
             let is_right = (length - after).abs() < HELD_UP;
-            check(is_right, &format!("{length} ms; {after} ms after the line before; start {start}, stop"), stop);
+            check(
+                is_right,
+                &format!("{length} ms; {after} ms after the line before; start {start}, stop"),
+                stop,
+            );
             received / length * 700.0..=received / length * 1400.0
         }
         None => 14.0..=29.0, // computed from the mean period
