@@ -2,7 +2,7 @@
 
 //! What has to be equal, and what may not grow.
 
-use crate::listener::{Row, Windows};
+use crate::{listener::Row, windows::Windows};
 
 /// Returns what is wrong with a subscription: the figures of the library that differ from those of the senders' numbers.
 pub fn differences(row: &Row) -> Vec<String> {
@@ -62,6 +62,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::listener::Counted;
+
 
     fn row() -> Row {
         let counted =

@@ -24,6 +24,7 @@ use test_support::Spinning;
 use crate::{
     measured,
     talker::{topic, TOPICS},
+    windows::{self, Windows},
 };
 
 /// The name of its node.
@@ -64,24 +65,6 @@ impl Tally {
     }
 }
 
-/// The windows of a subscription, as `watch` has them.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Windows {
-    pub windows: u64,
-    /// Windows that did not start where the one before stopped.
-    pub missing: u64,
-    /// Windows whose count is not the difference of the totals.
-    pub inconsistent: u64,
-    /// The sum of the windows' counts.
-    pub sum: u64,
-    /// Messages that were counted without being measured.
-    pub unrecorded: u64,
-    /// The messages received, by the last window's totals.
-    pub received: u64,
-    /// The last window's stop, in nanoseconds since the epoch; 0 before the first.
-    pub stop: i64,
-}
-
 /// The totals of the library, as far as they are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
@@ -113,12 +96,6 @@ pub struct Row {
     pub windows: Windows,
     /// The last number of the incarnations that were asked for.
     pub last: Vec<(u64, u64)>,
-}
-
-impl std::fmt::Debug for Windows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} windows, sum {}, received {}", self.windows, self.sum, self.received)
-    }
 }
 
 /// What the listener answers.
@@ -159,7 +136,6 @@ struct Group {
     _publishers: Vec<Publisher<MetricsMessage>>,
     node: Node,
     _spinning: Spinning,
-    commands: Arc<ExecutorCommands>,
 }
 
 /// How a subscription differs from the others.
@@ -173,7 +149,6 @@ enum Kind {
 impl Group {
     fn new(context: &Context, name: &str, places: usize, plain: bool, window: Duration) -> Result<Group> {
         let executor = context.create_basic_executor();
-        let commands = Arc::clone(executor.commands());
         let node = executor.create_node(name)?;
         let worker = node.create_worker(vec![Tally::default(); places]);
         let (mut statistics, mut publishers) = (None, vec![]);
@@ -187,7 +162,7 @@ impl Group {
             statistics = Some(NodeStatistics::with_options(&node, options)?);
         }
         let _spinning = Spinning::start(executor);
-        Ok(Group { members: vec![], worker, statistics, _publishers: publishers, node, _spinning, commands })
+        Ok(Group { members: vec![], worker, statistics, _publishers: publishers, node, _spinning })
     }
 
     /// Adds a subscription; its place has a new tally.
@@ -216,7 +191,7 @@ impl Group {
                     callback,
                 )?;
                 let name = subscription.source_name().to_owned();
-                drop(self.commands.run(follow(subscription.watch(), Arc::clone(&windows))));
+                windows::follow(subscription.watch(), &windows);
                 (Subscribed::Measured(subscription), name)
             }
         };
@@ -294,31 +269,6 @@ impl Member {
             counted,
             windows: *lock(&self.windows),
             last: last.collect(),
-        }
-    }
-}
-
-/// Follows the windows of a subscription until it is dropped.
-async fn follow(
-    mut watch: rclrs_topic_statistics::watch::Receiver<
-        Option<Arc<rclrs_topic_statistics::WindowStatistics>>,
-    >,
-    to: Arc<Mutex<Windows>>,
-) {
-    loop {
-        let window = watch.borrow_and_update().clone();
-        if let Some(window) = window {
-            let mut windows = lock(&to);
-            let received = window.totals.map_or(0, |totals| totals.received);
-            windows.missing += u64::from(windows.windows > 0 && windows.stop != window.window.start);
-            windows.inconsistent += u64::from(windows.received + window.count != received);
-            windows.windows += 1;
-            windows.sum += window.count;
-            windows.unrecorded += window.unrecorded;
-            (windows.received, windows.stop) = (received, window.window.stop);
-        }
-        if watch.changed().await.is_err() {
-            return;
         }
     }
 }

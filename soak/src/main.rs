@@ -11,6 +11,7 @@ mod measured;
 mod reader;
 mod run;
 mod talker;
+mod windows;
 
 use std::process::ExitCode;
 

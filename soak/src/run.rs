@@ -13,7 +13,7 @@ use test_support::{command, domain, Program};
 
 use crate::{
     judge,
-    listener::Report,
+    listener::{Counted, Report, Row},
     measured::{cpu, usage, Usage},
     reader::Read,
     talker::{PROCESSES, RATE, TOPICS},
@@ -69,7 +69,10 @@ struct Soak {
 struct Sample {
     messages: u64,
     lost: u64,
+    /// By the senders' numbers.
     lost_truth: u64,
+    /// Subscriptions whose losses the library does not know.
+    unknown: usize,
     windows: u64,
     missing: u64,
     listener: Usage,
@@ -123,11 +126,12 @@ pub fn run(options: &Options) -> Result<()> {
     soak.begin()?;
 
     println!(
-        "{:>9} {:>11} {:>9} {:>9} {:>9} {:>7} {:>9} {:>10} {:>7} {:>11} {:>6} {:>6} {:>6}",
+        "{:>9} {:>11} {:>9} {:>9} {:>7} {:>9} {:>7} {:>9} {:>10} {:>7} {:>11} {:>6} {:>6} {:>6}",
         "time",
         "messages",
         "lost",
         "truth",
+        "unknown",
         "windows",
         "missing",
         "memory_kB",
@@ -159,11 +163,12 @@ pub fn run(options: &Options) -> Result<()> {
             let (seconds, now) = (last.0.elapsed().as_secs_f64(), soak.cpu());
             let percent = |now: f64, before: f64| (now - before) * 100.0 / seconds;
             println!(
-                "{:>9} {:>11} {:>9} {:>9} {:>9} {:>7} {:>9} {:>10.1} {:>7} {:>11} {:>6.1} {:>6.1} {:>6}",
+                "{:>9} {:>11} {:>9} {:>9} {:>7} {:>9} {:>7} {:>9} {:>10.1} {:>7} {:>11} {:>6.1} {:>6.1} {:>6}",
                 clock(elapsed),
                 sample.messages,
                 sample.lost,
                 sample.lost_truth,
+                sample.unknown,
                 sample.windows,
                 sample.missing,
                 sample.listener.memory,
@@ -328,11 +333,13 @@ impl Soak {
             );
             missing += read.missing;
         }
-        let counted = |of: fn(&crate::listener::Counted) -> u64| report.rows.iter().flat_map(|row| &row.counted).map(of).sum();
+        let is_unknown = |row: &&Row| row.received > 0 && row.counted.is_some_and(|counted| counted.lost.is_none());
+        let counted = |of: fn(&Counted) -> u64| report.rows.iter().flat_map(|row| &row.counted).map(of).sum();
         Ok(Sample {
             messages: counted(|counted| counted.received),
             lost: counted(|counted| counted.lost.unwrap_or(0)),
-            lost_truth: report.rows.iter().map(|row| row.lost).sum(),
+            lost_truth: report.rows.iter().filter(|row| !is_unknown(row)).map(|row| row.lost).sum(),
+            unknown: report.rows.iter().filter(is_unknown).count(),
             windows: report.rows.iter().map(|row| row.windows.windows).sum(),
             missing,
             listener: usage(self.listener.id())?,
@@ -352,8 +359,9 @@ impl Soak {
         wait_for("windows with the last messages", || {
             let report = ask(listener, "report")?;
             let sums = read(reader)?.sums;
-            let is_in_windows = |row: &crate::listener::Row| {
-                row.windows.sum == row.received && sums.get(&row.name) == Some(&row.received)
+            let is_in_windows = |row: &Row| {
+                let is_read = sums.get(&row.name) == Some(&row.received) || row.windows.without_ages > 0;
+                row.windows.sum == row.received && is_read
             };
             Ok(report.rows.iter().all(is_in_windows))
         })?;
