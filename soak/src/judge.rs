@@ -10,7 +10,10 @@ pub fn differences(row: &Row) -> Vec<String> {
     let mut compare = |what: &str, library: Option<u64>, truth: u64| {
         if library != Some(truth) {
             let library = library.map_or("unknown".to_owned(), |library| library.to_string());
-            differences.push(format!("{}: {what}: {library} by the library, {truth} by the senders' numbers", row.name));
+            differences.push(format!(
+                "{}: {what}: {library} by the library, {truth} by the senders' numbers",
+                row.name
+            ));
         }
     };
     let Some(counted) = row.counted else { return differences };
@@ -24,10 +27,14 @@ pub fn differences(row: &Row) -> Vec<String> {
         compare("publishers", counted.publishers, row.publishers);
     }
     if missing > 0 {
-        differences.push(format!("{}: {missing} windows do not start where the one before stopped", row.name));
+        differences
+            .push(format!("{}: {missing} windows do not start where the one before stopped", row.name));
     }
     if inconsistent > 0 {
-        differences.push(format!("{}: the counts of {inconsistent} windows are not the difference of the totals", row.name));
+        differences.push(format!(
+            "{}: the counts of {inconsistent} windows are not the difference of the totals",
+            row.name
+        ));
     }
     if sum != received {
         differences.push(format!(
@@ -63,7 +70,6 @@ mod tests {
     use super::*;
     use crate::listener::Counted;
 
-
     fn row() -> Row {
         let counted =
             Counted { received: 90, lost: Some(10), late: Some(0), duplicates: Some(0), publishers: Some(2) };
@@ -94,7 +100,10 @@ mod tests {
             (|row| row.publishers += 1, "publishers: 2 by the library, 3 by"),
             (|row| row.windows.missing = 4, "4 windows do not start"),
             (|row| row.windows.inconsistent = 5, "5 windows are not"),
-            (|row| row.windows.sum += 1, "the windows have 81 messages, the totals at the last window's end 80"),
+            (
+                |row| row.windows.sum += 1,
+                "the windows have 81 messages, the totals at the last window's end 80",
+            ),
         ];
         for (change, expected) in changes {
             let mut row = row();
@@ -107,7 +116,8 @@ mod tests {
     #[test]
     fn losses_are_unknown_only_after_messages_that_were_not_measured() {
         let mut row = row();
-        let unknown = Counted { lost: None, late: None, duplicates: None, publishers: None, ..row.counted.unwrap() };
+        let unknown =
+            Counted { lost: None, late: None, duplicates: None, publishers: None, ..row.counted.unwrap() };
         row.counted = Some(unknown);
         assert_eq!(differences(&row).len(), 4);
         row.windows.unrecorded = 1;

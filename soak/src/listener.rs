@@ -157,8 +157,7 @@ impl Group {
                 publishers.push(node.create_publisher(topic.keep_last(2000).reliable())?);
             }
         } else {
-            let options =
-                TopicStatisticsOptions::new().publish_period(window).metrics(METRICS);
+            let options = TopicStatisticsOptions::new().publish_period(window).metrics(METRICS);
             statistics = Some(NodeStatistics::with_options(&node, options)?);
         }
         let _spinning = Spinning::start(executor);
@@ -233,9 +232,9 @@ impl Group {
     ) -> Result<Out> {
         let (sender, receiver) = mpsc::channel();
         drop(self.worker.run(move |tallies| sender.send(job(tallies))));
-        receiver.recv_timeout(PATIENCE).with_context(|| {
-            format!("The worker of {} does not answer", self.node.fully_qualified_name())
-        })
+        receiver
+            .recv_timeout(PATIENCE)
+            .with_context(|| format!("The worker of {} does not answer", self.node.fully_qualified_name()))
     }
 }
 
@@ -330,7 +329,8 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 steady.on_worker(move |_| std::thread::sleep(time))?;
             }
             "report" => {
-                let incarnations: Vec<u64> = arguments.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+                let incarnations: Vec<u64> =
+                    arguments.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
                 report.rows = steady.rows(&incarnations)?;
             }
             _ => bail!("The listener has no command {line:?}"),

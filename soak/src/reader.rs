@@ -68,7 +68,10 @@ pub fn run() -> Result<()> {
                     read.missing += 1;
                     read.first_missing.get_or_insert_with(|| {
                         let (stop, start) = (seconds(&stop), seconds(&message.window_start));
-                        format!("{} of {}: a window stops at {stop:.3}, the next starts at {start:.3}", of.1, of.0)
+                        format!(
+                            "{} of {}: a window stops at {stop:.3}, the next starts at {start:.3}",
+                            of.1, of.0
+                        )
                     });
                 }
                 _ => {}
