@@ -52,7 +52,7 @@ fn summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(),
             let frequency = *count as f64 / (*length as f64 * 1e-9);
             ([frequency, frequency, frequency, f64::NAN, *count as f64], frequency)
         }
-        Expected::SomeOf(samples) => return some_of(ours, samples),
+        Expected::SomeOf(samples, at_least) => return some_of(ours, samples, *at_least as u64),
         Expected::Kernel if ours.sample_count > 1 => {
             return Err(format!("{} samples, expected one or none", ours.sample_count))
         }
@@ -68,13 +68,13 @@ fn summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(),
     Ok(())
 }
 
-fn some_of(ours: &Summary, samples: &[f64]) -> Result<(), String> {
+fn some_of(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String> {
     let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let is_within = |figure: f64| figure >= lowest - 1e-6 && figure <= highest + 1e-6;
     let has_samples = ours.sample_count > 0;
-    if ours.sample_count > samples.len() as u64 {
-        return Err(format!("{} samples, at most {} are good", ours.sample_count, samples.len()));
+    if !(at_least..=samples.len() as u64).contains(&ours.sample_count) {
+        return Err(format!("{} samples, expected {at_least} to {}", ours.sample_count, samples.len()));
     }
     if has_samples && !(is_within(ours.minimum) && is_within(ours.average) && is_within(ours.maximum)) {
         return Err(format!("{ours:?}, good samples are from {lowest} to {highest}"));
@@ -97,7 +97,7 @@ pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Ta
     if !is_same(ours.rate(), rate, rate) {
         return Err(format!("rate {}, expected {rate}", ours.rate()));
     }
-    let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(_)));
+    let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(..)));
     tally.bounded += u64::from(is_bounded);
     equal("number of metrics", ours.metrics.len(), expected.metrics.len())?;
     for ((metric, ours), (of, expected)) in ours.metrics.iter().zip(&expected.metrics) {

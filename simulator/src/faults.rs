@@ -86,6 +86,8 @@ pub struct Tally {
     pub figures: u64,
     /// Windows after a step or a jump, in which the oracle knows bounds only.
     pub bounded: u64,
+    /// How often the losses of a publisher were compared with the network's own record.
+    pub deliveries: u64,
     pub messages: u64,
     pub injected: Injected,
     /// Of all figures: the same for the same seed.
@@ -128,6 +130,7 @@ impl Tally {
         self.windows += other.windows;
         self.figures += other.figures;
         self.bounded += other.bounded;
+        self.deliveries += other.deliveries;
         self.messages += other.messages;
         for (sum, injected) in self.injected.0.iter_mut().zip(other.injected.0) {
             *sum += injected;
@@ -141,6 +144,7 @@ impl fmt::Display for Tally {
         writeln!(f, "{:>12} worlds", self.worlds)?;
         writeln!(f, "{:>12} windows compared, {} of them by bounds", self.windows, self.bounded)?;
         writeln!(f, "{:>12} figures equal", self.figures)?;
+        writeln!(f, "{:>12} losses of a publisher compared with the network's record", self.deliveries)?;
         writeln!(f, "{:>12} messages received", self.messages)?;
         for (fault, injected) in Fault::ALL.iter().zip(self.injected.0) {
             writeln!(f, "{injected:>12} {}", fault.text())?;

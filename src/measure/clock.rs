@@ -252,7 +252,12 @@ pub(crate) fn duration(nanoseconds: i64) -> Duration {
 /// not stepped are later; those of the new clock lie in that time only after a small step back, until the clock has passed the same
 /// times again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StampFilter(Vec<DoubtfulStamps>);
+pub(crate) struct StampFilter {
+    /// The oldest first.
+    stamps: Vec<DoubtfulStamps>,
+    /// How many of them have expired since the last step: messages that arrived before may not be recorded yet.
+    expired: usize,
+}
 
 /// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
 #[derive(Clone, Copy, Debug)]
@@ -294,31 +299,43 @@ impl StampFilter {
     }
 
     fn push(&mut self, stamps: DoubtfulStamps) {
-        if self.0.len() >= Self::STEPS {
-            let oldest = self.0.remove(0);
-            if let Some(next) = self.0.first_mut() {
+        self.stamps.drain(..std::mem::take(&mut self.expired));
+        if self.stamps.len() >= Self::STEPS {
+            let oldest = self.stamps.remove(0);
+            if let Some(next) = self.stamps.first_mut() {
                 (next.first, next.last) = (next.first.min(oldest.first), next.last.max(oldest.last));
             }
         }
-        self.0.push(stamps);
+        self.stamps.push(stamps);
     }
 
     /// Returns whether a stamp may be of a clock before a step.
     pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
-        self.0.iter().any(|doubtful| (doubtful.first..=doubtful.last).contains(&stamp))
+        contain(&self.stamps[self.expired..], stamp)
+    }
+
+    /// Returns whether a stamp of a message that arrived after the last step was found may be of a clock before a step. The message may
+    /// have arrived before stamps expired.
+    pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
+        contain(&self.stamps, stamp)
     }
 
     /// Returns whether no stamp is doubtful.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.expired == self.stamps.len()
     }
 
-    /// Forgets the stamps whose messages have arrived before `now`, on the monotonic clock. Returns whether there were some.
+    /// Lets the stamps expire whose messages have arrived before `now`, on the monotonic clock. Returns whether there were some.
     pub(crate) fn expire(&mut self, now: i64) -> bool {
-        let before = self.0.len();
-        self.0.retain(|doubtful| now <= doubtful.until);
-        self.0.len() < before
+        let before = self.expired;
+        self.expired += self.stamps[before..].iter().take_while(|doubtful| now > doubtful.until).count();
+        self.expired > before
     }
+}
+
+/// Returns whether a stamp is one of these.
+fn contain(stamps: &[DoubtfulStamps], stamp: i64) -> bool {
+    stamps.iter().any(|doubtful| (doubtful.first..=doubtful.last).contains(&stamp))
 }
 
 #[cfg(test)]
@@ -453,7 +470,7 @@ mod tests {
     fn more_steps_than_are_told_apart_are_merged() {
         let steps: Vec<i64> = (1..=20).map(|number| number * 3600 * S).collect();
         let filter = filter(&steps);
-        assert_eq!(filter.0.len(), StampFilter::STEPS);
+        assert_eq!(filter.stamps.len(), StampFilter::STEPS);
         assert!(steps.iter().all(|by| filter.is_doubtful(EPOCH - by - MS)));
     }
 }

@@ -45,9 +45,9 @@ pub(crate) struct Recorder {
 /// usable again in it.
 ///
 /// A message that is taken in one time and whose callback starts in another is not recorded. One that is taken before a step of the
-/// system clock was found, and whose callback starts after that, has no age: its stamp may be of the clock before the step. The
-/// same holds for one that is taken while stamps are [filtered](super::clock::StampFilter) and whose callback starts later.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// system clock was found, and whose callback starts after that, has no age: its stamp may be of the clock before the step. One that
+/// is taken after it, while stamps are [filtered](super::clock::StampFilter), is filtered even if its callback starts later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(u64);
 
 impl Epoch {

@@ -184,6 +184,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Returns the process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Starts `programs/<name>`.
     pub fn start(name: &str, arguments: &[&str], domain: u32) -> Program {
         Self::command(name, arguments, domain).spawn().unwrap().into()

@@ -120,6 +120,16 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
+    /// Runs the library over real DDS for hours, with churn, and compares its figures with the senders' own counts and its memory
+    /// with that of a plain node
+    Soak {
+        /// How long
+        #[arg(long)]
+        hours: f64,
+        /// The time between two lines, in seconds
+        #[arg(long, default_value_t = 60.0)]
+        interval: f64,
+    },
     /// Checks that every package to be published builds with the Rust version that it declares
     Msrv {
         #[command(flatten)]
@@ -277,6 +287,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             }
             Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))))
         }
+        Verb::Soak { hours, interval } => {
+            let environment = environment()?;
+            environment.require(&["geometry_msgs"])?;
+            finish(&mut soak(&environment, &project, hours, interval), Path::new("cargo"))
+        }
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {
@@ -348,6 +363,14 @@ fn cargo(
     let mut command = environment.command("cargo");
     command.current_dir(project).arg(subcommand).args(arguments);
     finish(&mut command, Path::new("cargo"))
+}
+
+/// Returns the command of the soak test.
+fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> std::process::Command {
+    let mut soak = environment.command("cargo");
+    soak.current_dir(project).args(["run", "--release", "--quiet", "--package", "soak", "--", "run"]);
+    soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
+    soak
 }
 
 /// Waits for a command that talks to the terminal by itself; its exit status becomes ours.

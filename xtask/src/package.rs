@@ -37,17 +37,22 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         doc.args(["doc", "--no-deps"]);
         has_failed |= passes(with_features(&mut doc, package))? == Outcome::Failed;
 
+        let mut check = without_ros(project, package);
+        check.args(["check", "--lib"]);
         for platform in PLATFORMS {
-            if let Err(error) = install(platform) {
-                eprintln!("skipped: {} for {platform}: {error:#}", package.name);
-                has_failed |= no_skip;
-                continue;
+            match install(platform) {
+                Ok(()) => {
+                    eprintln!("-- {} for {platform}", package.name);
+                    check.args(["--target", platform]);
+                }
+                Err(error) => {
+                    eprintln!("skipped: {} for {platform}: {error:#}", package.name);
+                    has_failed |= no_skip;
+                }
             }
-            eprintln!("-- {} for {platform}", package.name);
-            let mut check = without_ros(project, package);
-            check.args(["check", "--lib", "--target", platform]);
-            has_failed |= passes(with_features(&mut check, package))? == Outcome::Failed;
         }
+        // Together, so that they wait for each other's crates no longer than they have to.
+        has_failed |= passes(with_features(&mut check, package))? == Outcome::Failed;
     }
     Ok(ExitCode::from(u8::from(has_failed)))
 }

@@ -16,6 +16,7 @@ use crate::{
     fuzz, msrv,
     public_api::TOOLCHAIN,
     setup::tools,
+    soak,
 };
 
 const CARGO_MUTANTS: &str = "27.1.0";
@@ -61,6 +62,8 @@ pub enum Part {
     Memory,
     /// The fuzz targets, an hour each (cargo-fuzz)
     Fuzz,
+    /// Two hours over real DDS, with churn (docs/reliability.md)
+    Soak,
     /// Whether the tests notice a changed operator or result (cargo-mutants, .cargo/mutants.toml)
     Mutants,
 }
@@ -76,6 +79,7 @@ pub fn run(environment: &Environment, project: &Path, parts: &[Part], no_skip: b
         Part::Races => sanitizer(environment, project, &Sanitizer::THREAD),
         Part::Memory => sanitizer(environment, project, &Sanitizer::ADDRESS),
         Part::Fuzz => fuzz::run(environment, project, &[], 3600),
+        Part::Soak => passes(&mut soak(environment, project, 2.0, 60.0)),
         Part::Mutants => mutants(environment, project),
     })
 }

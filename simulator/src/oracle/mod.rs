@@ -57,8 +57,9 @@ pub struct Received {
 pub enum Expected {
     /// These samples.
     Samples(Vec<f64>),
-    /// Some of these samples: after a step, a good stamp may be doubtful to a subscription, but a bad one must not be used.
-    SomeOf(Vec<f64>),
+    /// Some of these samples, at least that many: after a step, a good stamp may be doubtful to a subscription, but a bad one must not be
+    /// used.
+    SomeOf(Vec<f64>, usize),
     /// That many in that time, in nanoseconds.
     Frequency { count: u64, length: i64 },
     /// At most one sample, of which the kernel alone knows the truth.

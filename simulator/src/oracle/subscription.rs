@@ -33,8 +33,9 @@ pub struct Subscription {
     is_incomplete: bool,
     /// Whether a sample was missing in any window.
     has_missed: bool,
-    /// How often stamps became doubtful, or usable again.
+    /// How often stamps became doubtful, or usable again; and the same when the last step was found.
     steps: u32,
+    steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     stepped_at: Option<i64>,
     /// Until then, on the monotonic clock, a good stamp may be doubtful, for each step.
@@ -73,6 +74,7 @@ impl Subscription {
             is_incomplete: false,
             has_missed: false,
             steps: 0,
+            steps_at_last: 0,
             stepped_at: None,
             doubtful_until: vec![],
             suspended_at: None,
@@ -286,6 +288,9 @@ impl Subscription {
             self.doubtful_until.push(now + 10_000_000_000);
         }
         self.steps += u32::from(step.is_some() || has_expired);
+        if step.is_some() {
+            self.steps_at_last = self.steps;
+        }
         self.carried = match self.settings.first_period {
             FirstPeriod::CarriedOver if !self.has_later => {
                 self.messages.last().map(|last| last.callback).or(self.carried)
@@ -373,17 +378,28 @@ impl Subscription {
             (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
             _ => true,
         };
-        // A message that was taken before stamps became doubtful or usable has no age.
-        let taken_since = self.messages.iter().filter(|of| is_simulated || of.steps == self.steps);
-        let good = taken_since.map(stamps).filter(|(from, to)| {
-            from.value != 0 && to.value != 0 && is_good(*from) && is_good(*to) && from.jumps == to.jumps
-        });
-        let samples = good.map(|(from, to)| milliseconds(to.value - from.value)).collect();
+        let sample = |of: &Received| {
+            let (from, to) = stamps(of);
+            let is_known = from.value != 0 && to.value != 0 && from.jumps == to.jumps;
+            (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
+        };
+        // A message that was taken before the last step was found has no age. One that was taken before stamps became usable again may
+        // have one.
+        let of_messages = |is_expected: &dyn Fn(u32) -> bool| -> Vec<f64> {
+            let messages = self.messages.iter().filter(|of| is_simulated || is_expected(of.steps));
+            messages.filter_map(sample).collect()
+        };
+        let (certain, samples) = (
+            of_messages(&|steps| steps == self.steps).len(),
+            of_messages(&|steps| steps >= self.steps_at_last),
+        );
         // A jump is seen at the next reading; until then, and while the rate is measured anew, good stamps may be doubtful.
         let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);
         let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
         if is_doubtful {
-            Expected::SomeOf(samples)
+            Expected::SomeOf(samples, 0)
+        } else if certain < samples.len() {
+            Expected::SomeOf(samples, certain)
         } else {
             Expected::Samples(samples)
         }

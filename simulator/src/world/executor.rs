@@ -246,6 +246,9 @@ impl World {
         };
         if let Some(subscription) = self.subscriptions.get_mut(&taken.subscription) {
             subscription.oracle.receive(taken.epoch, received);
+            if taken.epoch.is_some() && taken.epoch == subscription.oracle.epoch() {
+                subscription.deliveries.deliver(message.publisher, message.index);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of events, and no
 //! thread.
 
+mod deliveries;
 mod executor;
 mod inject;
 mod losses;

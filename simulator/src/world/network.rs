@@ -209,6 +209,9 @@ impl World {
     pub fn send(&mut self, subscription: u64, message: &Message) {
         if self.plan.has(Fault::Loss) && self.random.u32(..20) == 0 {
             self.tally.inject(Fault::Loss);
+            if let Some(subscription) = self.subscriptions.get_mut(&subscription) {
+                subscription.deliveries.drop_message(message.publisher, message.index);
+            }
             return;
         }
         let mut delay = self.random.i64(50_000..500_000);

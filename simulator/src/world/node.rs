@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use rclrs::QoSProfile;
 
-use super::{executor::Held, World};
+use super::{deliveries::Deliveries, executor::Held, World};
 use crate::{
     check,
     clocks::{MS, S},
@@ -35,6 +35,7 @@ pub struct Subscription {
     /// What happens while the next end of a window is held up.
     pub held: Option<Held>,
     pub oracle: oracle::Subscription,
+    pub deliveries: Deliveries,
     pub source: Arc<Source>,
     /// Whether a message was taken while it was enabled.
     pub has_taken: bool,
@@ -108,6 +109,7 @@ impl World {
             holdable,
             held: None,
             oracle,
+            deliveries: Deliveries::default(),
             source,
             has_taken: false,
             warned: Warned::default(),
@@ -268,6 +270,7 @@ impl World {
         if let Err(error) = check::publishers(&ours, &expected, times) {
             self.fail(format!("publishers of subscription {id}: {error}\n  ours {ours:?}"));
         }
+        self.check_deliveries(id, &ours);
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Collectors {
     pub(super) epoch: Epoch,
     /// The last epoch that was started.
     last_epoch: Epoch,
+    /// The first epoch after the last step of the system clock was found.
+    epoch_after_step: Epoch,
     pub(super) window: WindowClock,
     /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step.
     needs_details: bool,
@@ -240,6 +242,7 @@ impl Collectors {
         Self {
             epoch: Epoch::DISABLED,
             last_epoch: Epoch::DISABLED,
+            epoch_after_step: Epoch::DISABLED,
             window: WindowClock::new(clock),
             needs_details: options.needs_details(),
             options,
@@ -279,21 +282,25 @@ impl Collectors {
         self.accept_of_this_epoch(message, callback, simulated);
     }
 
-    /// Accepts a message of another [epoch](Epoch): without an age, or not at all.
+    /// Accepts a message of another [epoch](Epoch): with the stamps that are good, or not at all.
     #[cold]
     #[inline(never)]
     fn accept_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
         if !message.epoch.is_of(self.epoch) {
             return;
         }
-        // Its stamps may be of the clock before a step.
-        let header = if self.options.is_simulated { message.header } else { 0 };
+        // If it was taken before the last step was found, its stamps may be of the clock before it, however old they are.
+        let is_after_step = message.epoch >= self.epoch_after_step;
+        let usable = |stamp| if is_after_step && !self.filter.was_doubtful(stamp) { stamp } else { 0 };
+        let header = if self.options.is_simulated { message.header } else { usable(message.header) };
         let details = message.details.map(|details| {
-            let transport = TransportInfo { source: 0, received: 0, ..details.transport };
+            let TransportInfo { source, received, .. } = details.transport;
+            let transport =
+                TransportInfo { source: usable(source), received: usable(received), ..details.transport };
             Details { transport, ..details }
         });
-        let without_stamps = ReceivedMessage { epoch: self.epoch, header, details };
-        self.accept_of_this_epoch(&without_stamps, callback, || simulated);
+        let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
+        self.accept_of_this_epoch(&with_usable_stamps, callback, || simulated);
         self.last.header = message.header;
         if let Some(TransportInfo { source, received, .. }) = message.details.map(|of| of.transport) {
             (self.last.source, self.last.received) = (source, received);
@@ -447,6 +454,9 @@ impl Collectors {
         if has_expired || ended.step.is_some() {
             self.change_stamps();
         }
+        if ended.step.is_some() {
+            self.epoch_after_step = self.epoch;
+        }
         (count, unrecorded)
     }
 
@@ -548,7 +558,7 @@ impl Collectors {
         mark(&mut self.special);
     }
 
-    /// Messages that were taken before have no age.
+    /// Starts an epoch in which other stamps are doubtful.
     fn change_stamps(&mut self) {
         self.needs_details = self.options.needs_details() || !self.filter.is_empty();
         self.epoch = self.epoch.with_other_stamps();

@@ -382,6 +382,33 @@ fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
 }
 
 #[test]
+fn a_message_that_is_taken_before_stamps_expire_and_recorded_after_that_has_an_age_if_its_stamp_is_good() {
+    let clock = TestClock::new();
+    let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &clock);
+    recorder.enable(&clock);
+    let end = || recorder.end_window(&clock).unwrap().statistics;
+    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1));
+    let on_the_old_clock = clock.system();
+    let before_it_was_found = taken(on_the_old_clock);
+    clock.offset.fetch_add(3600 * S, Ordering::Relaxed);
+    let waiting_in_the_executor = taken(clock.system());
+    clock.pass(S);
+    assert_eq!(end().clock_step, Some(3600 * S));
+    let waiting_in_the_network = taken(on_the_old_clock);
+    clock.pass(10 * S);
+    end();
+    let good = taken(clock.system());
+    clock.pass(S);
+    end(); // stamps expire
+    clock.pass(20 * S);
+    for message in [before_it_was_found, waiting_in_the_executor, waiting_in_the_network, good] {
+        recorder.record(&message, || clock.monotonic());
+    }
+    let age = *end().get(Metric::MessageAge).unwrap();
+    assert_eq!((age.sample_count, age.average), (1, 21_000.0), "{age:?}");
+}
+
+#[test]
 fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
     let clock = TestClock::new();
     let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The soak test itself, for half a minute and with short windows.
+
+use std::process::Command;
+
+#[test]
+fn a_short_run_passes_and_its_lines_have_the_senders_losses() {
+    let output = Command::new(env!("CARGO_BIN_EXE_soak"))
+        .args(["run", "--hours", "0.0105", "--interval", "5", "--window", "200"])
+        .output()
+        .expect("the soak test cannot be started");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let column = |name: &str| lines[1].iter().position(|of| *of == name).unwrap();
+    let rows = &lines[2..lines.len() - 1];
+    assert!(rows.len() >= 5, "{printed}");
+    let last = |name: &str| rows[rows.len() - 1][column(name)].parse::<u64>().unwrap();
+    for row in rows {
+        assert_eq!(row[column("lost")], row[column("truth")], "{printed}");
+        assert_eq!(row[column("missing")], "0", "{printed}");
+    }
+    assert!(last("messages") > 100_000, "{printed}");
+    assert!(last("lost") > 5_000, "messages are lost while the worker is held up: {printed}");
+    assert!(last("killed") > 0, "{printed}");
+}
