@@ -387,7 +387,7 @@ fn a_message_that_is_taken_before_stamps_expire_and_recorded_after_that_has_an_a
     let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &clock);
     recorder.enable(&clock);
     let end = || recorder.end_window(&clock).unwrap().statistics;
-    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1));
+    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1), || 0);
     let on_the_old_clock = clock.system();
     let before_it_was_found = taken(on_the_old_clock);
     clock.offset.fetch_add(3600 * S, Ordering::Relaxed);
