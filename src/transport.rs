@@ -19,6 +19,8 @@ pub(crate) struct Middleware {
     pub(crate) has_sequence_numbers: bool,
     /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
     pub(crate) pads: bool,
+    /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
+    pub(crate) sends_to_nul: bool,
 }
 
 /// What the received timestamp of an rmw implementation is.
@@ -34,37 +36,44 @@ pub(crate) enum ReceivedTimestamp {
 
 /// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; before,
 /// there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the padding, `PublisherData::publish` of rmw_zenoh_cpp.
+/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the padding, `PublisherData::publish` of rmw_zenoh_cpp;
+/// of strings, the type support of rosidl_typesupport_fastrtps_c, which all but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and
+/// rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
 pub(crate) const MIDDLEWARES: [Middleware; 5] = [
     Middleware {
         name: "rmw_fastrtps_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
         pads: true,
+        sends_to_nul: true,
     },
     Middleware {
         name: "rmw_fastrtps_dynamic_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
         pads: true,
+        sends_to_nul: true,
     },
     Middleware {
         name: "rmw_cyclonedds_cpp",
         received: ReceivedTimestamp::Take,
         has_sequence_numbers: false,
         pads: true,
+        sends_to_nul: false,
     },
     Middleware {
         name: "rmw_zenoh_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
         pads: false,
+        sends_to_nul: true,
     },
     Middleware {
         name: "rmw_connextdds",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
         pads: true,
+        sends_to_nul: true,
     },
 ];
 
@@ -74,6 +83,7 @@ static UNKNOWN: Middleware = Middleware {
     // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
     has_sequence_numbers: true,
     pads: true,
+    sends_to_nul: true,
 };
 
 // A function of librmw_implementation, which rclrs is linked to.
@@ -90,20 +100,18 @@ impl Middleware {
         }
         // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
         // long as the middleware's library, which is never unloaded while a subscription takes messages by it.
-        Self::named(unsafe { CStr::from_ptr(identifier) })
+        Self::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
     }
 
-    /// Returns the middleware of this process.
-    pub(crate) fn in_use() -> &'static Self {
+    /// Returns the middleware of this process. Errors with its identifier if it is not one of those above.
+    pub(crate) fn in_use() -> Result<&'static Self, String> {
         // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never unloaded.
-        Self::named(unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) })
+        let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+        Self::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
     }
 
-    fn named(identifier: &CStr) -> &'static Self {
-        MIDDLEWARES
-            .iter()
-            .find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
-            .unwrap_or(&UNKNOWN)
+    fn named(identifier: &CStr) -> Option<&'static Self> {
+        MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
     }
 }
 

@@ -13,7 +13,10 @@ use rclrs_topic_statistics::{
     watch, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsPublisher, StatsSubscription,
     TopicStatisticsOptions, WindowStatistics,
 };
-use ros_env::std_msgs::msg::{rmw, String as Text};
+use ros_env::{
+    std_msgs::msg::{rmw, String as Text},
+    test_msgs::msg::{UnboundedSequences, WStrings},
+};
 use rosidl_runtime_rs::Message;
 use test_support::{context, domain, middleware, wait_for, Program, Spinning};
 
@@ -204,6 +207,38 @@ fn size_in_a_window(windows: &watch::Receiver<Option<Arc<WindowStatistics>>>) ->
         windows.borrow_and_update().as_ref().is_some_and(|window| window.count == 0)
     });
     size.average as u64
+}
+
+#[test]
+fn a_string_with_a_nul_inside_is_as_long_as_it_is_sent() {
+    let texts = ["ab\0cd", "\0", "abc\0"];
+    let names = ["std_msgs/msg/String", "test_msgs/msg/UnboundedSequences", "test_msgs/msg/WStrings"];
+    let domain = domain(3);
+    let executor = context(domain, &[]).create_basic_executor();
+    let options = sizes().publish_period(Duration::from_millis(100));
+    let statistics = NodeStatistics::with_options(&executor.create_node("nul").unwrap(), options).unwrap();
+    let _spinning = Spinning::start(executor);
+    let reader = Program::start("sizes.py", &names, domain);
+    let delivered = || reader.read("size of a message").split_once(' ').unwrap().1.parse::<u64>().unwrap();
+    macro_rules! check {
+        ($name:expr, $message:ty, |$text:ident| $fields:expr) => {
+            let topic = format!("sent/{}", $name);
+            let publisher = statistics
+                .create_publisher::<$message>(topic.as_str().reliable().transient_local().keep_all())
+                .unwrap();
+            let windows = publisher.watch();
+            for $text in texts {
+                publisher.publish($fields).unwrap();
+                assert_eq!(size_in_a_window(&windows), delivered(), "{} of {:?}", $name, $text);
+            }
+        };
+    }
+    check!(names[0], Text, |text| Text { data: text.into() });
+    check!(names[1], UnboundedSequences, |text| UnboundedSequences {
+        string_values: vec![text.into(), "whole".into(), text.into()],
+        ..Default::default()
+    });
+    check!(names[2], WStrings, |text| WStrings { wstring_value: text.into(), ..Default::default() });
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl<T: Message> MeasuredSubscription<T> {
         let recorder = Arc::new(Recorder::new("topic", options, None, &HostClock));
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
-        let size = SerializedSize::find().ok().map(Box::new);
+        let size = SerializedSize::of_received().ok().map(Box::new);
         Self { probe: Probe::new(stamp, size, Arc::clone(&recorder)), recorder }
     }
 

@@ -54,7 +54,10 @@ impl DynamicSize {
         let Some(steps) = Steps::of(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
-        let payload = Payload::find();
+        let payload = match Payload::of_received() {
+            Ok(payload) => payload,
+            Err(error) => return fail(error),
+        };
         Ok(match steps.fixed() {
             Some(size) => Self::Constant(payload.size(size.end(0))),
             None => Self::Variable(payload, steps.0.into()),
@@ -93,18 +96,21 @@ enum Element<'a> {
 fn end(steps: &[Step<Path>], of: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
-        Step::Elements { place, element } => {
-            let count = match of {
-                Element::Message(message) => length(&get(message, place)?)?,
-                Element::Text(length) => *length,
-            };
-            Some(element.end_of(count, at))
-        }
+        Step::String { place } => Some(at + count(of, place)?),
+        Step::Elements { place, element } => Some(element.end_of(count(of, place)?, at)),
         Step::Each { place, steps, .. } => {
             let Element::Message(message) = of else { return None };
             each_end(steps, &get(message, place)?, at)
         }
     })
+}
+
+/// Returns the number of characters or elements at a place.
+fn count(of: &Element<'_>, place: &[String]) -> Option<usize> {
+    match of {
+        Element::Message(message) => length(&get(message, place)?),
+        Element::Text(length) => Some(*length),
+    }
 }
 
 /// Returns the field that the names lead to.

@@ -6,8 +6,11 @@
 //! of its size, counted from the end of the encapsulation header. A string is its length in 32 bits, its bytes and a NUL. A wide
 //! string is its length and 32 bits for each 16 of UTF-16, without a NUL. A sequence is its length and its elements, an array its
 //! elements, a nested message its fields.
+//!
+//! A message is received with the strings that were sent. But a publisher may have strings with a NUL inside, which most rmw
+//! implementations send only up to there: see [`Middleware::sends_to_nul`].
 
-use std::marker::PhantomData;
+use std::{ffi::CStr, marker::PhantomData};
 
 use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName, ValueKind};
 use rosidl_runtime_rs::RmwMessage;
@@ -30,10 +33,19 @@ pub(crate) enum SerializedSize<M> {
 }
 
 impl<M: RmwMessage> SerializedSize<M> {
-    /// Returns how to find the sizes of a type.
+    /// Returns how to find the sizes of received messages of a type.
     ///
     /// Errors with a warning for the user if that is not known. Everything but the sizes works without it.
-    pub(crate) fn find() -> Result<Self, String> {
+    pub(crate) fn of_received() -> Result<Self, String> {
+        Self::find(Payload::of_received)
+    }
+
+    /// Returns how to find the sizes of messages of a type that are published. Errors as for those that are received.
+    pub(crate) fn of_published() -> Result<Self, String> {
+        Self::find(Payload::of_published)
+    }
+
+    fn find(payload: fn() -> Result<Payload, String>) -> Result<Self, String> {
         let fail = |why: String| Err(format!("The sizes of {} messages will be NaN: {why}", M::TYPE_NAME));
         let metadata = match MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new) {
             Ok(metadata) => metadata,
@@ -52,7 +64,10 @@ impl<M: RmwMessage> SerializedSize<M> {
         let Some(steps) = Steps::of(structure) else {
             return fail("the layout of its introspection type support cannot be followed".to_owned());
         };
-        let payload = Payload::find();
+        let payload = match payload() {
+            Ok(payload) => payload,
+            Err(error) => return fail(error),
+        };
         Ok(match steps.fixed() {
             Some(size) => Self::Constant(payload.size(size.end(0))),
             None => Self::Variable { payload, steps: steps.0.into(), message: PhantomData },
@@ -70,7 +85,7 @@ impl<M: RmwMessage> SerializedSize<M> {
             Self::Variable { payload, steps, .. } => {
                 let message = std::ptr::from_ref(message()).cast();
                 // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and sequences.
-                payload.size(unsafe { end(steps, message, 0) })
+                payload.size(unsafe { end(steps, message, 0, payload.strings_end_at_nul) })
             }
         }
     }
@@ -81,12 +96,21 @@ impl<M: RmwMessage> SerializedSize<M> {
 pub(crate) struct Payload {
     /// It is a multiple of so many bytes.
     alignment: usize,
+    /// Whether a string is sent only up to its first NUL.
+    strings_end_at_nul: bool,
 }
 
 impl Payload {
-    /// As the middleware of this process has it.
-    pub(super) fn find() -> Self {
-        Self { alignment: if Middleware::in_use().pads { 4 } else { 1 } }
+    /// A message as the middleware of this process receives it. Errors if it is not known how that serializes.
+    pub(super) fn of_received() -> Result<Self, String> {
+        Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
+    }
+
+    /// A message as the middleware of this process sends it. Errors as for one that is received.
+    fn of_published() -> Result<Self, String> {
+        let Middleware { pads, sends_to_nul, .. } =
+            Middleware::in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
+        Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
     /// Returns the size of a message that has that many bytes, with its header. (No middleware has larger ones than a `u32` holds.)
@@ -103,16 +127,26 @@ struct Elements {
     capacity: usize,
 }
 
-/// Returns where values end that start at an offset in the serialized message.
+/// Returns where values end that start at an offset in the serialized message. Strings are read only if they end at a NUL.
 ///
 /// # Safety
 ///
 /// `base` must point to a C struct of the layout that the steps were made of. Its strings and sequences must be valid.
-unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize) -> usize {
+unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_at_nul: bool) -> usize {
     steps.iter().fold(start, |at, step| match step {
         Step::Fixed(size) => size.end(at),
+        Step::String { place } => {
+            // SAFETY: By contract there is a string at the offset, aligned.
+            let string = unsafe { &*base.add(*place).cast::<Elements>() };
+            if !strings_end_at_nul || string.size == 0 {
+                return at + string.size;
+            }
+            // SAFETY: By contract it has as many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(string.data, string.size) };
+            at + CStr::from_bytes_until_nul(bytes).map_or(string.size, CStr::count_bytes)
+        }
         Step::Elements { place, element } => {
-            // SAFETY: By contract there is a string or a sequence at the offset, aligned.
+            // SAFETY: By contract there is a wide string or a sequence at the offset, aligned.
             let elements = unsafe { &*base.add(*place).cast::<Elements>() };
             element.end_of(elements.size, at)
         }
@@ -128,7 +162,9 @@ unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize) -> usize {
                 }
             };
             // SAFETY: By contract there are as many elements of the layout of the inner steps, one `stride` apart.
-            (0..count).fold(at, |at, index| unsafe { end(steps, first.add(index * stride), at) })
+            (0..count).fold(at, |at, index| unsafe {
+                end(steps, first.add(index * stride), at, strings_end_at_nul)
+            })
         }
     })
 }
@@ -157,7 +193,9 @@ impl Place for usize {
 pub(crate) enum Step<P> {
     /// Values of fixed size, which are not read.
     Fixed(FixedSize),
-    /// The elements of fixed size of a sequence, or the characters of a string.
+    /// The characters of a string.
+    String { place: P },
+    /// The elements of fixed size of a sequence, or the characters of a wide string.
     Elements { place: P, element: FixedSize },
     /// Elements of a size that depends on their values.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
@@ -254,7 +292,7 @@ impl<P: Place> Steps<P> {
             BaseType::Message(structure) => return self.push_fields(structure, &place),
             BaseType::String | BaseType::BoundedString { .. } => {
                 self.push_fixed(FixedSize::primitive(4)); // the length
-                self.0.push(Step::Elements { place, element: FixedSize::primitive(1) });
+                self.0.push(Step::String { place });
                 self.push_fixed(FixedSize::primitive(1)); // NUL
             }
             BaseType::WString | BaseType::BoundedWString { .. } => {
@@ -299,13 +337,13 @@ mod tests {
     use ros_env::{builtin_interfaces, sensor_msgs, std_msgs, test_msgs};
 
     fn size<M: RmwMessage>(message: &M) -> u32 {
-        SerializedSize::find().unwrap().of(|| message)
+        SerializedSize::of_received().unwrap().of(|| message)
     }
 
     #[test]
     fn a_type_of_fixed_size_is_not_read() {
         fn constant<M: RmwMessage>() -> u32 {
-            SerializedSize::<M>::find()
+            SerializedSize::<M>::of_received()
                 .unwrap()
                 .of(|| unreachable!("the size does not depend on the message"))
         }
@@ -359,7 +397,7 @@ mod tests {
         let (byte, length) = (FixedSize::primitive(1), FixedSize::primitive(4));
         let part: Box<[Step<usize>]> = Box::new([
             Step::Fixed(byte.followed_by(&length)),
-            Step::Elements { place: std::mem::offset_of!(Part, name), element: byte },
+            Step::String { place: std::mem::offset_of!(Part, name) },
             Step::Fixed(byte),
         ]);
         let each = |place, count| Step::Each { place, count, stride: size_of::<Part>(), steps: part.clone() };
@@ -377,7 +415,7 @@ mod tests {
         let values = [60 + 4, 64 + 5 * 8];
         assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
         // SAFETY: The steps are those of the struct; null pointers are those of values that are not read.
-        assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0) }, values[1]);
+        assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
 

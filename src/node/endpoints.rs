@@ -152,7 +152,7 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let to = self.publisher(&statistics)?;
         let publisher = create_publisher(&self.node, options.into())?;
-        let size = self.find_size(&statistics, SerializedSize::find).map(Box::new);
+        let size = self.find_size(&statistics, SerializedSize::of_published).map(Box::new);
         let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
@@ -189,7 +189,7 @@ impl NodeStatistics {
             self.warn(&warning);
             None
         });
-        let size = self.find_size(&options.statistics, SerializedSize::find).map(Box::new);
+        let size = self.find_size(&options.statistics, SerializedSize::of_received).map(Box::new);
         self.create_of(message_type, options, |options, recorder| {
             subscribe(options, Probe::new(stamp, size, recorder))
         })
