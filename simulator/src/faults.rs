@@ -43,6 +43,8 @@ faults! {
     Period: "periods changed",
     Drop: "sources dropped",
     Create: "subscriptions created",
+    LateReturn: "messages received by subscriptions that were being created",
+    FailedCreation: "subscriptions whose creation failed",
     Names: "totals of ended subscriptions that were forgotten",
     StoppedReader: "messages refused by a stopped reader",
     SlowReader: "messages that blocked the thread",

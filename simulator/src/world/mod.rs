@@ -49,6 +49,8 @@ enum Event {
     Start { taken: Box<Taken>, takes: i64 },
     /// A callback ends.
     End(Running),
+    /// The creation of a subscription returns.
+    Created(u64),
     /// The node publishes, times and counts.
     Scopes,
     /// A timer's duration ends.
@@ -90,6 +92,8 @@ pub struct World {
     publishers: Vec<Publisher>,
     subscriptions: BTreeMap<u64, Subscription>,
     next_subscription: u64,
+    /// How many subscriptions were created.
+    created: u64,
     scopes: Vec<Scope>,
     /// When the executor is free for the next callback.
     executor: i64,
@@ -140,6 +144,7 @@ impl World {
             publishers: vec![],
             subscriptions: BTreeMap::new(),
             next_subscription: 0,
+            created: 0,
             scopes: vec![],
             executor: now,
             due: VecDeque::new(),
@@ -235,6 +240,7 @@ impl World {
             Event::Arrive { subscription, message } => self.arrive(subscription, message),
             Event::Start { taken, takes } => self.start(*taken, takes),
             Event::End(running) => self.end(running),
+            Event::Created(id) => self.complete(id),
             Event::Scopes => self.run_scopes(),
             Event::TimerEnd { source, started } => self.end_timer(&source, started),
             Event::Wake(number) if number == self.wake => self.run_thread(),
