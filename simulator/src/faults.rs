@@ -58,6 +58,7 @@ faults! {
     Unnumbered: "messages of a middleware without sequence numbers",
     UnknownMiddleware: "messages of a middleware that is not known",
     FailedPublication: "publications of the node that failed",
+    UnorderedPublication: "publications of the node that were recorded after later ones",
 }
 
 impl Fault {
