@@ -152,8 +152,7 @@ impl NodeStatistics {
         let name = self.source_name(statistics.source_name, &publisher.topic_name());
         let publications =
             Arc::new(Windowed::new(Publications::new(statistics.first_period.unwrap_or_default())));
-        let source =
-            self.add_source(Arc::new(Source::new(name, Arc::clone(&publications) as _, None)), own, to);
+        let source = self.add_source(Source::new(name, Arc::clone(&publications) as _, None), own, to);
         Ok(Arc::new(StatsPublisherState::new(source, publications, publisher)))
     }
 
@@ -190,6 +189,8 @@ impl NodeStatistics {
 
         let recorder =
             Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone(), &HostClock));
+        // First: messages may arrive before the subscription is returned.
+        let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
         let topic = options.topic.to_owned();
         let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
@@ -205,7 +206,6 @@ impl NodeStatistics {
                 create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))
             })?;
         }
-        let source = self.add_source(source, own, publisher);
-        Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
+        Ok(Arc::new(StatsSubscriptionState::new(new.complete(source), recorder, subscription)))
     }
 }
