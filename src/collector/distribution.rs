@@ -4,6 +4,8 @@ mod bucket_index;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use bucket_index::{boundary, index_of_normal, index_of_subnormal, MAX_SCALE};
 
 /// The distribution of samples in constant memory: a base-2 exponential histogram, as
@@ -257,7 +259,7 @@ impl Distribution {
     fn side(&self, is_negative: bool) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         let side = if is_negative { &self.negative } else { &self.positive };
         let is_wide = self.buckets == WIDE;
-        (0..self.buckets as usize)
+        side.slots(is_wide)
             .map(move |slot| (side.first + slot as i32, side.count(slot, is_wide)))
             .filter(|(_, count)| *count > 0)
     }
@@ -377,6 +379,24 @@ impl Distribution {
 impl Side {
     fn new(first: i32) -> Self {
         Self { first, counts: [0; Distribution::BUCKETS] }
+    }
+
+    /// Returns slots that all counts above zero are in.
+    fn slots(&self, is_wide: bool) -> Range<usize> {
+        /// A divisor of the number of buckets.
+        const CHUNK: usize = 16;
+        if is_wide {
+            return 0..WIDE as usize;
+        }
+        // The compiler looks at the counts of a chunk together.
+        let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
+        let mut chunks = self.counts.chunks(CHUNK);
+        match chunks.position(has_counts) {
+            Some(first) => {
+                first * CHUNK..(first + 1 + chunks.rposition(has_counts).map_or(0, |last| last + 1)) * CHUNK
+            }
+            None => 0..0,
+        }
     }
 
     /// Returns a count; 0 if there is no such bucket.
