@@ -267,6 +267,17 @@ fn a_share_that_is_none_has_no_quantile() {
 }
 
 #[test]
+fn the_rounding_of_a_share_does_not_change_the_rank() {
+    // In floating point 0.07 * 100 is a little more than 7, and 0.57 * 100 a little less than 57.
+    let distribution = collect(&(1..=100).map(f64::from).collect::<Vec<_>>());
+    for (quantile, exact) in [(0.07, 7.0), (0.14, 14.0), (0.57, 57.0)] {
+        let ours = distribution.quantile(quantile);
+        assert!((ours / exact - 1.0).abs() <= distribution.relative_error(), "{quantile}: {ours}");
+    }
+    assert!((8.0 / 7.0 - 1.0) > 2.0 * distribution.relative_error(), "7 and 8 can be told apart");
+}
+
+#[test]
 fn nan_and_infinities_are_refused_and_change_nothing() {
     let mut distribution = collect(&[1.0, -2.0, 0.0]);
     let before = (parts(&distribution), distribution.sum());
@@ -296,6 +307,27 @@ fn the_error_is_the_width_of_a_bucket() {
     let [smallest, largest] =
         [[1.5, 1.6], [0.01, 1e10]].map(|samples| (1e4 * collect(&samples).relative_error()).round());
     assert_eq!([smallest, largest], [27.0, 1892.0], "0.27 % and 18.92 %");
+}
+
+#[test]
+fn the_scale_falls_with_the_161st_bucket_and_not_before() {
+    // The middles of the first and the last of so many buckets.
+    let of_buckets = |buckets: i32, scale: i32, sign: f64| {
+        let middle = |index: i32| sign * boundary(f64::from(index) + 0.5, scale);
+        collect(&[middle(-7), middle(-7 + buckets - 1)])
+    };
+    for sign in [1.0, -1.0] {
+        for scale in 3..=8 {
+            assert_eq!(of_buckets(160, scale, sign).scale(), scale);
+            assert_eq!(of_buckets(161, scale, sign).scale(), scale - 1);
+        }
+        assert_eq!(of_buckets(160, 2, sign).zero_threshold(), 0.0);
+        let near_zero = of_buckets(161, 2, sign);
+        assert_eq!(
+            (near_zero.scale(), near_zero.zero_count(), near_zero.zero_threshold()),
+            (2, 1, 2_f64.powf(-1.5))
+        );
+    }
 }
 
 #[test]
@@ -348,10 +380,12 @@ fn a_bucket_counts_beyond_32_bits() {
         assert!(distribution.accept(5.0));
     }
     assert_eq!(counts(&distribution), [2 * FULL + 4, 1]);
-    // 5 and 8 have 174 buckets between them at scale 8, and 87 at 7: with 64 bits there are only 80.
+    // With 64 bits there are only 80 buckets. 5 and 7 are 124 apart at scale 8, and 62 at 7; 5 and 8 are 87 apart at 7.
+    assert!(distribution.accept(7.0));
+    assert_eq!((distribution.scale(), counts(&distribution)), (7, vec![2 * FULL + 4, 1, 1]));
     assert!(distribution.accept(8.0));
-    assert_eq!((distribution.scale(), counts(&distribution)), (6, vec![2 * FULL + 4, 1, 1]));
-    assert_eq!(distribution.count(), 2 * FULL + 6);
+    assert_eq!((distribution.scale(), counts(&distribution)), (6, vec![2 * FULL + 4, 1, 1, 1]));
+    assert_eq!(distribution.count(), 2 * FULL + 7);
     let median = distribution.quantile(0.5);
     assert!((median / 5.0 - 1.0).abs() <= distribution.relative_error(), "{median}");
 }
