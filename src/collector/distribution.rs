@@ -6,7 +6,7 @@ mod tests;
 
 use std::ops::Range;
 
-use bucket_index::{boundary, index_of_normal, index_of_subnormal, MAX_SCALE};
+use bucket_index::{boundary, index_of_normal, index_of_subnormal, largest_below, MAX_SCALE};
 
 /// The distribution of samples in constant memory: a base-2 exponential histogram, as
 /// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram) defines it.
@@ -309,7 +309,7 @@ impl Distribution {
     /// Returns the largest absolute value that is counted as zero. It is 0, so that only zeros are, unless the range of the samples
     /// is larger than the buckets of the smallest scale.
     pub fn zero_threshold(&self) -> f64 {
-        self.threshold.map_or(0.0, |threshold| boundary(threshold.into(), self.scale()))
+        self.threshold.map_or(0.0, |threshold| largest_below(threshold, self.scale()))
     }
 
     /// Returns the buckets of positive samples that have any: index and count, in ascending order.
