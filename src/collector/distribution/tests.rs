@@ -157,7 +157,7 @@ fn samples() -> impl Strategy<Value = Vec<f64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 100 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
 
     #[test]
     fn any_samples_have_the_quantiles_of_the_sorted_samples(samples in samples()) {
@@ -187,6 +187,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
     fn nine_orders_of_magnitude_have_all_their_quantiles(
         samples in prop::collection::vec((of_orders(-3.0..6.0), any::<bool>()), 1000..1001),
     ) {
@@ -245,6 +246,7 @@ fn no_sample_has_no_figures() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_quantile_needs_samples_beyond_it() {
     for (quantile, needed) in [(0.0, 1), (0.5, 2), (0.9, 10), (0.95, 20), (0.99, 100), (0.999, 1000)] {
         let mut distribution = repeated(5.0, needed - 1);
@@ -255,6 +257,7 @@ fn a_quantile_needs_samples_beyond_it() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_share_that_is_none_has_no_quantile() {
     let distribution = repeated(1.0, 1 << 40);
     for quantile in [1.0, 2.0, -0.1, f64::NAN, f64::INFINITY] {
@@ -306,6 +309,7 @@ fn the_error_is_the_width_of_a_bucket() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn the_scale_falls_with_the_161st_bucket_and_not_before() {
     // The middles of the first and the last of so many buckets.
     let of_buckets = |buckets: i32, scale: i32, sign: f64| {
@@ -325,6 +329,7 @@ fn the_scale_falls_with_the_161st_bucket_and_not_before() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn samples_beyond_12_orders_of_magnitude_are_near_zero_and_no_number() {
     // 1 ms, then the age of a message from 1970 in ms.
     let (usual, of_1970) = (1.0, 1.79e12);
@@ -348,6 +353,7 @@ fn samples_beyond_12_orders_of_magnitude_are_near_zero_and_no_number() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_billion_equal_samples_are_counted() {
     let distribution = repeated(0.1, 1_000_000_000);
     assert_eq!(distribution.count(), 1_000_000_000);
@@ -358,6 +364,7 @@ fn a_billion_equal_samples_are_counted() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_bucket_counts_beyond_32_bits() {
     const FULL: u64 = u32::MAX as u64;
     let mut distribution = repeated(5.0, FULL);
@@ -385,6 +392,7 @@ fn a_bucket_counts_beyond_32_bits() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn a_sum_of_two_counts_beyond_32_bits_is_exact() {
     // At scale 8 two buckets; at scale 2, to which the third sample leads, one.
     let mut distribution = repeated(5.0, 3_000_000_000);
@@ -397,6 +405,7 @@ fn a_sum_of_two_counts_beyond_32_bits_is_exact() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn samples_beyond_2_to_the_63_are_refused_and_change_nothing() {
     let mut distribution = repeated(-5.0, 1 << 62);
     let same = distribution.clone();
