@@ -6,11 +6,13 @@
 //! [`SequenceTracker`] allocates, for each publisher that it has not seen before.
 
 mod age;
+mod distribution;
 mod period;
 mod sequence;
 mod summary;
 
 pub use age::AgeCollector;
+pub use distribution::Distribution;
 pub use period::{FirstPeriod, PeriodCollector};
 pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
