@@ -113,6 +113,7 @@ pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowSta
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/code.md")]
+#[doc = include_str!("../docs/distributions.md")]
 #[doc = include_str!("../docs/errors.md")]
 #[doc = include_str!("../docs/losses.md")]
 #[doc = include_str!("../docs/options.md")]

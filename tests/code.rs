@@ -96,10 +96,15 @@ fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
     let (mut executor, node, statistics) = statistics(2, DAY);
     let timer = statistics.timer("get_image");
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let future = timer.instrument(async move { receiver.await.unwrap() });
+    let (polled, is_polled) = tokio::sync::oneshot::channel();
+    let future = timer.instrument(async move {
+        polled.send(()).unwrap();
+        receiver.await.unwrap()
+    });
     std::thread::sleep(4 * TICK); // before it is polled
     let answered = node.commands().run(future);
     std::thread::spawn(move || {
+        is_polled.blocking_recv().unwrap();
         std::thread::sleep(TICK);
         sender.send(()).unwrap();
     });

@@ -6,7 +6,7 @@ use std::{
     error::Error as _,
     panic::{catch_unwind, AssertUnwindSafe},
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc, Arc, Mutex,
     },
     time::{Duration, SystemTime},
@@ -250,6 +250,36 @@ fn subscriptions_can_be_created_and_dropped_on_several_threads_while_messages_ar
     wait_for("messages and windows as before", || {
         lasting.totals().received > received + 50 && lasting.latest().unwrap().window.start > window.stop
     });
+}
+
+/// Another subscription receives all the time, so that the middleware has found the publisher before a subscription is created.
+#[test]
+fn every_message_that_arrives_while_its_subscription_is_created_is_counted() {
+    const ROUNDS: u64 = 100;
+    let (executor, node) = executor_and_node("creating", 11);
+    let lasting = NodeStatistics::new(&node).unwrap();
+    let lasting = lasting.create_subscription("imu".keep_last(10).best_effort(), |_: Imu| ()).unwrap();
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "2000"], domain(11));
+    wait_for("messages", || lasting.totals().received > 5);
+
+    for round in 0..ROUNDS {
+        // The first subscription with losses takes longer: their publisher is created, too.
+        let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
+        let losses =
+            TopicStatisticsOptions::new().metrics([Metric::MessagePeriod, Metric::PublicationSeqGap]);
+        let called = Arc::new(AtomicU64::new(0));
+        let counts = Arc::clone(&called);
+        let imu = statistics
+            .create_subscription("imu".keep_last(10).best_effort().topic_statistics(losses), move |_: Imu| {
+                counts.fetch_add(1, Ordering::Relaxed);
+            })
+            .unwrap();
+        wait_for(&format!("as many messages as calls, in round {round}"), || {
+            let received = imu.totals().received;
+            received > 0 && received == called.load(Ordering::Relaxed)
+        });
+    }
 }
 
 #[test]

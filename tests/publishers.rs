@@ -124,6 +124,49 @@ fn every_form_of_publishing_is_received_and_measured_and_silence_has_count_0() {
 }
 
 #[test]
+fn threads_that_share_a_publisher_leave_no_wrong_period() {
+    const THREADS: usize = 4;
+    const WINDOWS: usize = 30;
+    let domain = domain(3);
+    let executor = context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("driver").unwrap();
+    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let shared = statistics.create_publisher::<Int32>("number").unwrap();
+    let mut reader = Reader::start(domain);
+    std::thread::scope(|scope| {
+        // Dropped at the end, also after a panic, because the scope waits for its threads.
+        let running = Arc::new(());
+        for _ in 0..THREADS {
+            let (shared, running) = (&shared, Arc::downgrade(&running));
+            scope.spawn(move || {
+                while running.strong_count() > 0 {
+                    shared.publish(Int32 { data: 1 }).unwrap();
+                }
+            });
+        }
+        reader.read_until("windows", |metrics| {
+            of(metrics, "/driver:/number", "publish_period").count() > WINDOWS
+        });
+    });
+    let periods = reader.windows("/driver:/number", "publish_period");
+    let durations = reader.windows("/driver:/number", "publish_duration_ms");
+    let mut unknown = 0;
+    for (index, period) in periods.iter().enumerate() {
+        let Some(duration) = durations.iter().find(|of| of.start == period.start) else { continue };
+        if period.count() == 0.0 {
+            assert!(period.average().is_nan(), "{period:?}");
+            unknown += u32::from(duration.count() > 1.0);
+            continue;
+        }
+        assert!(period.minimum() >= 0.0 && duration.minimum() > 0.0, "{period:?} {duration:?}");
+        let follows_unknown = index > 0 && periods[index - 1].count() == 0.0;
+        assert!(period.count() == duration.count() - 1.0 || follows_unknown, "{period:?} {duration:?}");
+    }
+    println!("windows_without_periods={unknown} of {}", periods.len());
+}
+
+#[test]
 fn a_publisher_has_the_same_options_as_a_subscription() {
     let executor = context(domain(1), &[]).create_basic_executor();
     let node = executor.create_node("driver").unwrap();

@@ -11,7 +11,7 @@ use std::{
 
 use benchmarks::{
     clock,
-    collector::{AgeCollector, PeriodCollector, SequenceTracker, SummaryCollector},
+    collector::{AgeCollector, Distribution, PeriodCollector, SequenceTracker, SummaryCollector},
     counter, messages, timer, MeasuredSubscription, Metric, TopicStatisticsOptions,
 };
 use criterion::{criterion_group, criterion_main, Criterion};
@@ -38,6 +38,23 @@ fn message() -> (Imu, MessageInfo) {
     (message, info)
 }
 
+/// The samples of a window.
+const WINDOW: usize = 1000;
+
+/// Returns ages of 8 windows in ms: around 1 ms, a tenth of them up to a second later, and some negative.
+fn samples() -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut sample = || {
+        let usual = 0.5 + random.f64();
+        match random.u32(0..100) {
+            0 => -usual,
+            1..=10 => usual * 10_f64.powf(3.0 * random.f64()),
+            _ => usual,
+        }
+    };
+    (0..8 * WINDOW).map(|_| sample()).collect()
+}
+
 fn floors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("floor");
     group.bench_function("clock", |bencher| bencher.iter(clock));
@@ -54,14 +71,36 @@ fn floors(criterion: &mut Criterion) {
 
 fn collectors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector");
+    // Windows of 1000 samples. Each window of the distribution finds its range anew.
+    let samples = samples();
+    let mut samples = samples.iter().copied().enumerate().cycle();
     group.bench_function("summary", |bencher| {
         let mut summary = SummaryCollector::default();
-        let mut sample = 0.0;
         bencher.iter(|| {
-            sample += 0.001;
+            let (number, sample) = samples.next().unwrap();
+            if number % WINDOW == 0 {
+                black_box(summary.take());
+            }
             summary.accept(black_box(sample))
         });
-        black_box(summary.summary());
+    });
+    group.bench_function("summary_with_distribution", |bencher| {
+        let (mut summary, mut distribution) = (SummaryCollector::default(), Distribution::default());
+        bencher.iter(|| {
+            let (number, sample) = samples.next().unwrap();
+            if number % WINDOW == 0 {
+                black_box((summary.take(), distribution.take()));
+            }
+            let sample = black_box(sample);
+            summary.accept(sample) && distribution.accept(sample)
+        });
+    });
+    let mut distribution = Distribution::default();
+    samples.by_ref().take(WINDOW).for_each(|(_, sample)| assert!(distribution.accept(sample)));
+    group.bench_function("quantile", |bencher| bencher.iter(|| black_box(&distribution).quantile(0.99)));
+    group.bench_function("merge", |bencher| {
+        let mut minute = Distribution::default();
+        bencher.iter(|| minute.merge(black_box(&distribution)))
     });
     group.bench_function("age_and_period", |bencher| {
         let (mut age, mut period) = (AgeCollector::default(), PeriodCollector::default());

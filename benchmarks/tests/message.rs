@@ -10,7 +10,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use benchmarks::{MeasuredSubscription, Metric, TopicStatisticsOptions};
+use benchmarks::{collector::Distribution, MeasuredSubscription, Metric, TopicStatisticsOptions};
 use rclrs::*;
 use ros_env::sensor_msgs::msg::rmw;
 
@@ -60,6 +60,29 @@ fn memory_is_constant_over_a_million_messages() {
             1_000_000
         );
     }
+}
+
+#[test]
+fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let before = dhat::HeapStats::get();
+    let mut distribution = Box::new(Distribution::default());
+    let created = dhat::HeapStats::get();
+    let bytes = created.curr_bytes - before.curr_bytes;
+    let mut sample = 1e-3;
+    for number in 0..1_000_000 {
+        // Both signs, over nine orders of magnitude.
+        sample = if sample < 1e6 { sample * 1.1 } else { 1e-3 };
+        assert!(distribution.accept(if number % 3 == 0 { -sample } else { sample }));
+    }
+    let minute = distribution.clone();
+    assert!(distribution.merge(&minute) && distribution.quantile(0.99).is_finite());
+    let allocations = dhat::HeapStats::get().total_blocks - created.total_blocks;
+    println!("bytes_per_distribution={bytes}");
+    assert!(bytes <= 1500, "{bytes} bytes");
+    // The clone is one; the test harness allocates a few strings meanwhile.
+    assert!(allocations < 100, "{allocations} allocations");
 }
 
 /// Takes a second in a release build, and a minute in others.

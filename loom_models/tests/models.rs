@@ -21,6 +21,8 @@ models![
     nothing_is_recorded_after_the_statistics_were_disabled,
     every_duration_is_in_one_window,
     a_duration_from_before_a_pause_is_not_in_the_window_after_it,
+    a_period_is_between_two_publications_that_follow_each_other,
+    a_period_that_is_carried_over_is_between_two_publications_that_follow_each_other,
     every_count_is_in_one_window,
     readings_of_two_threads_are_no_jump,
     a_watcher_misses_no_window,

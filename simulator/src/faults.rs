@@ -43,6 +43,8 @@ faults! {
     Period: "periods changed",
     Drop: "sources dropped",
     Create: "subscriptions created",
+    LateReturn: "messages received by subscriptions that were being created",
+    FailedCreation: "subscriptions whose creation failed",
     Names: "totals of ended subscriptions that were forgotten",
     StoppedReader: "messages refused by a stopped reader",
     SlowReader: "messages that blocked the thread",
@@ -56,6 +58,7 @@ faults! {
     Unnumbered: "messages of a middleware without sequence numbers",
     UnknownMiddleware: "messages of a middleware that is not known",
     FailedPublication: "publications of the node that failed",
+    UnorderedPublication: "publications of the node that were recorded after later ones",
 }
 
 impl Fault {

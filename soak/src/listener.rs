@@ -123,8 +123,6 @@ struct Member {
     name: String,
     subscribed: Subscribed,
     windows: Arc<Mutex<Windows>>,
-    /// What was received before it is judged.
-    before: (Tally, Counted),
 }
 
 /// A node, its statistics, and its subscriptions on one worker, so that no callback runs while they are compared.
@@ -194,27 +192,7 @@ impl Group {
                 (Subscribed::Measured(subscription), name)
             }
         };
-        self.members.push(Member { place, name, subscribed, windows, before: Default::default() });
-        Ok(())
-    }
-
-    /// From now on its subscriptions are judged.
-    ///
-    /// Messages that arrive while a subscription is created are in no total.
-    fn judge_from_now(&mut self, places: std::ops::Range<usize>) -> Result<()> {
-        let members: Vec<Member> =
-            self.members.iter().filter(|member| places.contains(&member.place)).cloned().collect();
-        let before = self.on_worker(move |tallies| {
-            let of = |member: &Member| {
-                (member.place, (tallies[member.place].clone(), member.counted().unwrap_or_default()))
-            };
-            members.iter().map(of).collect::<BTreeMap<_, _>>()
-        })?;
-        for member in &mut self.members {
-            if let Some(before) = before.get(&member.place) {
-                member.before = before.clone();
-            }
-        }
+        self.members.push(Member { place, name, subscribed, windows });
         Ok(())
     }
 
@@ -250,22 +228,14 @@ impl Member {
     }
 
     fn row(&self, tally: &Tally, incarnations: &[u64]) -> Row {
-        let (tally_before, before) = &self.before;
-        let since = |now: Option<u64>, before: Option<u64>| Some(now? - before.unwrap_or(0));
-        let counted = self.counted().map(|now| Counted {
-            received: now.received - before.received,
-            lost: since(now.lost, before.lost),
-            late: since(now.late, before.late),
-            ..now
-        });
         let last = incarnations.iter().filter_map(|of| Some((*of, tally.heard.get(of)?.last)));
         Row {
             name: self.name.clone(),
-            received: tally.received - tally_before.received,
-            lost: tally.lost() - tally_before.lost(),
-            late: tally.late - tally_before.late,
+            received: tally.received,
+            lost: tally.lost(),
+            late: tally.late,
             publishers: tally.heard.len() as u64,
-            counted,
+            counted: self.counted(),
             windows: *lock(&self.windows),
             last: last.collect(),
         }
@@ -305,11 +275,7 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 incompatible = Some(group.node.create_publisher::<PointStamped>(options)?);
                 churned = Some(group);
             }
-            "judge" => {
-                steady.judge_from_now(CHURNED_PLACE..CHURNED_PLACE + 1)?;
-                if let Some(group) = &mut churned {
-                    group.judge_from_now(0..3)?;
-                }
+            "publish" => {
                 for number in 1..=10 {
                     let mut message = PointStamped::default();
                     (message.point.x, message.point.y) = (f64::from(number), INCOMPATIBLE as f64);

@@ -262,7 +262,7 @@ impl Soak {
         self.stopped.signal("STOP");
         until(0.3);
         for program in [&mut self.listener, &mut self.control] {
-            ask(program, "judge")?;
+            ask(program, "publish")?;
         }
         until(0.4);
         for program in [&mut self.listener, &mut self.control] {

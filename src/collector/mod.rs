@@ -6,11 +6,13 @@
 //! [`SequenceTracker`] allocates, for each publisher that it has not seen before.
 
 mod age;
+mod distribution;
 mod period;
 mod sequence;
 mod summary;
 
 pub use age::AgeCollector;
+pub use distribution::Distribution;
 pub use period::{FirstPeriod, PeriodCollector};
 pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
@@ -45,4 +47,18 @@ pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
 #[inline(never)]
 fn milliseconds_of_centuries(earlier: i64, later: i64) -> f64 {
     (i128::from(later) - i128::from(earlier)) as f64 / NANOSECONDS_PER_MILLISECOND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_centuries_apart_are_subtracted_without_overflow() {
+        let all = (i64::MAX as f64 * 2.0 + 1.0) / 1e6;
+        assert_eq!(milliseconds_between(i64::MIN, i64::MAX), all);
+        assert_eq!(milliseconds_between(i64::MAX, i64::MIN), -all);
+        assert_eq!(milliseconds_between(i64::MIN, 0), i64::MAX as f64 / 1e6);
+        assert_eq!(milliseconds_between(-1_500_000, i64::MAX), (i64::MAX as f64 + 1.5e6) / 1e6);
+    }
 }

@@ -400,6 +400,17 @@ mod tests {
     }
 
     #[test]
+    fn a_suspend_puts_back_what_was_heard_before_its_window_and_nothing_else() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, now) in [("before", 99), ("at the start", 100), ("after", 101)] {
+            tracker.accept(gid, 1, now);
+        }
+        tracker.put_back(100, 30);
+        let heard: Vec<i64> = tracker.publishers().iter().map(|publisher| publisher.last_heard).collect();
+        assert_eq!(heard, [69, 100, 101]);
+    }
+
+    #[test]
     fn what_is_sent_in_a_pause_is_no_loss() {
         let mut tracker = SequenceTracker::default();
         tracker.accept((), 1, 0);
@@ -407,6 +418,7 @@ mod tests {
         tracker.pause();
         assert_eq!(tracker.accept((), 50, 0), Sequence::First);
         assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
+        assert!(!tracker.has_messages_without_number());
         let totals = tracker.totals();
         assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
     }
@@ -455,8 +467,23 @@ mod tests {
         let totals = tracker.totals();
         assert_eq!(totals.publishers_seen, Some(2));
         assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
+        assert!(tracker.has_messages_without_number());
         let front = &tracker.publishers()[0];
         assert_eq!((front.gid, front.received, front.last_heard, front.lost()), ("front", 2, 3, None));
+    }
+
+    #[test]
+    fn the_losses_of_a_publisher_are_unknown_from_its_first_message_without_a_number() {
+        let mut tracker = SequenceTracker::default();
+        tracker.accept("mixed", 1, 0);
+        for number in [u64::MAX, 5, 2] {
+            assert_eq!(tracker.accept("mixed", number, 0), Sequence::Unsupported, "{number}");
+        }
+        tracker.accept("first without", u64::MAX, 0);
+        assert_eq!(tracker.accept("first without", 7, 0), Sequence::Unsupported);
+        for publisher in tracker.publishers() {
+            assert_eq!((publisher.lost(), publisher.out_of_order()), (None, None), "{}", publisher.gid);
+        }
     }
 
     /// What a publisher does with one of its messages.

@@ -40,14 +40,14 @@ impl Collector for Count {
         match *sample {}
     }
 
-    fn take(&mut self, length: Duration) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
         let count = self.0.swap(0, Ordering::Relaxed);
         // NaN if the window has no length.
         let frequency = single_sample(Some(count as f64 / length.as_secs_f64()));
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, _start: i64) {
         self.0.store(0, Ordering::Relaxed);
     }
 }

@@ -3,7 +3,7 @@
 //! A lock that a message never waits for.
 
 use crate::sync::{
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering},
     ArrayQueue, SpinMutex, SpinMutexGuard,
 };
 
@@ -38,6 +38,9 @@ pub(crate) trait Accept {
     /// Accepts that samples were lost because the queue was full, `count` of which are to be counted. Samples that are recorded by
     /// [`SampleLock::record`] are never lost.
     fn accept_unrecorded(&mut self, _count: u64) {}
+
+    /// Accepts that no sample follows that was made before the last one.
+    fn confirm_order(&mut self) {}
 }
 
 impl<S: Accept> SampleLock<S> {
@@ -69,14 +72,20 @@ impl<S: Accept> SampleLock<S> {
         Some(state)
     }
 
-    /// Puts a sample into the queue. Returns it as an error if there is no room.
-    #[cold]
-    #[inline(never)]
-    fn enqueue(&self, sample: S::Sample) -> Result<(), S::Sample> {
+    /// Takes room in the queue for a sample. Returns whether there is any.
+    fn take_room(&self) -> bool {
         let take = |room: u32| room.checked_sub(1);
-        if self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_err() {
-            return Err(sample);
-        }
+        self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Gives room in the queue back.
+    fn return_room(&self) {
+        self.room.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts a sample, for which room was taken, into the queue. Returns it as an error if this thread does not see yet that other
+    /// samples were taken out meanwhile.
+    fn push(&self, sample: S::Sample) -> Result<(), S::Sample> {
         self.queue.push(sample)?;
         self.has_queued.swap(true, Ordering::Release);
         Ok(())
@@ -86,7 +95,11 @@ impl<S: Accept> SampleLock<S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
-        if self.enqueue(sample).is_err() {
+        let has_room = self.take_room();
+        if !has_room || self.push(sample).is_err() {
+            if has_room {
+                self.return_room();
+            }
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.swap(true, Ordering::Release);
             // The samples that filled the queue may have been accepted meanwhile.
@@ -94,17 +107,46 @@ impl<S: Accept> SampleLock<S> {
         }
     }
 
-    /// Records a sample. Waits for the lock only if the queue is full: where many threads record at any rate, one thread that is
-    /// preempted while it records would soon fill it.
+    /// Makes and records a sample. Waits for the lock only if the queue is full: where many threads record at any rate, one thread
+    /// that is preempted while it records would soon fill it.
     #[inline]
     pub(crate) fn record(&self, sample: impl FnOnce() -> S::Sample) {
         match self.try_lock() {
-            Some(mut state) => state.accept(&sample()),
-            None => {
-                if let Err(sample) = self.enqueue(sample()) {
-                    self.lock().accept(&sample);
-                }
-            }
+            Some(state) => self.accept(state, sample),
+            None => self.enqueue(sample),
+        }
+    }
+
+    /// Makes a sample while the lock is held, and accepts it.
+    #[inline]
+    fn accept(&self, mut state: SpinMutexGuard<'_, S>, sample: impl FnOnce() -> S::Sample) {
+        state.accept(&sample());
+        fence(Ordering::Acquire);
+        if !self.awaits_samples() {
+            state.confirm_order();
+        }
+    }
+
+    /// Returns whether samples were made, or are being made, that are not accepted yet.
+    #[inline]
+    pub(crate) fn awaits_samples(&self) -> bool {
+        self.room.load(Ordering::Relaxed) < Self::QUEUE as u32
+    }
+
+    /// Makes a sample and puts it into the queue, or waits for the lock if there is no room.
+    #[cold]
+    #[inline(never)]
+    fn enqueue(&self, sample: impl FnOnce() -> S::Sample) {
+        if !self.take_room() {
+            return self.accept(self.lock(), sample);
+        }
+        // Whoever makes a later sample sees that room was taken for this one.
+        fence(Ordering::Release);
+        let sample = sample();
+        fence(Ordering::Acquire);
+        if let Err(sample) = self.push(sample) {
+            self.lock().accept(&sample);
+            self.return_room();
         }
     }
 
@@ -137,7 +179,7 @@ impl<S: Accept> SampleLock<S> {
     /// Returns a sample that was recorded since the lock was taken.
     pub(crate) fn dequeue(&self) -> Option<S::Sample> {
         let sample = self.queue.pop()?;
-        self.room.fetch_add(1, Ordering::Release);
+        self.return_room();
         Some(sample)
     }
 }

@@ -67,12 +67,12 @@ impl Collector for Durations {
         self.0.accept(*milliseconds);
     }
 
-    fn take(&mut self, _length: Duration) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, _length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
         let summary = self.0.take();
         (summary.sample_count, vec![(Metric::Duration, summary)])
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, _start: i64) {
         *self = Self::default();
     }
 }

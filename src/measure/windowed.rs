@@ -28,14 +28,18 @@ pub(crate) trait Collector: Send {
     fn accept(&mut self, sample: &Self::Sample);
 
     /// Ends a window of that length. Returns how much was counted, and the metrics.
-    fn take(&mut self, length: Duration) -> (u64, Vec<(Metric, Summary)>);
+    ///
+    /// `has_earlier`: there may be a sample that was made before the last one and is not accepted yet.
+    fn take(&mut self, length: Duration, has_earlier: bool) -> (u64, Vec<(Metric, Summary)>);
 
-    /// Forgets all samples.
-    fn clear(&mut self);
+    /// Forgets all samples. The next window starts at that time, in nanoseconds on the monotonic clock.
+    fn clear(&mut self, start: i64);
 }
 
 struct State<C> {
     is_enabled: bool,
+    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    has_earlier: bool,
     window: WindowClock,
     collector: C,
 }
@@ -47,7 +51,13 @@ impl<C: Collector> Accept for State<C> {
     fn accept(&mut self, sample: &C::Sample) {
         if self.is_enabled {
             self.collector.accept(sample);
+            self.has_earlier = true;
         }
+    }
+
+    #[inline]
+    fn confirm_order(&mut self) {
+        self.has_earlier = false;
     }
 
     /// Never called: [`SampleLock::record`] waits where the queue is full.
@@ -57,7 +67,8 @@ impl<C: Collector> Accept for State<C> {
 impl<C: Collector> Windowed<C> {
     /// Creates it disabled.
     pub(crate) fn new(collector: C) -> Self {
-        let state = State { is_enabled: false, window: WindowClock::new(&HostClock), collector };
+        let window = WindowClock::new(&HostClock);
+        let state = State { is_enabled: false, has_earlier: false, window, collector };
         Self { is_enabled: AtomicBool::new(false), state: SampleLock::new(state) }
     }
 
@@ -79,8 +90,9 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         let mut state = self.state.lock();
         let was_disabled = !state.is_enabled;
         if was_disabled {
-            let _no_stamps_are_compared = state.window.restart(clock);
-            state.collector.clear();
+            let (start, _no_stamps_are_compared) = state.window.restart(clock);
+            state.collector.clear(start);
+            state.has_earlier = false;
             state.is_enabled = true;
             self.is_enabled.store(true, Ordering::Relaxed);
         }
@@ -103,7 +115,8 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
             return None;
         }
         let ended = state.window.end(clock);
-        let (count, metrics) = state.collector.take(ended.length());
+        let has_earlier = std::mem::take(&mut state.has_earlier) && self.state.awaits_samples();
+        let (count, metrics) = state.collector.take(ended.length(), has_earlier);
         drop(state);
         let statistics = WindowStatistics {
             window: ended.window,

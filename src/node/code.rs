@@ -90,7 +90,7 @@ impl NodeStatistics {
     /// Adds a source for code of that name.
     fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let name = format!("{}:{name}", self.node.fully_qualified_name());
-        let source = Arc::new(Source::new(name, collector, None));
+        let source = Source::new(name, collector, None);
         self.add_source(source, (TopicStatisticsState::NodeDefault, None), self.publisher.clone())
     }
 }

@@ -157,8 +157,7 @@ impl NodeStatistics {
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &publisher.topic_name());
-        let source =
-            self.add_source(Arc::new(Source::new(name, Arc::clone(&publications) as _, None)), own, to);
+        let source = self.add_source(Source::new(name, Arc::clone(&publications) as _, None), own, to);
         Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
     }
 
@@ -212,6 +211,8 @@ impl NodeStatistics {
 
         let recorder =
             Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone(), &HostClock));
+        // First: messages may arrive before the subscription is returned.
+        let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
         let topic = options.topic.to_owned();
         let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
             StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
@@ -227,7 +228,6 @@ impl NodeStatistics {
                 create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))
             })?;
         }
-        let source = self.add_source(source, own, publisher);
-        Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
+        Ok(Arc::new(StatsSubscriptionState::new(new.complete(source), recorder, subscription)))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     measure::{
         counter::CounterState,
         simulated_time::SimulatedTime,
-        source::{lock, Source, SourceHandle, WindowScheduler},
+        source::{lock, Source, SourceHandle, WindowedCollector},
         timer::TimerState,
     },
     options::{
@@ -34,7 +34,10 @@ use crate::{
         loss_events::LossEvents,
         service::{self, TopicStatisticsService},
     },
-    schedule::{scheduler::Scheduler, state::Schedule},
+    schedule::{
+        scheduler::{NewSource, Scheduler},
+        state::Schedule,
+    },
     totals::TopicTotals,
 };
 use code::Registry;
@@ -224,16 +227,25 @@ impl NodeStatistics {
         }
     }
 
+    /// Adds the collector of a source that is being created, with its own state and publish period. Its samples are recorded from now
+    /// on.
+    fn add_collector(
+        &self,
+        collector: Arc<dyn WindowedCollector>,
+        (state, publish_period): (TopicStatisticsState, Option<Duration>),
+        publisher: Option<Publisher<MetricsMessage>>,
+    ) -> NewSource {
+        self.scheduler.add(collector, state, publish_period, publisher.map(|publisher| publisher as _))
+    }
+
     /// Adds a source, with its own state and publish period. Returns its handle.
     fn add_source(
         &self,
-        source: Arc<Source>,
-        (state, publish_period): (TopicStatisticsState, Option<Duration>),
+        source: Source,
+        own: (TopicStatisticsState, Option<Duration>),
         publisher: Option<Publisher<MetricsMessage>>,
     ) -> SourceHandle {
-        self.scheduler.add(&source, state, publish_period, publisher);
-        let scheduler = Arc::downgrade(&self.scheduler) as Weak<dyn WindowScheduler>;
-        SourceHandle::new(source, scheduler)
+        self.add_collector(Arc::clone(&source.collector), own, publisher).complete(Arc::new(source))
     }
 
     /// Returns the publisher of a source's windows, which sources with the same topic and QoS share; None if they are not

@@ -22,10 +22,10 @@ use crate::{
     measure::{
         clock::{Clock, HostClock},
         simulated_time::SimulatedTime,
-        source::{lock, Source, WindowScheduler},
+        source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
     options::TopicStatisticsState,
-    report::{loss_events::Event, Failures},
+    report::{loss_events::Event, Failures, SharedPublisher},
     sync::{
         catch_unwind, now,
         thread::{self, JoinHandle},
@@ -42,6 +42,32 @@ pub(crate) struct Scheduler {
     /// Wakes the thread when the schedule changes, and the thread that waits for its end.
     changed: Condvar,
     simulated: Option<Arc<SimulatedTime>>,
+}
+
+/// A source that is being created. Its samples are recorded already. If this is dropped, nothing is left of it.
+#[must_use]
+pub(crate) struct NewSource {
+    scheduler: Arc<Scheduler>,
+    /// None when it is complete.
+    collector: Option<Arc<dyn WindowedCollector>>,
+}
+
+impl Drop for NewSource {
+    fn drop(&mut self) {
+        if let Some(collector) = self.collector.take() {
+            self.scheduler.change(|schedule, _| schedule.abandon(&collector));
+        }
+    }
+}
+
+impl NewSource {
+    /// Completes the source, which has the collector that was added. Returns its handle.
+    pub(crate) fn complete(mut self, source: Arc<Source>) -> SourceHandle {
+        self.collector = None;
+        self.scheduler.change(|schedule, now| schedule.complete(&source, now));
+        let scheduler = Arc::downgrade(&self.scheduler) as Weak<dyn WindowScheduler>;
+        SourceHandle::new(source, scheduler)
+    }
 }
 
 struct State {
@@ -131,16 +157,18 @@ impl Scheduler {
         }
     }
 
-    /// Adds a source. If its statistics are enabled, its first window starts now.
+    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts now.
     pub(crate) fn add(
-        &self,
-        source: &Arc<Source>,
+        self: &Arc<Self>,
+        collector: Arc<dyn WindowedCollector>,
         state: TopicStatisticsState,
         publish_period: Option<Duration>,
-        publisher: Option<Publisher<MetricsMessage>>,
-    ) {
-        let publisher = publisher.map(|publisher| publisher as _);
-        self.change(|schedule, now| schedule.add(source, state, publish_period, publisher, now, &HostClock));
+        publisher: Option<SharedPublisher<MetricsMessage>>,
+    ) -> NewSource {
+        self.change(|schedule, now| {
+            schedule.add(&collector, state, publish_period, publisher, now, &HostClock);
+        });
+        NewSource { scheduler: Arc::clone(self), collector: Some(collector) }
     }
 
     /// Publishes the losses of a subscription as events from now on. `create` creates their publisher, if there is none yet.

@@ -13,7 +13,10 @@ use crate::interfaces::{
 
 use super::outbox::{Outbox, Outgoing};
 use crate::{
-    measure::{clock::Clock, source::Source},
+    measure::{
+        clock::Clock,
+        source::{Source, WindowedCollector},
+    },
     options::TopicStatisticsState,
     report::{
         log_table,
@@ -36,6 +39,8 @@ pub(crate) struct Schedule {
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
+    /// A list of their own: what only these need takes no memory of the others.
+    new_entries: Vec<NewEntry>,
     /// The totals of ended subscriptions.
     ended: Vec<TopicTotals>,
     /// The next end of a window, for each publish period: all windows with the same period end together.
@@ -89,6 +94,13 @@ struct Entry {
     publisher: Option<SharedPublisher<MetricsMessage>>,
 }
 
+/// A source that is being created: it is enabled and disabled like others, but none of its windows ends.
+struct NewEntry {
+    collector: Weak<dyn WindowedCollector>,
+    /// Without its source.
+    entry: Entry,
+}
+
 /// The next end of windows with the same publish period.
 struct WindowEnd {
     period: Duration,
@@ -123,6 +135,7 @@ impl Schedule {
             publish_period,
             logs_tables,
             entries: vec![],
+            new_entries: vec![],
             ended: vec![],
             window_ends: vec![],
             outbox: Outbox::default(),
@@ -137,19 +150,38 @@ impl Schedule {
         }
     }
 
-    /// Adds a source. If its statistics are enabled, its first window starts now.
+    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts now. No window
+    /// of it ends before [`complete`](Self::complete).
     pub(crate) fn add(
         &mut self,
-        source: &Arc<Source>,
+        collector: &Arc<dyn WindowedCollector>,
         state: TopicStatisticsState,
         publish_period: Option<Duration>,
         publisher: Option<SharedPublisher<MetricsMessage>>,
         now: Instant,
         clock: &dyn Clock,
     ) {
-        let source = Arc::downgrade(source);
-        self.entries.push(Entry { source, state, first_end: None, publish_period, publisher });
+        let entry = Entry { source: Weak::new(), state, first_end: None, publish_period, publisher };
+        self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
         self.update(now, clock);
+    }
+
+    /// Completes the source whose collector was [added](Self::add): its windows end from now on.
+    pub(crate) fn complete(&mut self, source: &Arc<Source>, now: Instant) {
+        let Some(index) = self.new_entries.iter().position(|new| new.collects_by(&source.collector)) else {
+            return;
+        };
+        let NewEntry { entry, .. } = self.new_entries.remove(index);
+        self.entries.push(Entry { source: Arc::downgrade(source), ..entry });
+        if source.topic().is_some() && source.collector.is_enabled() {
+            self.check_publishers_by(now + Self::CHECK_TOGETHER);
+        }
+    }
+
+    /// Removes the collector of a source that could not be created. It has no window and no totals.
+    pub(crate) fn abandon(&mut self, collector: &Arc<dyn WindowedCollector>) {
+        self.new_entries.retain(|new| !new.collects_by(collector));
+        collector.disable();
     }
 
     /// Returns whether loss events are enabled and have no publisher yet.
@@ -227,6 +259,9 @@ impl Schedule {
         for source in self.entries.iter().filter_map(|entry| entry.source.upgrade()) {
             source.collector.disable();
         }
+        for collector in self.new_entries.iter().filter_map(|new| new.collector.upgrade()) {
+            collector.disable();
+        }
     }
 
     /// Has the publishers checked by that time.
@@ -298,23 +333,27 @@ impl Schedule {
             return;
         }
         self.entries.retain(|entry| entry.source.strong_count() > 0);
+        self.new_entries.retain(|new| new.collector.strong_count() > 0);
         let (mut periods, mut is_new) = (vec![], false);
-        for entry in &mut self.entries {
-            let Some(source) = entry.source.upgrade() else { continue };
+        let collector_of = |entry: &Entry| Some(Arc::clone(&entry.source.upgrade()?.collector));
+        let created = self.entries.iter_mut().map(|entry| (collector_of(entry), entry));
+        let new = self.new_entries.iter_mut().map(|new| (new.collector.upgrade(), &mut new.entry));
+        for (collector, entry) in created.chain(new) {
+            let Some(collector) = collector else { continue };
             let enabled = match entry.state {
                 TopicStatisticsState::Enable => true,
                 TopicStatisticsState::Disable => false,
                 TopicStatisticsState::NodeDefault => self.enabled,
             };
             if !enabled {
-                source.collector.disable();
+                collector.disable();
                 continue;
             }
             let period = entry.publish_period.unwrap_or(self.publish_period);
             let first_end = now + period;
-            if source.collector.enable(clock) {
+            if collector.enable(clock) {
                 entry.first_end = Some(first_end);
-                is_new |= source.topic().is_some();
+                is_new |= entry.source.upgrade().is_some_and(|source| source.topic().is_some());
             } else if let Some(end) = &mut entry.first_end {
                 *end = first_end.min(*end); // the period may have become shorter
             }
@@ -406,6 +445,13 @@ impl Schedule {
         if !rows.is_empty() {
             self.tables.push(log_table::render(period, &rows));
         }
+    }
+}
+
+impl NewEntry {
+    /// Returns whether this is the entry of that collector.
+    fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
+        std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
     }
 }
 

@@ -35,6 +35,9 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         ("an empty call under our lock", "floor/spin_mutex"),
         ("the clock under our lock", "floor/clock_in_spin_mutex"),
         ("one sample", "collector/summary"),
+        ("one sample, with its distribution", "collector/summary_with_distribution"),
+        ("a quantile of a distribution", "collector/quantile"),
+        ("merging two distributions", "collector/merge"),
         ("age and period collectors", "collector/age_and_period"),
         ("sequence tracker, 1 publisher", "collector/sequence_of_1_publishers"),
         ("sequence tracker, 64 publishers", "collector/sequence_of_64_publishers"),
@@ -53,13 +56,16 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
     }
     println!(
         "record_ns={:.1} clock_ns={clock:.1} record_with_clock_ns={:.1} instructions_per_message={} \
-         allocations_per_message={} c_allocations_beyond_plain={} bytes_per_subscription={}",
+         allocations_per_message={} c_allocations_beyond_plain={} bytes_per_subscription={} distribution_ns={:.1} \
+         bytes_per_distribution={}",
         time("default/record")?,
         time("default/record_with_clock")?,
         count("instructions_per_message"),
         count("allocations_per_message"),
         count("c_allocations_beyond_plain"),
         count("bytes_per_subscription"),
+        time("collector/summary_with_distribution")? - time("collector/summary")?,
+        count("bytes_per_distribution"),
     );
     Ok(ExitCode::SUCCESS)
 }

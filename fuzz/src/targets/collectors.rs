@@ -12,7 +12,9 @@ use std::{
 };
 
 use crate::{
-    collector::{AgeCollector, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector},
+    collector::{
+        AgeCollector, Distribution, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector,
+    },
     input::Input,
     measure::{
         clock::Clock, counter::Count, source::WindowedCollector, timer::Durations, windowed::Windowed,
@@ -62,19 +64,54 @@ fn is_of(summary: &Summary, samples: &[f64], what: &str) {
     }
 }
 
+/// Panics unless a distribution is that of the samples: each quantile has the error that it may have, or is NaN for a reason.
+fn is_distribution_of(distribution: &Distribution, samples: &[f64], what: &str) {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (count, threshold) = (sorted.len() as u64, distribution.zero_threshold());
+    let near_zero = sorted.iter().filter(|sample| sample.abs() <= threshold).count() as u64;
+    assert_eq!((distribution.count(), distribution.zero_count()), (count, near_zero), "{what}: {sorted:?}");
+    // The buckets of a sign span 12 orders of magnitude. Only a larger range of one of them has samples near zero.
+    let is_large = |sign: f64| {
+        let magnitudes = sorted.iter().map(|sample| sample * sign).filter(|magnitude| *magnitude > 0.0);
+        let (smallest, largest) = magnitudes.fold((f64::MAX, 0.0), |(s, l), m| (m.min(s), m.max(l)));
+        largest.log10() - smallest.log10() > 11.9
+    };
+    assert!(threshold == 0.0 || is_large(1.0) || is_large(-1.0), "{what}: near zero {threshold}: {sorted:?}");
+    for thousandths in [0, 1, 500, 900, 990, 999] {
+        let ours = distribution.quantile(thousandths as f64 / 1000.0);
+        let rank = (count * thousandths).div_ceil(1000);
+        let exact = if rank < count { sorted[rank.max(1) as usize - 1] } else { f64::NAN };
+        if exact.is_nan() || (threshold > 0.0 && exact.abs() <= threshold) {
+            assert!(ours.is_nan(), "{what}: p{thousandths} {ours}, but {exact}: {sorted:?}");
+        } else {
+            let error = distribution.relative_error() * exact.abs() + 5e-324;
+            assert!((ours - exact).abs() <= error, "{what}: p{thousandths} {ours}, but {exact}: {sorted:?}");
+        }
+    }
+}
+
 fn summary(input: &mut Input) {
     let (mut collector, mut samples) = (SummaryCollector::default(), vec![]);
+    let (mut distribution, mut merged, mut all) = (Distribution::default(), Distribution::default(), vec![]);
     while !input.is_empty() {
         if input.below(32) == 31 {
             is_of(&collector.take(), &samples, "a summary");
-            samples.clear();
+            is_distribution_of(&distribution, &samples, "a distribution");
+            assert!(merged.merge(&distribution.take()));
+            all.append(&mut samples);
         }
         let sample = input.f64();
         let is_accepted = collector.accept(sample);
         assert_eq!(is_accepted, sample.is_finite());
+        assert_eq!(distribution.accept(sample), is_accepted);
         samples.extend(is_accepted.then_some(sample));
     }
     is_of(&collector.summary(), &samples, "a summary");
+    is_distribution_of(&distribution, &samples, "a distribution");
+    assert!(merged.merge(&distribution));
+    all.append(&mut samples);
+    is_distribution_of(&merged, &all, "a merged distribution");
 }
 
 /// Returns the milliseconds from one time to another, in nanoseconds.

@@ -22,13 +22,15 @@ pub struct Scope {
     samples: Vec<(i64, f64)>,
     /// The end of the last publication in the windows before.
     carried: Option<i64>,
+    /// Whether a publication of this window was recorded after a later one.
+    is_unordered: bool,
     count: u64,
 }
 
 impl Scope {
     pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
         let times = WindowTimes::new(offset, suspended);
-        Self { kind, times, is_enabled: false, samples: vec![], carried: None, count: 0 }
+        Self { kind, times, is_enabled: false, samples: vec![], carried: None, is_unordered: false, count: 0 }
     }
 
     pub fn kind(&self) -> Kind {
@@ -45,7 +47,7 @@ impl Scope {
         }
         let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
         self.samples.clear();
-        (self.carried, self.count) = (None, 0);
+        (self.carried, self.is_unordered, self.count) = (None, false, 0);
     }
 
     pub fn disable(&mut self) {
@@ -57,6 +59,12 @@ impl Scope {
         if self.is_enabled {
             self.samples.push((end, milliseconds));
         }
+    }
+
+    /// A publication is recorded after a later one.
+    pub fn record_unordered(&mut self, end: i64, milliseconds: f64) {
+        self.record(end, milliseconds);
+        self.is_unordered = true;
     }
 
     /// Something is counted.
@@ -75,8 +83,13 @@ impl Scope {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                let periods = ends.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
-                self.carried = ends.last().copied().filter(|_| first_period == FirstPeriod::CarriedOver);
+                // By docs/code.md.
+                let periods = match std::mem::take(&mut self.is_unordered) {
+                    true => vec![],
+                    false => ends.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect(),
+                };
+                self.carried =
+                    ends.iter().max().copied().filter(|_| first_period == FirstPeriod::CarriedOver);
                 vec![
                     (Metric::PublishPeriod, Expected::Samples(periods)),
                     (Metric::PublishDuration, durations),

@@ -126,7 +126,8 @@ impl World {
             }
             _ => {
                 let id = self.any_subscription();
-                if let Some(subscription) = id.and_then(|id| self.subscriptions.get_mut(&id)) {
+                let subscription = id.and_then(|id| self.subscriptions.get_mut(&id));
+                if let Some(subscription) = subscription.filter(|of| of.handle.is_some()) {
                     subscription.state = state;
                     self.schedule.set_state(&subscription.source, state, now, &*self.clocks);
                 }

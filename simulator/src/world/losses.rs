@@ -56,7 +56,7 @@ impl World {
             *self.losses.published.entry(of.topic_name).or_default() += of.messages_lost;
         }
         let mut sums = self.losses.ended.clone();
-        for subscription in self.subscriptions.values() {
+        for subscription in self.subscriptions.values().filter(|of| of.handle.is_some()) {
             Losses::add(&mut sums, subscription.topic, &subscription.oracle);
         }
         let mut checked = vec![];

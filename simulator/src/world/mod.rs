@@ -50,6 +50,8 @@ enum Event {
     Start { taken: Box<Taken>, takes: i64 },
     /// A callback ends.
     End(Running),
+    /// The creation of a subscription returns.
+    Created(u64),
     /// The node publishes, times and counts.
     Scopes,
     /// A timer's duration ends.
@@ -91,6 +93,8 @@ pub struct World {
     publishers: Vec<Publisher>,
     subscriptions: BTreeMap<u64, Subscription>,
     next_subscription: u64,
+    /// How many subscriptions were created.
+    created: u64,
     scopes: Vec<Scope>,
     /// When the executor is free for the next callback.
     executor: i64,
@@ -141,6 +145,7 @@ impl World {
             publishers: vec![],
             subscriptions: BTreeMap::new(),
             next_subscription: 0,
+            created: 0,
             scopes: vec![],
             executor: now,
             due: VecDeque::new(),
@@ -236,6 +241,7 @@ impl World {
             Event::Arrive { subscription, message } => self.arrive(subscription, message),
             Event::Start { taken, takes } => self.start(*taken, takes),
             Event::End(running) => self.end(running),
+            Event::Created(id) => self.complete(id),
             Event::Scopes => self.run_scopes(),
             Event::TimerEnd { source, started } => self.end_timer(&source, started),
             Event::Wake(number) if number == self.wake => self.run_thread(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use rclrs::QoSProfile;
 
-use super::{deliveries::Deliveries, executor::Held, World};
+use super::{deliveries::Deliveries, executor::Held, Event, World};
 use crate::{
     check,
     clocks::{MS, S},
@@ -41,7 +41,10 @@ pub struct Subscription {
     pub has_taken: bool,
     /// The warnings that were expected.
     pub warned: Warned,
-    handle: SourceHandle,
+    /// None while it is being created.
+    pub handle: Option<SourceHandle>,
+    /// How many were created before it, and itself.
+    created: u64,
 }
 
 /// Whether these warnings of a subscription are given, each once.
@@ -86,13 +89,9 @@ impl World {
         let period = (self.random.u32(..4) == 0).then(|| self.random.i64(50 * MS..2 * S));
         let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
         let now = self.instant(self.now);
-        if metrics.contains(&Metric::PublicationSeqGap) {
-            let publisher = self.schedule.needs_loss_publisher().then(|| Arc::clone(&self.event_reader) as _);
-            self.schedule.add_loss_events(&source, publisher, now);
-        }
         let publisher = Some(Arc::clone(&self.reader) as _);
-        self.schedule.add(&source, state, period.map(super::duration), publisher, now, &*self.clocks);
-        let handle = self.handle(&source);
+        let of_its_own = period.map(super::duration);
+        self.schedule.add(&source.collector, state, of_its_own, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;
         let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
@@ -113,10 +112,34 @@ impl World {
             source,
             has_taken: false,
             warned: Warned::default(),
-            handle,
+            handle: None,
+            created: 0,
         };
         self.subscriptions.insert(id, subscription);
         self.update_oracles();
+        match self.plan.has(Fault::LateReturn) && self.random.bool() {
+            true => {
+                let takes = self.random.i64(0..3 * self.period);
+                self.after(takes, Event::Created(id));
+            }
+            false => self.complete(id),
+        }
+    }
+
+    /// The creation of a subscription returns, successfully unless it was dropped before.
+    pub fn complete(&mut self, id: u64) {
+        let Some(source) = self.subscriptions.get(&id).map(|of| Arc::clone(&of.source)) else { return };
+        let (now, handle) = (self.instant(self.now), self.handle(&source));
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+        self.tally.inject_times(Fault::LateReturn, subscription.oracle.totals().received);
+        self.created += 1;
+        (subscription.handle, subscription.created) = (Some(handle), self.created);
+        if subscription.oracle.settings().metrics.contains(&Metric::PublicationSeqGap) {
+            let publisher = self.schedule.needs_loss_publisher().then(|| Arc::clone(&self.event_reader) as _);
+            self.schedule.add_loss_events(&source, publisher, now);
+        }
+        self.schedule.complete(&source, now);
+        self.notify();
     }
 
     fn source(
@@ -176,9 +199,14 @@ impl World {
         }
     }
 
+    /// Drops a subscription. If it is being created, that fails: it has no totals.
     pub fn drop_subscription(&mut self, id: u64) {
         let Some(subscription) = self.subscriptions.remove(&id) else { return };
         let Subscription { topic, name, mut oracle, handle, source, .. } = subscription;
+        let Some(handle) = handle else {
+            self.tally.inject(Fault::FailedCreation);
+            return self.schedule.abandon(&source.collector);
+        };
         drop(handle);
         oracle.disable();
         self.losses.end(topic, &oracle);
@@ -218,7 +246,8 @@ impl World {
             let name = format!("/node:{topic}");
             let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
             let (now, state) = (self.instant(self.now), TopicStatisticsState::Disable);
-            self.schedule.add(&source, state, None, None, now, &*self.clocks);
+            self.schedule.add(&source.collector, state, None, None, now, &*self.clocks);
+            self.schedule.complete(&source, now);
             drop(self.handle(&source));
             let settings = Settings {
                 metrics: vec![],
@@ -234,8 +263,9 @@ impl World {
     /// Compares the totals of all subscriptions, also as the service returns them.
     pub fn check_totals(&mut self) {
         let ours = self.schedule.totals();
-        let live =
-            self.subscriptions.values().map(|of| (topic_name(of.topic), &*of.name, of.oracle.totals()));
+        let mut created: Vec<_> = self.subscriptions.values().filter(|of| of.handle.is_some()).collect();
+        created.sort_by_key(|of| of.created);
+        let live = created.iter().map(|of| (topic_name(of.topic), &*of.name, of.oracle.totals()));
         let ended = self
             .ended
             .iter()

@@ -109,7 +109,8 @@ impl World {
         let state = TopicStatisticsState::NodeDefault;
         let publisher = Some(Arc::clone(&self.reader) as _);
         let now = self.instant(self.now);
-        self.schedule.add(&source, state, None, publisher, now, &*self.clocks);
+        self.schedule.add(&source.collector, state, None, publisher, now, &*self.clocks);
+        self.schedule.complete(&source, now);
         let oracle = oracle::Scope::new(kind, self.clocks.offset(), self.clocks.suspended());
         self.scopes.push(Scope { source, state, oracle, held: None, measured });
     }
@@ -119,26 +120,42 @@ impl World {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
+        // A thread that publishes is preempted under the lock, while another one publishes.
+        let is_preempted =
+            !is_failing && self.plan.has(Fault::UnorderedPublication) && self.random.u32(..20) == 0;
         let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
         let clocks = Arc::clone(&self.clocks);
         for (index, scope) in self.scopes.iter_mut().enumerate() {
             match &scope.measured {
                 Measured::Publisher(of, _) => {
-                    let result = of.collector.measure(
-                        || clocks.monotonic(),
-                        || {
-                            clocks.set_monotonic(started + takes);
-                            match is_failing {
-                                true => Err(RclrsError::AlreadyAddedToWaitSet),
-                                false => Ok(()),
-                            }
-                        },
-                        |()| 100,
-                    );
+                    let publish = || {
+                        clocks.set_monotonic(started + takes);
+                        match is_failing {
+                            true => Err(RclrsError::AlreadyAddedToWaitSet),
+                            false => Ok(()),
+                        }
+                    };
+                    let mut readings = 0;
+                    let is_overtaken = is_preempted && scope.oracle.is_enabled();
+                    let clock = || {
+                        readings += 1;
+                        if is_overtaken && readings == 3 {
+                            differs |=
+                                of.collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100).is_err();
+                            clocks.set_monotonic(started + takes + 1_000);
+                        }
+                        clocks.monotonic()
+                    };
+                    let result = of.collector.measure(clock, publish, |()| 100);
                     differs |= result.is_err() != is_failing;
+                    let end = clocks.monotonic();
                     match is_failing {
                         true => failed += 1,
-                        false => scope.oracle.record(started + takes, takes as f64 / 1e6),
+                        false => scope.oracle.record(end, takes as f64 / 1e6),
+                    }
+                    if is_overtaken {
+                        self.tally.inject(Fault::UnorderedPublication);
+                        scope.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
                 // As a guard does.

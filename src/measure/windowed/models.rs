@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    measure::timer::Durations,
+    collector::FirstPeriod,
+    measure::{publisher::Publications, timer::Durations},
     model::{check, Reached, Ticks},
     sync::thread,
 };
@@ -66,4 +67,66 @@ pub fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
         reached[1].set_if(started > enabled);
     });
     [before, after].iter().for_each(Reached::assert);
+}
+
+/// Returns whether the periods of a window are between publications that follow each other.
+fn is_run_of(ends: &[i64], window: &WindowStatistics) -> bool {
+    let periods = window.get(Metric::PublishPeriod).unwrap();
+    let count = periods.sample_count as usize;
+    let nanoseconds = |milliseconds: f64| (milliseconds * 1e6).round() as i64;
+    count == 0
+        || ends.windows(count + 1).any(|run| {
+            let of_run = || run.windows(2).map(|pair| pair[1] - pair[0]);
+            nanoseconds(periods.average * count as f64) == run[count] - run[0]
+                && of_run().min() == Some(nanoseconds(periods.minimum))
+                && of_run().max() == Some(nanoseconds(periods.maximum))
+        })
+}
+
+/// Two threads share a publisher while windows end. Every publication is in one window. A window whose publications were recorded in
+/// another order has no periods, nor has one in which an earlier publication is missing.
+fn periods(first_period: FirstPeriod) {
+    let [has_none, has_all] = [(); 2].map(|()| Reached::default());
+    let reached = [has_none.clone(), has_all.clone()];
+    check(3, move || {
+        let clock = Arc::new(Ticks::new());
+        let publications = Arc::new(Windowed::new(Publications::new(first_period, false)));
+        publications.enable(&*clock);
+        let threads = [1, 2].map(|count| {
+            let (clock, publications) = (Arc::clone(&clock), Arc::clone(&publications));
+            thread::spawn(move || {
+                let last = std::cell::Cell::new(0);
+                let time = || {
+                    last.set(clock.callback());
+                    last.get()
+                };
+                let publish = |_| {
+                    publications.measure(time, || Ok(()), |()| 0).unwrap();
+                    last.get() // when it was recorded
+                };
+                (0..count).map(publish).collect::<Vec<_>>()
+            })
+        });
+        let first = publications.end_window(&*clock).unwrap().statistics;
+        let mut ends: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let second = publications.end_window(&*clock).unwrap().statistics;
+        ends.sort_unstable();
+        let all = || format!("{ends:?} {first:?} {second:?}");
+        assert_eq!(first.count + second.count, 3, "{}", all());
+        assert!(is_run_of(&ends, &first) && is_run_of(&ends, &second), "{}", all());
+        let periods = |window: &WindowStatistics| window.get(Metric::PublishPeriod).unwrap().sample_count;
+        reached[0].set_if([&first, &second].iter().any(|window| window.count > 1 && periods(window) == 0));
+        reached[1].set_if(second.count == 3 && periods(&second) == 2);
+    });
+    [has_none, has_all].iter().for_each(Reached::assert);
+}
+
+/// Without periods over the edge of a window.
+pub fn a_period_is_between_two_publications_that_follow_each_other() {
+    periods(FirstPeriod::NoSample);
+}
+
+/// With them.
+pub fn a_period_that_is_carried_over_is_between_two_publications_that_follow_each_other() {
+    periods(FirstPeriod::CarriedOver);
 }

@@ -61,19 +61,14 @@ fn scheduler() -> Arc<Scheduler> {
     Arc::new(Scheduler { node: Weak::new(), node_name, state, changed: Condvar::new(), simulated: None })
 }
 
-/// Adds a timer that is published to a reader.
-fn add_timer(scheduler: &Scheduler, reader: &Arc<Reader>) -> Arc<Source> {
+/// Adds a timer that is published to a reader. Returns its handle.
+fn add_timer(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, SourceHandle) {
     let durations = Arc::new(Windowed::new(Durations::default()));
     let source = Arc::new(Source::new("timer".to_owned(), durations, None));
     let publisher = Some(Arc::clone(reader) as _);
-    let mut state = scheduler.lock();
-    state.schedule.add(&source, TopicStatisticsState::NodeDefault, None, publisher, now(), &HostClock);
-    drop(state);
-    source
-}
-
-fn handle(scheduler: &Arc<Scheduler>, source: Arc<Source>) -> SourceHandle {
-    SourceHandle::new(source, Arc::downgrade(scheduler) as Weak<dyn WindowScheduler>)
+    let collector = Arc::clone(&source.collector);
+    let new = scheduler.add(collector, TopicStatisticsState::NodeDefault, None, publisher);
+    (Arc::clone(&source), new.complete(source))
 }
 
 /// A window is due, and the schedule is changed: that wakes the thread, which publishes the window. Then the scheduler is closed:
@@ -81,7 +76,7 @@ fn handle(scheduler: &Arc<Scheduler>, source: Arc<Source>) -> SourceHandle {
 pub fn a_change_wakes_the_thread_and_closing_ends_it() {
     check(4, || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let source = add_timer(&scheduler, &reader);
+        let (source, _handle) = add_timer(&scheduler, &reader);
         let has_ended = Arc::new(AtomicU64::new(0));
         let at_end = Arc::clone(&has_ended);
         let thread = scheduler
@@ -107,7 +102,7 @@ pub fn closing_publishes_each_finished_window_once() {
     let reached = [finished.clone(), not_finished.clone()];
     check(2, move || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let source = add_timer(&scheduler, &reader);
+        let (source, _handle) = add_timer(&scheduler, &reader);
         pass(SECOND);
         let thread = scheduler.start(|_| ()).unwrap();
         let close: fn(&Scheduler) = Scheduler::close;
@@ -132,10 +127,9 @@ pub fn no_message_is_published_after_its_handle_was_dropped() {
     let reached = counts.clone();
     check(5, move || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let source = add_timer(&scheduler, &reader);
+        let (source, handle) = add_timer(&scheduler, &reader);
         let window = source.collector.end_window(&HostClock).unwrap().statistics;
         let statistics = Arc::new(window);
-        let handle = handle(&scheduler, Arc::clone(&source));
         let publishing = {
             let publisher = Arc::clone(&reader);
             thread::spawn(move || {
@@ -160,8 +154,8 @@ pub fn no_message_is_published_after_its_handle_was_dropped() {
 pub fn a_dropped_source_is_not_enabled_again() {
     check(5, || {
         let scheduler = scheduler();
-        let source = add_timer(&scheduler, &Reader::new());
-        let (handle, collector) = (handle(&scheduler, Arc::clone(&source)), Arc::clone(&source.collector));
+        let (source, handle) = add_timer(&scheduler, &Reader::new());
+        let collector = Arc::clone(&source.collector);
         scheduler.set_enabled(false);
         let enabling = {
             let scheduler = Arc::clone(&scheduler);
@@ -173,20 +167,25 @@ pub fn a_dropped_source_is_not_enabled_again() {
     });
 }
 
+/// Returns a subscription, which is not in a schedule.
+fn subscription() -> (Arc<Recorder>, Arc<Source>) {
+    let request = Request {
+        topic: "/imu".into(),
+        message_type: "sensor_msgs/msg/Imu".into(),
+        qos: QoSProfile::default(),
+    };
+    let recorder = Arc::new(Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &HostClock));
+    let publisher_check = Some(PublisherCheck::new(request));
+    let source = Source::new("/node:/imu".to_owned(), Arc::clone(&recorder) as _, publisher_check);
+    (recorder, Arc::new(source))
+}
+
 /// A subscription is dropped while the totals are read twice: they have it once, each time.
 pub fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {
         let scheduler = scheduler();
-        let request = Request {
-            topic: "/imu".into(),
-            message_type: "sensor_msgs/msg/Imu".into(),
-            qos: QoSProfile::default(),
-        };
-        let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &HostClock);
-        let publisher_check = Some(PublisherCheck::new(request));
-        let source = Arc::new(Source::new("/node:/imu".to_owned(), Arc::new(recorder), publisher_check));
-        scheduler.add(&source, TopicStatisticsState::Enable, None, None);
-        let handle = handle(&scheduler, source);
+        let (recorder, source) = subscription();
+        let handle = scheduler.add(recorder, TopicStatisticsState::Enable, None, None).complete(source);
         let dropping = thread::spawn(move || drop(handle));
         let counts = [(); 2].map(|()| scheduler.totals().len());
         assert_eq!(counts, [1, 1]);

@@ -5,11 +5,13 @@ use std::sync::{
     Mutex,
 };
 
-use rclrs::RclrsError;
+use rclrs::{QoSProfile, RclrsError};
 
 use super::*;
 use crate::{
-    measure::{timer::Durations, windowed::Windowed},
+    graph::{PublisherCheck, Request},
+    measure::{recorder::Recorder, timer::Durations, windowed::Windowed},
+    options::TopicStatisticsOptions,
     report::Publish,
 };
 
@@ -84,7 +86,8 @@ impl Rig {
         let durations = Arc::new(Windowed::new(Durations::default()));
         let source = Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None));
         let publisher = Some(Arc::clone(&self.reader) as _);
-        self.schedule.add(&source, state, None, publisher, self.host.now(), &self.host);
+        self.schedule.add(&source.collector, state, None, publisher, self.host.now(), &self.host);
+        self.schedule.complete(&source, self.host.now());
         (source, durations)
     }
 
@@ -167,6 +170,78 @@ fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
     let second = rig.windows(SECOND);
     let late = second.iter().find(|(name, _)| name == "late").unwrap();
     assert_eq!(late.1.length, SECOND * 3 / 2);
+}
+
+#[test]
+fn a_source_that_is_being_created_records_and_its_first_window_ends_after_that() {
+    let mut rig = Rig::new();
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    let source = Source::new("new".to_owned(), Arc::clone(&durations) as _, None);
+    let source = Arc::new(source);
+    let (state, publisher) = (TopicStatisticsState::NodeDefault, Arc::clone(&rig.reader) as _);
+    let now = rig.host.pass(SECOND / 4);
+    rig.schedule.add(&source.collector, state, None, Some(publisher), now, &rig.host);
+    durations.record(|| 5.0);
+    assert_eq!(rig.windows(SECOND * 3 / 2), [], "its creation takes longer than a window");
+    rig.schedule.complete(&source, rig.host.now());
+    durations.record(|| 5.0);
+    let windows = rig.windows(SECOND);
+    let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
+    assert_eq!((name.as_str(), window.count), ("new", 2));
+    assert_eq!(window.window.start, Host::EPOCH + S / 4, "when its creation began");
+    assert_eq!(rig.windows(SECOND)[0].1.window.start, window.window.stop);
+}
+
+#[test]
+fn the_state_of_the_node_applies_to_a_source_that_is_being_created() {
+    let mut rig = Rig::new();
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    let collector = Arc::clone(&durations) as _;
+    rig.schedule.add(&collector, TopicStatisticsState::NodeDefault, None, None, rig.host.now(), &rig.host);
+    assert!(durations.is_enabled());
+    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    assert!(!durations.is_enabled());
+    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    rig.schedule.close();
+    assert!(!durations.is_enabled());
+}
+
+#[test]
+fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
+    let mut rig = Rig::new();
+    let options = TopicStatisticsOptions::new();
+    let recorder = Arc::new(Recorder::new("/imu", &options, None, &rig.host));
+    let (collector, state) = (Arc::clone(&recorder) as _, TopicStatisticsState::Enable);
+    rig.schedule.add(&collector, state, None, None, rig.host.now(), &rig.host);
+    assert!(recorder.is_enabled());
+    assert_eq!(rig.schedule.totals(), [], "not before it is created");
+    rig.schedule.abandon(&collector);
+    assert!(!recorder.is_enabled());
+    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    assert!(!recorder.is_enabled(), "it is removed");
+    assert_eq!(rig.windows(SECOND), []);
+    assert_eq!(rig.schedule.totals(), []);
+}
+
+#[test]
+fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_the_time_until_the_check() {
+    let mut rig = Rig::new();
+    let recorder = Arc::new(Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &rig.host));
+    let request = Request {
+        topic: "/imu".into(),
+        message_type: "sensor_msgs/msg/Imu".into(),
+        qos: QoSProfile::default(),
+    };
+    let source = Source::new("/node:/imu".to_owned(), recorder, Some(PublisherCheck::new(request)));
+    let (source, state) = (Arc::new(source), TopicStatisticsState::Enable);
+    rig.schedule.add(&source.collector, state, None, None, rig.host.now(), &rig.host);
+    rig.windows(SECOND / 2);
+    rig.schedule.complete(&source, rig.host.now());
+    rig.host.pass(Schedule::CHECK_TOGETHER);
+    let Action::CheckPublishers(sources) = rig.schedule.next(rig.host.now(), &rig.host) else {
+        panic!("no check")
+    };
+    assert!(matches!(&sources[..], [of] if Arc::ptr_eq(of, &source)));
 }
 
 #[test]

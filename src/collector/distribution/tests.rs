@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use proptest::prelude::*;
+
+use super::*;
+
+/// The quantiles that are compared, in thousandths.
+const THOUSANDTHS: [u64; 8] = [0, 1, 70, 500, 570, 900, 990, 999];
+
+/// Fewer for Miri, which is slow.
+const SAMPLES: usize = if cfg!(miri) { 30 } else { 3000 };
+
+fn collect(samples: &[f64]) -> Distribution {
+    let mut distribution = Distribution::default();
+    for sample in samples {
+        assert!(distribution.accept(*sample));
+    }
+    distribution
+}
+
+/// Returns a distribution with a sample so many times, by merges.
+fn repeated(sample: f64, times: u64) -> Distribution {
+    let (mut all, mut power) = (Distribution::default(), collect(&[sample]));
+    for bit in 0..u64::BITS - times.leading_zeros() {
+        if times >> bit & 1 == 1 {
+            assert!(all.merge(&power));
+        }
+        if bit < 62 {
+            let same = power.clone();
+            assert!(power.merge(&same));
+        }
+    }
+    all
+}
+
+/// All that is published, but the sum, which is rounded.
+#[derive(Debug, PartialEq)]
+struct Parts {
+    scale: i32,
+    zero_count: u64,
+    zero_threshold: f64,
+    positive: BTreeMap<i32, u64>,
+    negative: BTreeMap<i32, u64>,
+    count: u64,
+    minimum: f64,
+    maximum: f64,
+}
+
+fn parts(distribution: &Distribution) -> Parts {
+    Parts {
+        scale: distribution.scale(),
+        zero_count: distribution.zero_count(),
+        zero_threshold: distribution.zero_threshold(),
+        positive: distribution.positive().collect(),
+        negative: distribution.negative().collect(),
+        count: distribution.count(),
+        minimum: distribution.minimum(),
+        maximum: distribution.maximum(),
+    }
+}
+
+fn index(sample: f64, scale: i32) -> i32 {
+    bucket_index::index_of(sample.abs(), scale)
+}
+
+/// Returns the parts of a distribution by their definition, from all samples in ascending order.
+fn expected(sorted: &[f64]) -> Parts {
+    let negative: Vec<f64> = sorted.iter().copied().filter(|sample| *sample < 0.0).rev().collect();
+    let positive: Vec<f64> = sorted.iter().copied().filter(|sample| *sample > 0.0).collect();
+    let signs = [&negative, &positive];
+    let fits = |scale: i32| {
+        signs.iter().all(|samples| match (samples.first(), samples.last()) {
+            (Some(smallest), Some(largest)) => index(*largest, scale) - index(*smallest, scale) < 160,
+            _ => true,
+        })
+    };
+    let scale = (3..=8).rev().find(|scale| fits(*scale)).unwrap_or(2);
+    let largest = signs.iter().filter_map(|samples| samples.last()).map(|sample| index(*sample, scale)).max();
+    let threshold = largest.filter(|_| !fits(scale)).map(|largest| largest - 159);
+    let counts = |samples: &[f64]| {
+        let mut counts = BTreeMap::new();
+        for sample in samples {
+            let index = index(*sample, scale);
+            if threshold.is_none_or(|threshold| index >= threshold) {
+                *counts.entry(index).or_default() += 1;
+            }
+        }
+        counts
+    };
+    let (positive, negative) = (counts(&positive), counts(&negative));
+    Parts {
+        scale,
+        zero_count: sorted.len() as u64 - positive.values().chain(negative.values()).sum::<u64>(),
+        zero_threshold: threshold.map_or(0.0, |threshold| largest_below(threshold, scale)),
+        positive,
+        negative,
+        count: sorted.len() as u64,
+        minimum: sorted[0],
+        maximum: sorted[sorted.len() - 1],
+    }
+}
+
+/// Fails unless a distribution is that of the samples, and each quantile is NaN or has the error that it may have.
+fn is_of(distribution: &Distribution, samples: &[f64]) -> Result<(), TestCaseError> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    prop_assert_eq!(parts(distribution), expected(&sorted));
+    let (count, threshold) = (sorted.len() as u64, distribution.zero_threshold());
+    let near_zero = sorted.iter().filter(|sample| sample.abs() <= threshold).count();
+    prop_assert_eq!(distribution.zero_count(), near_zero as u64);
+    for thousandths in THOUSANDTHS {
+        let ours = distribution.quantile(thousandths as f64 / 1000.0);
+        if count * (1000 - thousandths) < 1000 {
+            prop_assert!(ours.is_nan(), "p{} of {} samples: {}", thousandths, count, ours);
+            continue;
+        }
+        let rank = (count * thousandths).div_ceil(1000).max(1);
+        let exact = sorted[rank as usize - 1];
+        if exact.abs() <= threshold && threshold > 0.0 {
+            prop_assert!(ours.is_nan(), "p{}: {}, which is near zero", thousandths, ours);
+        } else {
+            let bound = distribution.relative_error() * exact.abs() + 5e-324;
+            prop_assert!((ours - exact).abs() <= bound, "p{}: {}, exactly {}", thousandths, ours, exact);
+        }
+    }
+    Ok(())
+}
+
+/// Samples of a range that is so many powers of ten.
+fn of_orders(orders: std::ops::Range<f64>) -> BoxedStrategy<f64> {
+    orders.prop_map(|order| 10_f64.powf(order)).boxed()
+}
+
+/// Samples of one kind, or of several: any finite bits; ages of nanoseconds to days; a small range; zeros; tiny and huge ones.
+fn samples() -> impl Strategy<Value = Vec<f64>> {
+    let any = (0..f64::INFINITY.to_bits()).prop_map(f64::from_bits).boxed();
+    let kinds = [
+        any,
+        of_orders(-3.0..6.0),
+        of_orders(-6.0..9.0),
+        (9.9..10.1).boxed(),
+        prop_oneof![Just(0.0), Just(-0.0), of_orders(-1.0..0.0)].boxed(),
+        of_orders(-323.0..-300.0),
+        of_orders(300.0..308.0),
+        prop::sample::select(vec![1.0, 2.0, 4.0, f64::MAX, f64::MIN_POSITIVE, 5e-324]).boxed(),
+    ];
+    let kind = prop::sample::select(kinds.to_vec());
+    let signed = prop_oneof![Just(0.0), Just(0.5), Just(1.0)];
+    (prop::collection::vec(kind, 1..4), signed).prop_flat_map(|(kinds, negative)| {
+        let sample = (prop::sample::select(kinds).prop_flat_map(|kind| kind), prop::bool::weighted(negative));
+        let sample = sample.prop_map(|(sample, is_negative)| if is_negative { -sample } else { sample });
+        prop_oneof![prop::collection::vec(sample.clone(), 1..20), prop::collection::vec(sample, 1..SAMPLES)]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
+
+    #[test]
+    fn any_samples_have_the_quantiles_of_the_sorted_samples(samples in samples()) {
+        is_of(&collect(&samples), &samples)?;
+    }
+
+    #[test]
+    fn merges_in_any_order_have_the_quantiles_of_all_samples(
+        samples in samples(),
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        order in any::<prop::sample::Index>(),
+    ) {
+        let mut ends: Vec<usize> = ends.iter().map(|end| end.index(samples.len())).collect();
+        ends.push(samples.len());
+        ends.sort_unstable();
+        let mut windows: Vec<Distribution> = ends
+            .iter()
+            .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
+            .collect();
+        // Pairs are merged until one is left: a tree of merges.
+        while windows.len() > 1 {
+            let other = windows.swap_remove(order.index(windows.len()));
+            let into = order.index(windows.len());
+            prop_assert!(windows[into].merge(&other));
+        }
+        is_of(&windows[0], &samples)?;
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
+    fn nine_orders_of_magnitude_have_all_their_quantiles(
+        samples in prop::collection::vec((of_orders(-3.0..6.0), any::<bool>()), 1000..1001),
+    ) {
+        let samples: Vec<f64> =
+            samples.iter().map(|(sample, is_negative)| if *is_negative { -sample } else { *sample }).collect();
+        let distribution = collect(&samples);
+        is_of(&distribution, &samples)?;
+        prop_assert_eq!((distribution.scale(), distribution.zero_threshold()), (2, 0.0));
+        prop_assert!([0.0, 0.5, 0.9, 0.99, 0.999].iter().all(|q| distribution.quantile(*q).is_finite()));
+    }
+
+    #[test]
+    fn a_larger_quantile_is_not_smaller(samples in samples(), mut quantiles in prop::collection::vec(0.0..1.0, 2..9)) {
+        let distribution = collect(&samples);
+        quantiles.sort_by(f64::total_cmp);
+        let quantiles = quantiles.iter().map(|quantile| distribution.quantile(*quantile));
+        let numbers: Vec<f64> = quantiles.filter(|number| !number.is_nan()).collect();
+        prop_assert!(numbers.is_sorted(), "{:?}", numbers);
+    }
+}
+
+#[test]
+fn the_quantiles_are_those_of_hdrhistogram() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut theirs = Histogram::<u64>::new(4).unwrap();
+    let mut ours = Distribution::default();
+    for _ in 0..SAMPLES * 30 {
+        // Nanoseconds around 1 ms, with a long tail up to some 10 s.
+        let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        let tail = if random.u32(0..20) == 0 { 10_f64.powf(4.0 * random.f64()) } else { 1.0 };
+        let sample = (1e6 * normal.exp() * tail) as u64 + 1;
+        theirs.record(sample).unwrap();
+        assert!(ours.accept(sample as f64));
+    }
+    for quantile in
+        [0.1, 0.5, 0.9, 0.99, 0.999].map(|quantile| if cfg!(miri) { quantile / 2.0 } else { quantile })
+    {
+        let (ours, error) = (ours.quantile(quantile), ours.relative_error());
+        let theirs = theirs.value_at_quantile(quantile) as f64;
+        // hdrhistogram has four digits.
+        assert!(
+            (ours - theirs).abs() <= (error + 1e-4) * theirs,
+            "{quantile}: {ours}, hdrhistogram {theirs}"
+        );
+        // Half of the bound and less: the interpolation is worth it.
+        assert!(cfg!(miri) || (ours / theirs - 1.0).abs() < error / 2.0, "{quantile}: {ours}, {theirs}");
+    }
+}
+
+#[test]
+fn no_sample_has_no_figures() {
+    let distribution = Distribution::default();
+    assert_eq!((distribution.count(), distribution.sum(), distribution.zero_threshold()), (0, 0.0, 0.0));
+    let figures = [distribution.minimum(), distribution.maximum(), distribution.quantile(0.5)];
+    assert!(figures.iter().all(|figure| figure.is_nan()), "{figures:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_quantile_needs_samples_beyond_it() {
+    for (quantile, needed) in [(0.0, 1), (0.5, 2), (0.9, 10), (0.95, 20), (0.99, 100), (0.999, 1000)] {
+        let mut distribution = repeated(5.0, needed - 1);
+        assert!(distribution.quantile(quantile).is_nan(), "{quantile} of {needed} - 1");
+        assert!(distribution.accept(5.0));
+        assert_eq!(distribution.quantile(quantile), 5.0);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_share_that_is_none_has_no_quantile() {
+    let distribution = repeated(1.0, 1 << 40);
+    for quantile in [1.0, 2.0, -0.1, f64::NAN, f64::INFINITY] {
+        assert!(distribution.quantile(quantile).is_nan(), "{quantile}");
+    }
+}
+
+#[test]
+fn the_rounding_of_a_share_does_not_change_the_rank() {
+    // In floating point 0.07 * 100 is a little more than 7, and 0.57 * 100 a little less than 57.
+    let distribution = collect(&(1..=100).map(f64::from).collect::<Vec<_>>());
+    for (quantile, exact) in [(0.07, 7.0), (0.14, 14.0), (0.57, 57.0)] {
+        let ours = distribution.quantile(quantile);
+        assert!((ours / exact - 1.0).abs() <= distribution.relative_error(), "{quantile}: {ours}");
+    }
+    assert!((8.0 / 7.0 - 1.0) > 2.0 * distribution.relative_error(), "7 and 8 can be told apart");
+}
+
+#[test]
+fn nan_and_infinities_are_refused_and_change_nothing() {
+    let mut distribution = collect(&[1.0, -2.0, 0.0]);
+    let before = (parts(&distribution), distribution.sum());
+    for sample in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        assert!(!distribution.accept(sample));
+    }
+    assert_eq!((parts(&distribution), distribution.sum()), before);
+}
+
+#[test]
+fn the_sum_is_that_of_the_samples_and_nan_if_it_is_too_large() {
+    let mut distribution = collect(&[1.5, -0.25, 0.0]);
+    assert!(distribution.merge(&collect(&[2.0])));
+    assert_eq!(distribution.sum(), 3.25);
+    assert!(collect(&[f64::MAX, f64::MAX]).sum().is_nan());
+    assert_eq!(collect(&[f64::MAX, f64::MAX]).quantile(0.5), f64::MAX);
+}
+
+#[test]
+fn the_error_is_the_width_of_a_bucket() {
+    for (samples, scale) in [([1.5, 1.6], 8), ([1.1, 1.9], 7), ([0.01, 1e10], 2)] {
+        let distribution = collect(&samples);
+        assert_eq!(distribution.scale(), scale);
+        let base = 1.0 + distribution.relative_error();
+        assert!((base.powi(1 << scale) - 2.0).abs() < 1e-12, "{base}");
+    }
+    let [smallest, largest] =
+        [[1.5, 1.6], [0.01, 1e10]].map(|samples| (1e4 * collect(&samples).relative_error()).round());
+    assert_eq!([smallest, largest], [27.0, 1892.0], "0.27 % and 18.92 %");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn the_scale_falls_with_the_161st_bucket_and_not_before() {
+    // The middles of the first and the last of so many buckets.
+    let of_buckets = |buckets: i32, scale: i32, sign: f64| {
+        let middle = |index: i32| sign * boundary(f64::from(index) + 0.5, scale);
+        collect(&[middle(-7), middle(-7 + buckets - 1)])
+    };
+    for sign in [1.0, -1.0] {
+        for scale in 3..=8 {
+            assert_eq!(of_buckets(160, scale, sign).scale(), scale);
+            assert_eq!(of_buckets(161, scale, sign).scale(), scale - 1);
+        }
+        assert_eq!(of_buckets(160, 2, sign).zero_threshold(), 0.0);
+        let near_zero = of_buckets(161, 2, sign);
+        assert!((near_zero.zero_threshold() / 2_f64.powf(-1.5) - 1.0).abs() < 1e-15);
+        assert_eq!((near_zero.scale(), near_zero.zero_count()), (2, 1));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn samples_beyond_12_orders_of_magnitude_are_near_zero_and_no_number() {
+    // 1 ms, then the age of a message from 1970 in ms.
+    let (usual, of_1970) = (1.0, 1.79e12);
+    let mut distribution = repeated(usual, 999);
+    assert_eq!(distribution.quantile(0.99), usual);
+    assert!(distribution.merge(&repeated(of_1970, 101)));
+    let threshold = distribution.zero_threshold();
+    assert!(usual < threshold && threshold < 2.0, "{threshold}");
+    assert_eq!((distribution.zero_count(), distribution.count()), (999, 1100));
+    assert!(distribution.quantile(0.5).is_nan(), "what is near zero is not known");
+    let p99 = distribution.quantile(0.99);
+    assert!((p99 / of_1970 - 1.0).abs() <= distribution.relative_error(), "{p99}");
+    // Those that come after it, too, of both signs.
+    assert!(distribution.accept(usual) && distribution.accept(-usual));
+    assert_eq!((distribution.zero_count(), distribution.negative().count()), (1001, 0));
+    assert_eq!((distribution.minimum(), distribution.maximum()), (-usual, of_1970));
+    // A larger one moves the threshold.
+    assert!(distribution.accept(1e13));
+    assert!(distribution.zero_threshold() > 5.0 * threshold);
+    assert_eq!(distribution.zero_count(), 1001);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_billion_equal_samples_are_counted() {
+    let distribution = repeated(0.1, 1_000_000_000);
+    assert_eq!(distribution.count(), 1_000_000_000);
+    assert_eq!(distribution.positive().map(|(_, count)| count).collect::<Vec<_>>(), [1_000_000_000]);
+    for quantile in [0.0, 0.5, 0.999, 0.999_999] {
+        assert_eq!(distribution.quantile(quantile), 0.1);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_bucket_counts_beyond_32_bits() {
+    const FULL: u64 = u32::MAX as u64;
+    let mut distribution = repeated(5.0, FULL);
+    assert!(distribution.accept(6.0));
+    assert!(distribution.accept(5.0) && distribution.accept(5.0));
+    assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
+    let counts =
+        |distribution: &Distribution| distribution.positive().map(|(_, count)| count).collect::<Vec<_>>();
+    assert_eq!(counts(&distribution), [FULL + 2, 1]);
+    // The lower half overflows again.
+    assert!(distribution.merge(&repeated(5.0, FULL - 2)));
+    assert_eq!(counts(&distribution), [2 * FULL, 1]);
+    for _ in 0..4 {
+        assert!(distribution.accept(5.0));
+    }
+    assert_eq!(counts(&distribution), [2 * FULL + 4, 1]);
+    // With 64 bits there are only 80 buckets. 5 and 7 are 124 apart at scale 8, and 62 at 7; 5 and 8 are 87 apart at 7.
+    assert!(distribution.accept(7.0));
+    assert_eq!((distribution.scale(), counts(&distribution)), (7, vec![2 * FULL + 4, 1, 1]));
+    assert!(distribution.accept(8.0));
+    assert_eq!((distribution.scale(), counts(&distribution)), (6, vec![2 * FULL + 4, 1, 1, 1]));
+    assert_eq!(distribution.count(), 2 * FULL + 7);
+    let median = distribution.quantile(0.5);
+    assert!((median / 5.0 - 1.0).abs() <= distribution.relative_error(), "{median}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn a_sum_of_two_counts_beyond_32_bits_is_exact() {
+    // At scale 8 two buckets; at scale 2, to which the third sample leads, one.
+    let mut distribution = repeated(5.0, 3_000_000_000);
+    assert!(distribution.merge(&repeated(5.1, 3_000_000_000)));
+    assert_eq!(distribution.positive().count(), 2);
+    assert!(distribution.accept(5e-4));
+    assert_eq!(distribution.scale(), 2);
+    let counts: Vec<u64> = distribution.positive().map(|(_, count)| count).collect();
+    assert_eq!(counts, [1, 6_000_000_000]);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn samples_beyond_2_to_the_63_are_refused_and_change_nothing() {
+    let mut distribution = repeated(-5.0, 1 << 62);
+    let same = distribution.clone();
+    assert!(distribution.merge(&same));
+    assert_eq!(distribution.count(), 1 << 63);
+    let before = (parts(&distribution), distribution.sum());
+    assert!(!distribution.merge(&same));
+    assert!(!distribution.merge(&collect(&[1.0])));
+    assert_eq!((parts(&distribution), distribution.sum()), before);
+    assert!(distribution.merge(&Distribution::default()));
+    assert!(distribution.accept(1.0), "one at a time there is room for 292 years, at one per nanosecond");
+    assert_eq!((distribution.count(), distribution.quantile(0.5)), ((1 << 63) + 1, -5.0));
+}
+
+#[test]
+fn the_order_does_not_matter_where_the_scale_and_the_threshold_change() {
+    let samples = [1e-9, 1.0, 1e9, -1e4, 1e-300, 0.0, -1e-2, 3e9];
+    let expected = parts(&collect(&samples));
+    for first in 0..samples.len() {
+        let mut samples = samples;
+        samples.rotate_left(first);
+        assert_eq!(parts(&collect(&samples)), expected, "{samples:?}");
+        samples.reverse();
+        assert_eq!(parts(&collect(&samples)), expected, "{samples:?}");
+    }
+}
+
+#[test]
+fn taking_a_window_starts_anew() {
+    let mut distribution = collect(&[1e-9, 1e9, -3.0, 0.0]);
+    let before = parts(&distribution);
+    assert_eq!(parts(&distribution.take()), before);
+    assert_eq!(distribution.count(), 0);
+    assert!(distribution.accept(2.0));
+    assert_eq!(parts(&distribution), parts(&collect(&[2.0])));
+}
+
+#[test]
+fn a_distribution_has_at_most_1500_bytes() {
+    assert!(size_of::<Distribution>() <= 1500, "{} bytes", size_of::<Distribution>());
+}
