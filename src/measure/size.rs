@@ -419,6 +419,18 @@ mod tests {
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
 
+    /// This one, too.
+    #[test]
+    fn a_string_is_read_up_to_its_first_nul_if_it_is_sent_so() {
+        let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];
+        for (text, sent) in [("", 0), ("abc", 3), ("ab\0c\0", 2), ("\0", 0), ("abc\0", 3)] {
+            let string = Elements { data: text.as_ptr(), size: text.len(), capacity: text.len() + 1 };
+            // SAFETY: The steps are those of the struct.
+            let end = |to_nul| unsafe { end(&steps, std::ptr::from_ref(&string).cast(), 0, to_nul) };
+            assert_eq!([end(true), end(false)], [4 + sent, 4 + text.len()], "{text:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn n_values_end_where_one_after_the_other_ends(
