@@ -438,6 +438,14 @@ mod tests {
         assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
     }
 
+    #[test]
+    fn up_to_a_millisecond_is_no_suspend_but_the_time_between_two_readings() {
+        for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
+            let step = clock().observe(bounds(EPOCH + S, 100), || slept);
+            assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
+        }
+    }
+
     /// The filter after steps that were found at `EPOCH` on the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
         let mut filter = StampFilter::default();
