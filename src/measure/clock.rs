@@ -363,6 +363,43 @@ mod tests {
         assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
     }
 
+    /// Returns a command in a time namespace whose host was suspended for a day.
+    #[cfg(target_os = "linux")]
+    fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--time", "--boottime", "86400"]).arg(program);
+        command
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn the_time_of_a_suspend_is_what_the_monotonic_clock_does_not_count() {
+        let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
+        if !can_be {
+            use std::io::Write as _;
+            // Not `eprintln!`, which the test harness keeps to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: the test of a suspend, because unshare cannot make a time namespace"
+            );
+            return;
+        }
+        let name = "measure::clock::tests::a_host_that_was_suspended_for_a_day";
+        let mut test = after_a_day_of_suspend(std::env::current_exe().unwrap());
+        let output = test.args(["--exact", name, "--ignored"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "runs in a time namespace"]
+    #[cfg(target_os = "linux")]
+    fn a_host_that_was_suspended_for_a_day() {
+        let suspended = [suspended(), HostClock.suspended()];
+        assert!(suspended.iter().all(|time| (time - 86_400 * S).abs() < S / 1000), "{suspended:?}");
+    }
+
     #[test]
     fn an_offset_that_is_read_a_little_differently_is_no_step() {
         let mut clock = clock();
@@ -399,6 +436,14 @@ mod tests {
     fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
         let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
         assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
+    }
+
+    #[test]
+    fn up_to_a_millisecond_is_no_suspend_but_the_time_between_two_readings() {
+        for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
+            let step = clock().observe(bounds(EPOCH + S, 100), || slept);
+            assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
+        }
     }
 
     /// The filter after steps that were found at `EPOCH` on the new clock.
