@@ -55,8 +55,8 @@ pub struct Subscription {
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
-    /// Whether a time in which it was enabled ended with messages that were not measured.
-    has_unknown_end: bool,
+    /// Whether a time in which it was enabled began or ended with messages that were not measured.
+    has_unknown_span: bool,
     losses: Losses,
 }
 
@@ -88,7 +88,7 @@ impl Subscription {
             has_later: false,
             epochs_with_messages: 0,
             active_before: 0,
-            has_unknown_end: false,
+            has_unknown_span: false,
             losses: Losses::default(),
         }
     }
@@ -133,7 +133,7 @@ impl Subscription {
         if let Some((first, last)) = self.of_epoch.take() {
             self.active_before += last - first;
         }
-        self.has_unknown_end |= self.has_later;
+        self.has_unknown_span |= self.has_later;
         self.switches += 1;
     }
 
@@ -199,6 +199,7 @@ impl Subscription {
             self.has_counted = true;
             self.losses.miss();
             self.has_later = true;
+            self.has_unknown_span |= self.of_epoch.is_none();
         }
     }
 
@@ -238,7 +239,7 @@ impl Subscription {
 
     pub fn totals(&self) -> Totals {
         let losses = Some(&self.losses).filter(|_| self.measures_losses());
-        let is_known = !self.has_later && !self.has_unknown_end;
+        let is_known = !self.has_later && !self.has_unknown_span;
         Totals {
             received: self.received,
             lost: losses.and_then(Losses::lost),
