@@ -35,6 +35,8 @@ pub(super) struct Collectors {
     delays: Option<Box<Delays>>,
     /// None if no metric needs it.
     losses: Option<Box<Losses>>,
+    /// None if no metric needs it.
+    sizes: Option<Box<Sizes>>,
     /// Messages recorded in this window.
     count: u64,
     /// Messages of this window that were counted without being measured.
@@ -71,6 +73,7 @@ pub(super) struct Collectors {
 pub(super) struct CollectorOptions {
     pub(super) has_delays: bool,
     pub(super) has_losses: bool,
+    pub(super) has_sizes: bool,
     /// Whether the node runs on simulated time.
     pub(super) is_simulated: bool,
     pub(super) age_source: AgeSource,
@@ -80,11 +83,11 @@ pub(super) struct CollectorOptions {
 impl CollectorOptions {
     /// Whether a message needs more than rclcpp's two metrics on the system clock.
     pub(super) fn needs_details(self) -> bool {
-        self.needs_transport() || self.is_simulated
+        self.needs_transport() || self.has_sizes || self.is_simulated
     }
 
     /// Whether a message needs what the middleware reports with it.
-    fn needs_transport(self) -> bool {
+    pub(super) fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
     }
 }
@@ -162,6 +165,31 @@ struct Losses {
     gaps: SummaryCollector,
 }
 
+/// The sizes of messages.
+struct Sizes {
+    summary: SummaryCollector,
+    /// The bytes of all messages since the creation; None if the size of one is not known, or if there is no room for the sum.
+    total: Option<u64>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { summary: SummaryCollector::default(), total: Some(0) }
+    }
+}
+
+impl Sizes {
+    /// Accepts the size of a message, 0 if it is not known.
+    fn accept(&mut self, size: u32) {
+        if size == 0 {
+            self.total = None;
+            return;
+        }
+        self.summary.accept(size.into());
+        self.total = self.total.and_then(|total| total.checked_add(size.into()));
+    }
+}
+
 impl Losses {
     fn accept(&mut self, publisher: Gid, number: u64, callback: i64) {
         if let Sequence::Next { gap } = self.sequences.accept(publisher, number, callback) {
@@ -200,6 +228,9 @@ impl Accept for Collectors {
             // Their sequence numbers are not known, so a gap from now on may be no loss.
             losses.sequences.lose_track();
         }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.total = None;
+        }
         self.has_unknown_span |= self.first_of_epoch.is_none();
         self.accept_later();
     }
@@ -219,6 +250,7 @@ impl Collectors {
             period: PeriodCollector::new(options.first_period),
             delays: options.has_delays.then(Box::default),
             losses: options.has_losses.then(Box::default),
+            sizes: options.has_sizes.then(Box::default),
             count: 0,
             unrecorded: 0,
             is_incomplete: false,
@@ -320,6 +352,9 @@ impl Collectors {
             true => (header, simulated),
             false => (usable(header), now),
         };
+        if let (Some(sizes), Some(details)) = (&mut self.sizes, details) {
+            sizes.accept(details.size);
+        }
         let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
         let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
         if self.options.age_source == AgeSource::HeaderStamp {
@@ -373,6 +408,9 @@ impl Collectors {
         if let Some(losses) = &mut self.losses {
             losses.gaps = SummaryCollector::default();
             losses.sequences.pause();
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.summary = SummaryCollector::default();
         }
     }
 
@@ -459,6 +497,9 @@ impl Collectors {
                 return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
+            Metric::MessageSize => {
+                (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
+            }
             // The options of a subscription refuse them.
             Metric::PublishPeriod | Metric::PublishDuration | Metric::Duration | Metric::Frequency => {
                 return Summary::default()
@@ -537,6 +578,7 @@ impl Collectors {
             out_of_order: losses.and_then(|totals| totals.out_of_order),
             duplicates: losses.and_then(|totals| totals.duplicates),
             publishers: losses.and_then(|totals| totals.publishers_seen),
+            bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
             first_message: self.first,
             last_message: self.last_message(),
             active: duration(self.active_before + active),

@@ -55,7 +55,7 @@ fn info(middleware: Option<&CStr>, publisher: u16, number: u64) -> MessageInfo {
 fn receive(recorder: &Recorder, info: &MessageInfo) {
     let Some(epoch) = recorder.epoch() else { return };
     let header = system_now() - 40_000_000;
-    recorder.record(&recorder.received_message(epoch, header, info), monotonic);
+    recorder.record(&recorder.received_message(epoch, header, info, || 100), monotonic);
 }
 
 fn end(recorder: &Recorder) -> WindowStatistics {
@@ -131,6 +131,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
                 Metric::MessagePeriod => 2,
                 Metric::PublicationSeqGap => 2,
                 Metric::TimeSinceLastMessage => 1,
+                Metric::MessageSize => 3,
                 Metric::ClockOffset => continue,
                 _ => 0,
             };
@@ -161,7 +162,7 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     assert!(end(&recorder).clock_step.is_some());
     let epoch = recorder.epoch().unwrap();
     let record = |stamp| {
-        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)), monotonic);
+        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1), || 100), monotonic);
     };
     record(on_the_old_clock);
     record(system_now());
@@ -217,7 +218,7 @@ fn recorder_on(clock: &TestClock, options: TopicStatisticsOptions) -> Recorder {
 fn receive_on(recorder: &Recorder, clock: &TestClock, number: u64) {
     let info = info(Some(FAST_DDS), 1, number);
     let Some(epoch) = recorder.epoch() else { return };
-    recorder.record(&recorder.received_message(epoch, clock.system(), &info), || clock.monotonic());
+    recorder.record(&recorder.received_message(epoch, clock.system(), &info, || 100), || clock.monotonic());
 }
 
 fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
@@ -300,6 +301,7 @@ impl Clock for HeldUp<'_> {
                 self.recorder.epoch().unwrap(),
                 self.clock.system(),
                 &info(Some(FAST_DDS), 1, 1),
+                || 100,
             );
             self.clock.pass(S / 100);
             let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
@@ -356,7 +358,7 @@ fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_eith
     recorder.enable(&clock);
     let held = recorder.collectors.lock();
     for number in 1..=20 {
-        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number));
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number), || 100);
         recorder.record(&message, || clock.monotonic());
     }
     drop(held);
@@ -385,7 +387,7 @@ fn a_message_that_is_taken_before_stamps_expire_and_recorded_after_that_has_an_a
     let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &clock);
     recorder.enable(&clock);
     let end = || recorder.end_window(&clock).unwrap().statistics;
-    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1));
+    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1), || 0);
     let on_the_old_clock = clock.system();
     let before_it_was_found = taken(on_the_old_clock);
     clock.offset.fetch_add(3600 * S, Ordering::Relaxed);
@@ -442,7 +444,7 @@ fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     }
     // Taken before, called after.
     let epoch = recorder.epoch().unwrap();
-    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4));
+    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4), || 100);
     let body = recorder.record(&taken, monotonic);
     recorder.disable();
     recorder.record(&taken, monotonic);
@@ -550,4 +552,45 @@ fn more_publishers_than_are_followed_make_losses_unknown_and_that_is_said_once()
     assert_eq!((totals.lost, totals.publishers, totals.received), (None, None, 3 * u64::from(most + 1)));
     assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
     assert_eq!(recorder.publishers().len(), usize::from(most));
+}
+
+#[test]
+fn sizes_are_summed_until_one_is_not_known() {
+    let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
+    let receive = |recorder: &Recorder, size| {
+        let epoch = recorder.epoch().unwrap();
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, 1), || size);
+        recorder.record(&message, monotonic);
+    };
+    let measured = recorder(sizes.clone());
+    assert_eq!(measured.totals().unwrap().bytes, Some(0));
+    receive(&measured, 100);
+    receive(&measured, u32::MAX);
+    let window = end(&measured);
+    let size = window.get(Metric::MessageSize).unwrap();
+    assert_eq!((size.minimum, size.maximum, size.sample_count), (100.0, f64::from(u32::MAX), 2));
+    assert_eq!(window.totals.unwrap().bytes, Some(100 + u64::from(u32::MAX)));
+    assert!((window.bandwidth() * window.length.as_secs_f64() / 4_294_967_395.0 - 1.0).abs() < 1e-9);
+    assert_eq!(end(&measured).bandwidth(), 0.0, "silence");
+
+    // What was received while the statistics were disabled is not in the sum.
+    measured.disable();
+    measured.enable(&HostClock);
+    receive(&measured, 5);
+    assert_eq!(measured.totals().unwrap().bytes, Some(105 + u64::from(u32::MAX)));
+
+    receive(&measured, 0);
+    let window = end(&measured);
+    assert_eq!(window.get(Metric::MessageSize).unwrap().sample_count, 1);
+    assert!(window.bandwidth().is_nan(), "the size of one of two messages is not known");
+    assert_eq!(window.totals.unwrap().bytes, None);
+
+    // A message that is only counted has no size.
+    let counting = recorder(sizes);
+    let held = counting.collectors.lock();
+    (0..50).for_each(|_| receive(&counting, 100));
+    drop(held);
+    let window = end(&counting);
+    assert!(window.unrecorded > 0 && window.bandwidth().is_nan());
+    assert_eq!((window.count, window.totals.unwrap().bytes), (50, None));
 }
