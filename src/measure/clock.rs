@@ -504,6 +504,24 @@ mod tests {
     }
 
     #[test]
+    fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
+        let mut filter = StampFilter::default();
+        filter.accept(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        let before = EPOCH - 700 * S;
+        assert!(filter.is_doubtful(before - MS));
+        assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
+    }
+
+    #[test]
+    fn after_a_step_that_was_not_observed_every_stamp_is_doubtful_for_10_seconds() {
+        let mut filter = StampFilter::default();
+        filter.accept_unobserved(5 * S);
+        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S].iter().all(|stamp| filter.is_doubtful(*stamp)));
+        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
+        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
+    }
+
+    #[test]
     fn stamps_are_doubtful_until_nothing_can_be_under_way() {
         let mut filter = filter(&[3600 * S]);
         assert!(!filter.expire(EPOCH + 10 * S) && !filter.is_empty());
