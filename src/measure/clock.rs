@@ -82,7 +82,7 @@ impl Clock for HostClock {
 
 fn suspended() -> i64 {
     #[cfg(target_os = "linux")]
-    return read(libc::CLOCK_BOOTTIME) - monotonic();
+    return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
     #[cfg(not(target_os = "linux"))]
     0
 }
@@ -103,7 +103,7 @@ pub(crate) struct Step {
     pub(crate) suspended: i64,
 }
 
-/// Bounds of the offset: one reading of the system clock between two of the monotonic clock.
+/// Bounds of the offset of a clock: one reading of it between two of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {
     lowest: i64,
@@ -114,13 +114,18 @@ impl Bounds {
     const GOOD: i64 = 1_000;
     const READINGS: u32 = 5;
 
+    /// Reads the offset of the system clock.
+    fn of_system_time(clock: &dyn Clock) -> Self {
+        Self::read(|| clock.monotonic(), || clock.system())
+    }
+
     /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of them.
-    fn read(clock: &dyn Clock) -> Self {
+    fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
         let mut best: Option<Self> = None;
         for _ in 0..Self::READINGS {
-            let before = clock.monotonic();
-            let system = clock.system();
-            let bounds = Self { lowest: system - clock.monotonic(), highest: system - before };
+            let before = monotonic();
+            let other = other();
+            let bounds = Self { lowest: other - monotonic(), highest: other - before };
             if best.is_none_or(|best| bounds.width() < best.width()) {
                 best = Some(bounds);
             }
@@ -146,7 +151,7 @@ impl SystemClock {
 
     /// Reads the offset.
     pub(crate) fn now(clock: &dyn Clock) -> Self {
-        Self { offset: Bounds::read(clock).middle(), suspended: clock.suspended() }
+        Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
     }
 
     /// Returns the system time at a time of the monotonic clock.
@@ -157,7 +162,7 @@ impl SystemClock {
 
     /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
     pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
-        self.observe(Bounds::read(clock), || clock.suspended())
+        self.observe(Bounds::of_system_time(clock), || clock.suspended())
     }
 
     /// Returns a clock that is that much ahead, for tests.
@@ -173,7 +178,7 @@ impl SystemClock {
             return None; // the offset stays, so that the stop of a window is exactly the start of the next
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
-        // A suspend takes milliseconds at least; a smaller difference lies between the readings.
+        // A suspend takes milliseconds at least; a smaller difference is an imprecise reading.
         let suspended = match self.suspended - before.suspended {
             slept if slept > 1_000_000 => slept,
             _ => 0,
@@ -439,7 +444,23 @@ mod tests {
     }
 
     #[test]
-    fn up_to_a_millisecond_is_no_suspend_but_the_time_between_two_readings() {
+    fn an_offset_is_exact_if_the_thread_is_preempted_between_some_readings() {
+        use std::cell::Cell;
+
+        for preempted in 0..12 {
+            let (now, readings) = (Cell::new(0), Cell::new(0));
+            let read = |ahead: i64| {
+                let is_preempted = readings.replace(readings.get() + 1) == preempted;
+                now.set(now.get() + if is_preempted { 50 * S } else { 100 });
+                now.get() + ahead
+            };
+            let offset = Bounds::read(|| read(0), || read(7 * S)).middle();
+            assert!((offset - 7 * S).abs() <= 100, "{offset}, preempted before reading {preempted}");
+        }
+    }
+
+    #[test]
+    fn up_to_a_millisecond_is_no_suspend_but_an_imprecise_reading() {
         for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
             let step = clock().observe(bounds(EPOCH + S, 100), || slept);
             assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
