@@ -537,7 +537,9 @@ mod tests {
     fn after_a_step_that_was_not_observed_every_stamp_is_doubtful_for_10_seconds() {
         let mut filter = StampFilter::default();
         filter.accept_unobserved(5 * S);
-        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S].iter().all(|stamp| filter.is_doubtful(*stamp)));
+        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
+            .iter()
+            .all(|stamp| filter.is_doubtful(*stamp)));
         assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
         assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
     }
