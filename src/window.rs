@@ -4,7 +4,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::totals::Totals;
+use crate::{collector::Distribution, totals::Totals};
 
 /// A metric of Topic Statistics: the quantity that is measured.
 ///
@@ -129,6 +129,87 @@ impl Metric {
             _ => "ms",
         }
     }
+
+    /// Returns whether a window can have more than one sample, so that there is something to distribute.
+    pub(crate) const fn has_distribution(self) -> bool {
+        !matches!(self, Self::TimeSinceLastMessage | Self::ClockOffset | Self::Frequency)
+    }
+}
+
+/// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
+///
+/// A subscription without distributions has a few of these, so an empty one is as small as a pointer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Distributions(Option<Box<List>>);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct List(Vec<(Metric, Distribution)>);
+
+impl Distributions {
+    /// Returns distributions without samples, of those of the metrics that have one.
+    pub(crate) fn new(metrics: &[Metric]) -> Self {
+        let metrics = metrics.iter().filter(|metric| metric.has_distribution());
+        let mut list = Vec::with_capacity(metrics.clone().count()); // a distribution is large
+        list.extend(metrics.map(|metric| (*metric, Distribution::default())));
+        Self::from(list)
+    }
+
+    fn from(list: Vec<(Metric, Distribution)>) -> Self {
+        Self((!list.is_empty()).then(|| Box::new(List(list))))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Accepts a sample of a metric, if it has a distribution.
+    #[inline]
+    pub(crate) fn accept(&mut self, metric: Metric, sample: f64) {
+        let Some(list) = &mut self.0 else { return };
+        if let Some((_, distribution)) = list.0.iter_mut().find(|(of, _)| *of == metric) {
+            distribution.accept(sample);
+        }
+    }
+
+    /// Adds the samples of `later`.
+    pub(crate) fn merge(&mut self, later: &Self) {
+        if later.is_empty() {
+            return;
+        }
+        let list = &mut self.0.get_or_insert_default().0;
+        for (metric, distribution) in later.iter() {
+            match list.iter_mut().find(|(of, _)| *of == metric) {
+                // There is room for a sample per nanosecond in 292 years.
+                Some((_, sum)) => drop(sum.merge(distribution)),
+                None => {
+                    list.reserve_exact(1);
+                    list.push((metric, distribution.clone()));
+                }
+            }
+        }
+        list.sort_by_key(|(metric, _)| *metric);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Metric, &Distribution)> {
+        self.0.iter().flat_map(|list| list.0.iter().map(|(metric, distribution)| (*metric, distribution)))
+    }
+
+    pub(crate) fn get(&self, metric: Metric) -> Option<&Distribution> {
+        self.iter().find(|(of, _)| *of == metric).map(|(_, distribution)| distribution)
+    }
+
+    /// Ends a window with these metrics. A metric without samples, or whose samples were discarded, has no distribution.
+    pub(crate) fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
+        let mut list = self.0.map(|list| list.0).unwrap_or_default();
+        list.retain(|(of, distribution)| {
+            let summary = metrics.iter().find(|(metric, _)| metric == of).map(|(_, summary)| summary);
+            let count = summary.map_or(0, |summary| summary.sample_count);
+            debug_assert!(count == 0 || count == distribution.count(), "{of}: not the samples of the window");
+            count > 0
+        });
+        list.shrink_to_fit();
+        Self::from(list)
+    }
 }
 
 impl fmt::Display for Metric {
@@ -221,6 +302,7 @@ pub struct WindowStatistics {
     pub unrecorded: u64,
     /// The metrics that are measured, and their summaries.
     pub metrics: Vec<(Metric, Summary)>,
+    pub(crate) distributions: Distributions,
     /// The messages received and lost from the subscription's creation to the window's stop. The difference to the window before is
     /// this window's. None for publishers, timers and counters.
     pub totals: Option<Totals>,
@@ -250,6 +332,14 @@ impl WindowStatistics {
     /// Returns the summary of a metric; None if it is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
         self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
+    }
+
+    /// Returns the distribution of a metric's samples, which are those of its summary.
+    ///
+    /// None without a sample, if the metric has at most one sample per window, and unless
+    /// [`TopicStatisticsOptions::distributions`](crate::TopicStatisticsOptions::distributions) were enabled when the window started.
+    pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
+        self.distributions.get(metric)
     }
 }
 

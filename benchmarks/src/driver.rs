@@ -40,6 +40,7 @@ impl<T: Message> MeasuredSubscription<T> {
     /// Creates a subscription. Its first window starts now.
     pub fn of(options: &TopicStatisticsOptions) -> Self {
         let recorder = Arc::new(Recorder::new("topic", options, None, &HostClock));
+        recorder.set_distributions(options.has_distributions());
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
         let size = SerializedSize::of_received().ok().map(Box::new);

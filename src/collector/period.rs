@@ -53,6 +53,13 @@ impl PeriodCollector {
         }
     }
 
+    /// Returns the sample that [`accept`](Self::accept) will accept, if there is one. (That does not call this: it would take twice
+    /// the instructions.)
+    #[inline]
+    pub(crate) fn sample(&self, now: i64) -> Option<f64> {
+        (now >= self.last).then(|| milliseconds_between(self.last, now))
+    }
+
     /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
     options::TopicStatisticsState,
-    window::{Metric, Summary, WindowStatistics},
+    window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
 /// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and
@@ -90,13 +90,22 @@ pub(crate) struct Publication {
 impl Collector for Publications {
     type Sample = Publication;
 
-    fn accept(&mut self, publication: &Publication) {
-        self.duration.accept(publication.milliseconds);
+    const DISTRIBUTIONS: &'static [Metric] =
+        &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize];
+
+    fn accept(&mut self, publication: &Publication, distributions: &mut Distributions) {
+        if self.duration.accept(publication.milliseconds) {
+            distributions.accept(Metric::PublishDuration, publication.milliseconds);
+        }
         if let Some(size) = self.size.as_mut().filter(|_| publication.size != 0) {
             size.accept(publication.size.into());
+            distributions.accept(Metric::MessageSize, publication.size.into());
         }
         if publication.end >= self.last {
             self.last = publication.end;
+            if let Some(period) = self.period.sample(publication.end) {
+                distributions.accept(Metric::PublishPeriod, period);
+            }
             self.period.accept(publication.end);
         } else if publication.end >= self.last_before {
             self.is_unordered = true;
@@ -284,7 +293,8 @@ mod tests {
 
     fn accept(publications: &mut Publications, ends: &[i64]) {
         for end in ends {
-            publications.accept(&Publication { end: end * 1_000_000, milliseconds: 0.5, size: 0 });
+            let publication = Publication { end: end * 1_000_000, milliseconds: 0.5, size: 0 };
+            publications.accept(&publication, &mut Distributions::default());
         }
     }
 

@@ -54,6 +54,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         clock_step: None,
         count: 1,
         unrecorded: 0,
+        distributions: window::Distributions::default(),
         metrics: vec![(metric, Summary::default())],
         totals: None,
     };
@@ -86,6 +87,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         topic_name: topic_name.to_owned(),
         source_name: source_name.to_owned(),
         totals: Totals { received: 3, lost: Some(1), ..Totals::default() },
+        distributions: window::Distributions::default(),
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = totals_file::render(node, &totals, 5).expect("YAML");
@@ -112,6 +114,7 @@ fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
         fn is_enabled(&self) -> bool {
             true
         }
+        fn set_distributions(&self, _enabled: bool) {}
         fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
             None
         }

@@ -30,6 +30,7 @@ use crate::{
     report::loss_events::LossEvents,
     schedule::state::Schedule,
     shrink::History,
+    window::Metric,
 };
 use executor::{Running, Taken};
 use losses::Losses;
@@ -85,6 +86,7 @@ pub struct World {
     blocked_until: i64,
     schedule: Schedule,
     enabled: bool,
+    distributions: bool,
     period: i64,
     retired: Arc<Retired>,
     reader: Arc<Reader>,
@@ -104,6 +106,8 @@ pub struct World {
     refused: u64,
     losses: Losses,
     ended: Vec<Ended>,
+    /// How many samples of the subscriptions of each name were in distributions, the smallest one and the largest one.
+    distributed: BTreeMap<(String, Metric), (u64, f64, f64)>,
     /// How many times many names were used.
     names: u64,
     warnings: Warnings,
@@ -121,8 +125,10 @@ impl World {
         let period = [S / 10, S / 2, S, 3 * S][random.usize(..4)];
         let event_rate = [0.5, 2.0][random.usize(..2)];
         let loss_events = LossEvents::new("/node".to_owned(), event_rate);
+        let distributions = random.bool();
         let mut world = Self {
-            schedule: Schedule::new(true, duration(period), random.bool(), loss_events),
+            schedule: Schedule::new(true, duration(period), distributions, random.bool(), loss_events),
+            distributions,
             middleware: Middleware::of(&plan, &mut random),
             tally: Tally { worlds: 1, ..Tally::default() },
             history: None,
@@ -152,6 +158,7 @@ impl World {
             refused: 0,
             losses: Losses::new(event_rate),
             ended: vec![],
+            distributed: BTreeMap::new(),
             names: 0,
             warnings: Warnings::default(),
             windows: 0,

@@ -2,11 +2,14 @@
 
 //! The subscriptions of the node.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use rclrs::QoSProfile;
 
-use super::{deliveries::Deliveries, executor::Held, Event, World};
+use super::{deliveries::Deliveries, executor::Held, thread::add_distributions, Event, World};
 use crate::{
     check,
     clocks::{MS, S},
@@ -19,7 +22,7 @@ use crate::{
         recorder::Recorder,
         source::{Source, SourceHandle, WindowScheduler},
     },
-    options::{AgeSource, TopicStatisticsOptions, TopicStatisticsState},
+    options::{AgeSource, SourceOptions, TopicStatisticsOptions, TopicStatisticsState},
     oracle::{self, Settings, Totals},
     window::Metric,
 };
@@ -30,6 +33,8 @@ pub struct Subscription {
     pub name: String,
     pub state: TopicStatisticsState,
     pub period: Option<i64>,
+    /// None: the node's.
+    pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
     pub holdable: Arc<Holdable<Recorder>>,
     /// What happens while the next end of a window is held up.
@@ -91,8 +96,9 @@ impl World {
         let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
         let now = self.instant(self.now);
         let publisher = Some(Arc::clone(&self.reader) as _);
-        let of_its_own = period.map(super::duration);
-        self.schedule.add(&source.collector, state, of_its_own, publisher, now, &*self.clocks);
+        let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
+        let of_its_own = SourceOptions { state, publish_period: period.map(super::duration), distributions };
+        self.schedule.add(&source.collector, of_its_own, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;
         let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
@@ -105,6 +111,7 @@ impl World {
             name,
             state,
             period,
+            distributions,
             recorder,
             holdable,
             held: None,
@@ -172,13 +179,16 @@ impl World {
             TopicStatisticsState::Disable => false,
             TopicStatisticsState::NodeDefault => enabled,
         };
+        let distributions = self.distributions;
         for subscription in self.subscriptions.values_mut() {
+            subscription.oracle.set_distributions(subscription.distributions.unwrap_or(distributions));
             match is_enabled(subscription.state) {
                 true => subscription.oracle.enable(now, offset, suspended),
                 false => subscription.oracle.disable(),
             }
         }
         for scope in &mut self.scopes {
+            scope.oracle.set_distributions(distributions);
             match is_enabled(scope.state) {
                 true => scope.oracle.enable(now, offset, suspended),
                 false => scope.oracle.disable(),
@@ -247,7 +257,7 @@ impl World {
             let name = format!("/node:{topic}");
             let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
             let (now, state) = (self.instant(self.now), TopicStatisticsState::Disable);
-            self.schedule.add(&source.collector, state, None, None, now, &*self.clocks);
+            self.schedule.add(&source.collector, state.into(), None, now, &*self.clocks);
             self.schedule.complete(&source, now);
             drop(self.handle(&source));
             let settings = Settings {
@@ -285,6 +295,14 @@ impl World {
             if let Err(error) = compared {
                 result = Err(format!("totals of {name}: {error}\n  expected {expected:?}\n  ours {ours:?}"));
             }
+        }
+        let mut distributed = BTreeMap::new();
+        for of in &ours {
+            add_distributions(&mut distributed, &of.source_name, |metric| of.distribution(metric));
+        }
+        // Where names are forgotten, so are their distributions.
+        if distributed != self.distributed && self.names == 0 {
+            result = Err(format!("distributions {distributed:?}, expected {:?}", self.distributed));
         }
         if let Err(error) = result {
             self.fail(error);
