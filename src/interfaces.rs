@@ -82,6 +82,28 @@ mod shim {
                 node_name: String,
                 messages_lost_statistics: Vec<MessagesLostEventTopicStat>,
             });
+            message!(MetricsDistribution, "topic_statistics_interfaces/msg/MetricsDistribution", {
+                measurement_source_name: String,
+                metrics_source: String,
+                unit: String,
+                window_start: Time,
+                window_stop: Time,
+                count: u64,
+                sum: f64,
+                minimum: f64,
+                maximum: f64,
+                scale: i32,
+                zero_threshold: f64,
+                zero_count: u64,
+                positive_offset: i32,
+                positive_counts: Vec<u64>,
+                negative_offset: i32,
+                negative_counts: Vec<u64>,
+                p50: f64,
+                p90: f64,
+                p99: f64,
+                p99_9: f64,
+            });
             message!(TopicStatistics, "topic_statistics_interfaces/msg/TopicStatistics", {
                 topic_name: String,
                 measurement_source_name: String,

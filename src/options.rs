@@ -74,6 +74,21 @@ pub struct TopicStatisticsOptions {
     pub(crate) age_source: Option<AgeSource>,
     pub(crate) metrics: Option<Vec<Metric>>,
     pub(crate) publish: Option<bool>,
+    pub(crate) distributions: Option<bool>,
+}
+
+/// The options of a source that can change while it lives. What is not set is the node's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SourceOptions {
+    pub(crate) state: TopicStatisticsState,
+    pub(crate) publish_period: Option<Duration>,
+    pub(crate) distributions: Option<bool>,
+}
+
+impl From<TopicStatisticsState> for SourceOptions {
+    fn from(state: TopicStatisticsState) -> Self {
+        Self { state, ..Self::default() }
+    }
 }
 
 impl TopicStatisticsOptions {
@@ -136,6 +151,15 @@ impl TopicStatisticsOptions {
         Self { publish: Some(publish), ..self }
     }
 
+    /// Sets whether the samples of each window are collected in [`Distribution`](crate::collector::Distribution)s: of all metrics
+    /// with more than one sample per window. They are published on `<publish_topic>/distribution`, and returned by
+    /// [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
+    ///
+    /// Each metric with a distribution takes 1.3 kB for the window under way, and as much for the last finished one.
+    pub fn distributions(self, distributions: bool) -> Self {
+        Self { distributions: Some(distributions), ..self }
+    }
+
     /// Returns these options; values that are not set are those of `defaults`.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
@@ -149,7 +173,19 @@ impl TopicStatisticsOptions {
             age_source: self.age_source.or(defaults.age_source),
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
+            distributions: self.distributions.or(defaults.distributions),
         }
+    }
+
+    /// Returns what a source with these options has of its own.
+    pub(crate) fn of_source(&self) -> SourceOptions {
+        let Self { state, publish_period, distributions, .. } = *self;
+        SourceOptions { state, publish_period, distributions }
+    }
+
+    /// Returns whether there are distributions.
+    pub(crate) fn has_distributions(&self) -> bool {
+        self.distributions.unwrap_or(false)
     }
 
     /// The QoS of the publisher of the statistics.

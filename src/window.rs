@@ -4,7 +4,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::totals::Totals;
+use crate::{collector::Distribution, totals::Totals};
 
 /// A metric of Topic Statistics: the quantity that is measured.
 ///
@@ -121,6 +121,46 @@ impl Metric {
             _ => "ms",
         }
     }
+
+    /// Returns whether a window can have more than one sample, so that there is something to distribute.
+    pub(crate) const fn has_distribution(self) -> bool {
+        !matches!(self, Self::TimeSinceLastMessage | Self::ClockOffset | Self::Frequency)
+    }
+}
+
+/// The distributions of the samples of one window, for each metric that has one. The default has none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Distributions(Vec<(Metric, Box<Distribution>)>);
+
+impl Distributions {
+    /// Returns distributions without samples, of those of the metrics that have one.
+    pub(crate) fn new(metrics: &[Metric]) -> Self {
+        let metrics = metrics.iter().filter(|metric| metric.has_distribution());
+        Self(metrics.map(|metric| (*metric, Box::default())).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Accepts a sample of a metric, if it has a distribution.
+    #[inline]
+    pub(crate) fn accept(&mut self, metric: Metric, sample: f64) {
+        if let Some((_, distribution)) = self.0.iter_mut().find(|(of, _)| *of == metric) {
+            distribution.accept(sample);
+        }
+    }
+
+    /// Ends a window with these metrics. A metric without samples, or whose samples were discarded, has no distribution.
+    pub(crate) fn of_window(mut self, metrics: &[(Metric, Summary)]) -> Self {
+        self.0.retain(|(of, distribution)| {
+            let summary = metrics.iter().find(|(metric, _)| metric == of).map(|(_, summary)| summary);
+            let count = summary.map_or(0, |summary| summary.sample_count);
+            debug_assert!(count == 0 || count == distribution.count(), "{of}: not the samples of the window");
+            count > 0
+        });
+        self
+    }
 }
 
 impl fmt::Display for Metric {
@@ -213,6 +253,7 @@ pub struct WindowStatistics {
     pub unrecorded: u64,
     /// The metrics that are measured, and their summaries.
     pub metrics: Vec<(Metric, Summary)>,
+    pub(crate) distributions: Distributions,
     /// The messages received and lost from the subscription's creation to the window's stop. The difference to the window before is
     /// this window's. None for publishers, timers and counters.
     pub totals: Option<Totals>,
@@ -230,6 +271,15 @@ impl WindowStatistics {
     /// Returns the summary of a metric; None if it is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
         self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
+    }
+
+    /// Returns the distribution of a metric's samples, which are those of its summary.
+    ///
+    /// None without a sample, if the metric has at most one sample per window, and unless
+    /// [`TopicStatisticsOptions::distributions`](crate::TopicStatisticsOptions::distributions) were enabled when the window started.
+    pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
+        let distribution = self.distributions.0.iter().find(|(of, _)| *of == metric);
+        distribution.map(|(_, distribution)| &**distribution)
     }
 }
 

@@ -16,9 +16,15 @@ impl AgeCollector {
     /// A stamp or a time of zero means "not set" in ROS, and gives no sample.
     #[inline]
     pub fn accept(&mut self, stamp: i64, now: i64) {
-        if stamp != 0 && now != 0 {
-            self.0.accept_finite(milliseconds_between(stamp, now));
+        if let Some(sample) = Self::sample(stamp, now) {
+            self.0.accept_finite(sample);
         }
+    }
+
+    /// Returns the sample that [`accept`](Self::accept) accepts, if there is one.
+    #[inline]
+    pub(crate) fn sample(stamp: i64, now: i64) -> Option<f64> {
+        (stamp != 0 && now != 0).then(|| milliseconds_between(stamp, now))
     }
 
     /// Ends a window: returns the summary of its ages in milliseconds, and starts the next.

@@ -81,6 +81,16 @@ impl Default for Distribution {
     }
 }
 
+impl PartialEq for Distribution {
+    /// Distributions are equal if all their figures and buckets are.
+    fn eq(&self, other: &Self) -> bool {
+        let figures = |of: &Self| (of.minimum, of.sum, of.maximum, of.shift, of.zero_count, of.threshold);
+        figures(self) == figures(other)
+            && self.positive().eq(other.positive())
+            && self.negative().eq(other.negative())
+    }
+}
+
 impl Distribution {
     /// The largest number of buckets for each sign.
     pub const BUCKETS: usize = 160;

@@ -47,10 +47,16 @@ impl PeriodCollector {
     /// sample: the clock was stepped back.
     #[inline]
     pub fn accept(&mut self, now: i64) {
-        let last = std::mem::replace(&mut self.last, now);
-        if now >= last {
-            self.periods.accept_finite(milliseconds_between(last, now));
+        if let Some(sample) = self.sample(now) {
+            self.periods.accept_finite(sample);
         }
+        self.last = now;
+    }
+
+    /// Returns the sample that [`accept`](Self::accept) will accept, if there is one.
+    #[inline]
+    pub(crate) fn sample(&self, now: i64) -> Option<f64> {
+        (now >= self.last).then(|| milliseconds_between(self.last, now))
     }
 
     /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.

@@ -8,7 +8,7 @@ use super::{source::SourceHandle, windowed::Collector};
 use crate::{
     collector::single_sample,
     sync::atomic::{AtomicU64, Ordering},
-    window::{Metric, Summary, WindowStatistics},
+    window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
 /// A named counter: how often something happens, as [`Metric::Frequency`].
@@ -36,7 +36,9 @@ impl Collector for Count {
     /// There are none: it is counted without the lock.
     type Sample = std::convert::Infallible;
 
-    fn accept(&mut self, sample: &Self::Sample) {
+    const DISTRIBUTIONS: &'static [Metric] = &[];
+
+    fn accept(&mut self, sample: &Self::Sample, _: &mut Distributions) {
         match *sample {}
     }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
     options::TopicStatisticsState,
-    window::{Metric, Summary, WindowStatistics},
+    window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
 /// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`].
@@ -80,10 +80,17 @@ pub(crate) struct Publication {
 impl Collector for Publications {
     type Sample = Publication;
 
-    fn accept(&mut self, publication: &Publication) {
-        self.duration.accept(publication.milliseconds);
+    const DISTRIBUTIONS: &'static [Metric] = &[Metric::PublishPeriod, Metric::PublishDuration];
+
+    fn accept(&mut self, publication: &Publication, distributions: &mut Distributions) {
+        if self.duration.accept(publication.milliseconds) {
+            distributions.accept(Metric::PublishDuration, publication.milliseconds);
+        }
         if publication.end >= self.last {
             self.last = publication.end;
+            if let Some(period) = self.period.sample(publication.end) {
+                distributions.accept(Metric::PublishPeriod, period);
+            }
             self.period.accept(publication.end);
         } else if publication.end >= self.last_before {
             self.is_unordered = true;
@@ -258,7 +265,8 @@ mod tests {
 
     fn accept(publications: &mut Publications, ends: &[i64]) {
         for end in ends {
-            publications.accept(&Publication { end: end * 1_000_000, milliseconds: 0.5 });
+            let publication = Publication { end: end * 1_000_000, milliseconds: 0.5 };
+            publications.accept(&publication, &mut Distributions::default());
         }
     }
 

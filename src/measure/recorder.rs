@@ -16,10 +16,10 @@ use super::{
 use crate::{
     collector::{milliseconds_between, Publisher, SequenceTracker},
     options::TopicStatisticsOptions,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     totals::{PublisherTotals, Totals},
     transport::{Gid, Middleware, ReceivedTimestamp, TransportInfo},
-    window::{MessageTimes, Metric, WindowStatistics},
+    window::{Distributions, MessageTimes, Metric, WindowStatistics},
 };
 use collectors::{CollectorOptions, Collectors, Times, Warning};
 
@@ -34,6 +34,8 @@ pub(crate) struct Recorder {
     /// while a node of rclrs 0.8 lives).
     simulated: Option<Arc<SimulatedTime>>,
     metrics: Box<[Metric]>,
+    /// Whether the windows that start from now on have distributions.
+    has_distributions: AtomicBool,
     /// The topic, for warnings.
     topic: Box<str>,
     /// Known from the first message on.
@@ -161,6 +163,7 @@ impl Recorder {
                     || metrics.contains(&Metric::ReceiveToCallback),
             },
             metrics: metrics.into(),
+            has_distributions: AtomicBool::new(false),
             topic: topic.into(),
             middleware: OnceLock::new(),
             collectors: SampleLock::new(Collectors::new(collector_options, clock)),
@@ -239,6 +242,12 @@ impl Recorder {
         }
     }
 
+    /// Returns the distributions of a window that starts; none if they are not enabled.
+    fn new_distributions(&self) -> Distributions {
+        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(&*self.metrics);
+        Distributions::new(metrics.unwrap_or_default())
+    }
+
     /// Returns the messages received from and lost of each publisher.
     pub(crate) fn publishers(&self) -> Vec<PublisherTotals> {
         let collectors = self.collectors.lock();
@@ -296,10 +305,15 @@ impl Recorder {
 
 impl WindowedCollector for Recorder {
     fn enable(&self, clock: &dyn Clock) -> bool {
+        if self.is_enabled() {
+            return false; // without distributions that nobody needs
+        }
+        let distributions = self.new_distributions();
         let mut collectors = self.collectors.lock();
         let was_disabled = collectors.epoch == Epoch::DISABLED;
         if was_disabled {
             collectors.start_epoch(clock);
+            collectors.start_window(distributions);
             self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
         }
         was_disabled
@@ -315,10 +329,15 @@ impl WindowedCollector for Recorder {
         self.epoch().is_some()
     }
 
+    fn set_distributions(&self, enabled: bool) {
+        self.has_distributions.store(enabled, Ordering::Relaxed);
+    }
+
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
         // What takes time is done before the lock is taken, or after it is released.
         let mut metrics = Vec::with_capacity(self.metrics.len());
         let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
+        let distributions = self.new_distributions();
         let mut collectors = self.collectors.lock();
         if collectors.epoch == Epoch::DISABLED {
             return None;
@@ -346,6 +365,7 @@ impl WindowedCollector for Recorder {
             clock_offset,
             lost_meanwhile.is_some(),
         );
+        let distributions = collectors.start_window(distributions);
         self.epoch.store(collectors.epoch.0, Ordering::Relaxed); // another one after a step
         let totals = Some(collectors.totals());
         let middleware = self.middleware.get();
@@ -367,6 +387,7 @@ impl WindowedCollector for Recorder {
             clock_step: ended.step.map(|step| step.by),
             count,
             unrecorded,
+            distributions: distributions.of_window(&metrics),
             metrics,
             totals,
         };

@@ -48,6 +48,9 @@ pub(crate) trait WindowedCollector: Send + Sync {
     /// Returns whether it is enabled.
     fn is_enabled(&self) -> bool;
 
+    /// Sets whether the windows that start from now on have distributions of their samples.
+    fn set_distributions(&self, enabled: bool);
+
     /// Ends the window now and starts the next one. Returns None while it is disabled.
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow>;
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     collector::SummaryCollector,
-    window::{Metric, Summary, WindowStatistics},
+    window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
 /// A named timer of any code: its duration, as [`Metric::Duration`].
@@ -62,9 +62,13 @@ pub(crate) struct Durations(SummaryCollector);
 impl Collector for Durations {
     type Sample = f64;
 
+    const DISTRIBUTIONS: &'static [Metric] = &[Metric::Duration];
+
     #[inline]
-    fn accept(&mut self, milliseconds: &f64) {
-        self.0.accept(*milliseconds);
+    fn accept(&mut self, milliseconds: &f64, distributions: &mut Distributions) {
+        if self.0.accept(*milliseconds) {
+            distributions.accept(Metric::Duration, *milliseconds);
+        }
     }
 
     fn take(&mut self, _length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {

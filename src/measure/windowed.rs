@@ -11,12 +11,14 @@ use super::{
 };
 use crate::{
     sync::atomic::{AtomicBool, Ordering},
-    window::{Metric, Summary, WindowStatistics},
+    window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
 /// A collector behind a switch and a lock, with the window under way.
 pub(crate) struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
+    /// Whether the windows that start from now on have distributions.
+    has_distributions: AtomicBool,
     state: SampleLock<State<C>>,
 }
 
@@ -24,8 +26,11 @@ pub(crate) struct Windowed<C: Collector> {
 pub(crate) trait Collector: Send {
     type Sample: Send;
 
-    /// Accepts a sample.
-    fn accept(&mut self, sample: &Self::Sample);
+    /// The metrics that can have a distribution.
+    const DISTRIBUTIONS: &'static [Metric];
+
+    /// Accepts a sample, also in the distributions of its metrics.
+    fn accept(&mut self, sample: &Self::Sample, distributions: &mut Distributions);
 
     /// Ends a window of that length. Returns how much was counted, and the metrics.
     ///
@@ -42,6 +47,8 @@ struct State<C> {
     has_earlier: bool,
     window: WindowClock,
     collector: C,
+    /// Of this window.
+    distributions: Distributions,
 }
 
 impl<C: Collector> Accept for State<C> {
@@ -50,7 +57,7 @@ impl<C: Collector> Accept for State<C> {
     #[inline]
     fn accept(&mut self, sample: &C::Sample) {
         if self.is_enabled {
-            self.collector.accept(sample);
+            self.collector.accept(sample, &mut self.distributions);
             self.has_earlier = true;
         }
     }
@@ -68,8 +75,19 @@ impl<C: Collector> Windowed<C> {
     /// Creates it disabled.
     pub(crate) fn new(collector: C) -> Self {
         let window = WindowClock::new(&HostClock);
-        let state = State { is_enabled: false, has_earlier: false, window, collector };
-        Self { is_enabled: AtomicBool::new(false), state: SampleLock::new(state) }
+        let distributions = Distributions::default();
+        let state = State { is_enabled: false, has_earlier: false, window, collector, distributions };
+        Self {
+            is_enabled: AtomicBool::new(false),
+            has_distributions: AtomicBool::new(false),
+            state: SampleLock::new(state),
+        }
+    }
+
+    /// Returns the distributions of a window that starts; none if they are not enabled.
+    fn new_distributions(&self) -> Distributions {
+        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(C::DISTRIBUTIONS);
+        Distributions::new(metrics.unwrap_or_default())
     }
 
     /// Returns whether it is enabled.
@@ -87,11 +105,16 @@ impl<C: Collector> Windowed<C> {
 
 impl<C: Collector> WindowedCollector for Windowed<C> {
     fn enable(&self, clock: &dyn Clock) -> bool {
+        if self.is_enabled() {
+            return false; // without distributions that nobody needs
+        }
+        let distributions = self.new_distributions();
         let mut state = self.state.lock();
         let was_disabled = !state.is_enabled;
         if was_disabled {
             let (start, _no_stamps_are_compared) = state.window.restart(clock);
             state.collector.clear(start);
+            state.distributions = distributions;
             state.has_earlier = false;
             state.is_enabled = true;
             self.is_enabled.store(true, Ordering::Relaxed);
@@ -109,7 +132,12 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         self.is_enabled()
     }
 
+    fn set_distributions(&self, enabled: bool) {
+        self.has_distributions.store(enabled, Ordering::Relaxed);
+    }
+
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
+        let distributions = self.new_distributions();
         let mut state = self.state.lock();
         if !state.is_enabled {
             return None;
@@ -117,6 +145,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         let ended = state.window.end(clock);
         let has_earlier = std::mem::take(&mut state.has_earlier) && self.state.awaits_samples();
         let (count, metrics) = state.collector.take(ended.length(), has_earlier);
+        let distributions = std::mem::replace(&mut state.distributions, distributions);
         drop(state);
         let statistics = WindowStatistics {
             window: ended.window,
@@ -124,6 +153,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
             clock_step: ended.step.map(|step| step.by),
             count,
             unrecorded: 0,
+            distributions: distributions.of_window(&metrics),
             metrics,
             totals: None,
         };

@@ -15,7 +15,7 @@ use crate::{
         timer::{Durations, StatsTimer},
         windowed::Windowed,
     },
-    options::TopicStatisticsState,
+    options::SourceOptions,
     sync::atomic::AtomicU64,
 };
 
@@ -91,6 +91,6 @@ impl NodeStatistics {
     fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let name = format!("{}:{name}", self.node.fully_qualified_name());
         let source = Source::new(name, collector, None);
-        self.add_source(source, (TopicStatisticsState::NodeDefault, None), self.publisher.clone())
+        self.add_source(source, SourceOptions::default(), self.publisher.clone())
     }
 }

@@ -10,7 +10,7 @@ use rclrs::{
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
 
-use super::{create_publisher, NodeStatistics};
+use super::{publishers::create_publisher, NodeStatistics};
 use crate::{
     error::StatisticsError,
     graph::{PublisherCheck, Request},
@@ -145,7 +145,7 @@ impl NodeStatistics {
         statistics: TopicStatisticsOptions,
     ) -> Result<StatsPublisher<T>, StatisticsError> {
         statistics.check()?;
-        let own = (statistics.state, statistics.publish_period);
+        let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let to = self.publisher(&statistics)?;
         let publisher = create_publisher(&self.node, options.into())?;
@@ -181,7 +181,7 @@ impl NodeStatistics {
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let StatsSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
-        let own = (statistics.state, statistics.publish_period);
+        let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
         let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);

@@ -3,11 +3,12 @@
 //! The statistics of a node: where a node's author starts.
 //!
 //! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] timers and counters. [`parameters`] are the ROS
-//! parameters.
+//! parameters. [`publishers`] are those of the windows.
 
 mod code;
 mod endpoints;
 pub(crate) mod parameters;
+mod publishers;
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -15,9 +16,7 @@ use std::{
     time::Duration,
 };
 
-use crate::interfaces::statistics_msgs::msg::MetricsMessage;
-use rclrs::{ClockType, Node, Publisher, PublisherOptions, QoSProfile};
-use rosidl_runtime_rs::Message;
+use rclrs::{ClockType, Node};
 
 use crate::{
     error::StatisticsError,
@@ -28,7 +27,8 @@ use crate::{
         timer::TimerState,
     },
     options::{
-        check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState,
+        check_period, NodeStatisticsOptions, SourceName, SourceOptions, TopicStatisticsOptions,
+        TopicStatisticsState,
     },
     report::{
         loss_events::LossEvents,
@@ -42,6 +42,7 @@ use crate::{
 };
 use code::Registry;
 use parameters::Parameters;
+use publishers::TopicPublishers;
 
 /// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of them.
 ///
@@ -50,12 +51,13 @@ use parameters::Parameters;
 ///
 /// # ROS parameters
 ///
-/// The node has three parameters, by which an operator sets the defaults of its sources:
+/// The node has four parameters, by which an operator sets the defaults of its sources:
 ///
 /// | parameter | type | meaning | while the node runs |
 /// |---|---|---|---|
 /// | `topic_statistics.enabled` | bool | whether statistics are enabled | can be set |
 /// | `topic_statistics.publish_period` | number | length of a window in seconds, 0.001 to 86400 | can be set; the windows under way end one new period later |
+/// | `topic_statistics.distributions` | bool | whether there are distributions, on `<publish_topic>/distribution` | can be set; the next windows have them |
 /// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
 ///
 /// If a node has two `NodeStatistics`, the parameters belong to the first one. The second one uses its options.
@@ -77,21 +79,14 @@ pub struct NodeStatistics {
     simulated: Option<Arc<SimulatedTime>>,
     parameters: Option<Parameters>,
     /// None if the node's windows are not published.
-    publisher: Option<Publisher<MetricsMessage>>,
-    /// Publishers of sources with another topic or QoS than the node's.
-    others: Mutex<Vec<OtherPublisher>>,
+    publisher: Option<Arc<TopicPublishers>>,
+    /// Publishers of sources with another topic or QoS than the node's. They live as long as one of the sources that share them.
+    others: Mutex<Vec<Weak<TopicPublishers>>>,
     timers: Registry<TimerState>,
     counters: Registry<CounterState>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
     _service: Option<TopicStatisticsService>,
-}
-
-/// A publisher that lives as long as one of the sources that share it.
-struct OtherPublisher {
-    topic: String,
-    qos: QoSProfile,
-    publisher: Weak<rclrs::PublisherState<MetricsMessage>>,
 }
 
 impl std::fmt::Debug for NodeStatistics {
@@ -146,7 +141,12 @@ impl NodeStatistics {
         };
         let publisher = match options.publishes() {
             true => {
-                Some(create_statistics_publisher(node, options.publisher_topic(), options.publisher_qos())?)
+                let publisher =
+                    TopicPublishers::new(node, options.publisher_topic(), options.publisher_qos())?;
+                if options.has_distributions() {
+                    publisher.create_distributions(node)?;
+                }
+                Some(Arc::new(publisher))
             }
             false => None,
         };
@@ -156,6 +156,7 @@ impl NodeStatistics {
         let schedule = Schedule::new(
             options.state != TopicStatisticsState::Disable,
             options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
+            options.has_distributions(),
             logs_tables,
             loss_events,
         );
@@ -219,6 +220,15 @@ impl NodeStatistics {
         Ok(())
     }
 
+    /// Sets whether the sources that leave it to the node have distributions, as the parameter `topic_statistics.distributions` does:
+    /// from their next windows on. The parameter is set too.
+    pub fn set_distributions(&self, distributions: bool) {
+        match &self.parameters {
+            Some(parameters) => parameters.set_distributions(distributions),
+            None => self.scheduler.set_distributions(distributions),
+        }
+    }
+
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
         match name.unwrap_or_default() {
             SourceName::NodeAndTopic => format!("{}:{topic}", self.node.fully_qualified_name()),
@@ -227,51 +237,51 @@ impl NodeStatistics {
         }
     }
 
-    /// Adds the collector of a source that is being created, with its own state and publish period. Its samples are recorded from now
-    /// on.
+    /// Adds the collector of a source that is being created, with its own options. Its samples are recorded from now on.
     fn add_collector(
         &self,
         collector: Arc<dyn WindowedCollector>,
-        (state, publish_period): (TopicStatisticsState, Option<Duration>),
-        publisher: Option<Publisher<MetricsMessage>>,
+        own: SourceOptions,
+        publisher: Option<Arc<TopicPublishers>>,
     ) -> NewSource {
-        self.scheduler.add(collector, state, publish_period, publisher.map(|publisher| publisher as _))
+        self.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
     }
 
-    /// Adds a source, with its own state and publish period. Returns its handle.
+    /// Adds a source, with its own options. Returns its handle.
     fn add_source(
         &self,
         source: Source,
-        own: (TopicStatisticsState, Option<Duration>),
-        publisher: Option<Publisher<MetricsMessage>>,
+        own: SourceOptions,
+        publisher: Option<Arc<TopicPublishers>>,
     ) -> SourceHandle {
         self.add_collector(Arc::clone(&source.collector), own, publisher).complete(Arc::new(source))
     }
 
-    /// Returns the publisher of a source's windows, which sources with the same topic and QoS share; None if they are not
+    /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are not
     /// published.
     fn publisher(
         &self,
         options: &TopicStatisticsOptions,
-    ) -> Result<Option<Publisher<MetricsMessage>>, StatisticsError> {
+    ) -> Result<Option<Arc<TopicPublishers>>, StatisticsError> {
         if !options.publishes() {
             return Ok(None);
         }
         let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
-        if let Some(publisher) = &self.publisher {
-            if topic == self.options.publisher_topic() && qos == self.options.publisher_qos() {
-                return Ok(Some(Arc::clone(publisher)));
-            }
-        }
         let mut others = lock(&self.others);
-        others.retain(|other| other.publisher.strong_count() > 0);
-        let shared = others.iter().find(|other| other.topic == topic && other.qos == qos);
-        if let Some(publisher) = shared.and_then(|other| other.publisher.upgrade()) {
-            return Ok(Some(publisher));
+        others.retain(|other| other.strong_count() > 0);
+        let all = self.publisher.iter().cloned().chain(others.iter().filter_map(Weak::upgrade));
+        let shared = all.into_iter().find(|publisher| publisher.are_of(topic, qos));
+        let publisher = match shared {
+            Some(publisher) => publisher,
+            None => {
+                let publisher = Arc::new(TopicPublishers::new(&self.node, topic, qos)?);
+                others.push(Arc::downgrade(&publisher));
+                publisher
+            }
+        };
+        if options.has_distributions() {
+            publisher.create_distributions(&self.node)?;
         }
-        let publisher = create_statistics_publisher(&self.node, topic, qos)?;
-        let weak = Arc::downgrade(&publisher);
-        others.push(OtherPublisher { topic: topic.to_owned(), qos, publisher: weak });
         Ok(Some(publisher))
     }
 }
@@ -298,26 +308,5 @@ fn totals_writer(
             scheduler
                 .log_error(&format!("The totals of the node {node:?} cannot be written to {path}: {error}"));
         }
-    })
-}
-
-fn create_statistics_publisher(
-    node: &Node,
-    topic: &str,
-    qos: QoSProfile,
-) -> Result<Publisher<MetricsMessage>, StatisticsError> {
-    let mut options = PublisherOptions::new(topic);
-    options.qos = qos;
-    create_publisher(node, options)
-}
-
-fn create_publisher<T: Message>(
-    node: &Node,
-    options: PublisherOptions<'_>,
-) -> Result<Publisher<T>, StatisticsError> {
-    let topic = options.topic.to_owned();
-    node.create_publisher(options).map_err(|source| {
-        let node = node.fully_qualified_name();
-        StatisticsError::CreatePublisher { topic, node, source }
     })
 }

@@ -17,6 +17,7 @@ use crate::{
 
 const ENABLED: &str = "topic_statistics.enabled";
 const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";
+const DISTRIBUTIONS: &str = "topic_statistics.distributions";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
 /// The parameters of a node's statistics. Dropping them undeclares them.
@@ -24,6 +25,7 @@ pub(crate) struct Parameters {
     enabled: MandatoryParameter<bool>,
     /// Seconds, as a double or an integer.
     publish_period: MandatoryParameter<ParameterValue>,
+    distributions: MandatoryParameter<bool>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
 }
 
@@ -55,20 +57,31 @@ impl Parameters {
             .validate(|value| seconds(value).map(drop))
             .mandatory()
             .map_err(|error| invalid(node, PUBLISH_PERIOD, "it has to be a number of seconds", &error))?;
+        let distributions = node
+            .declare_parameter(DISTRIBUTIONS)
+            .default(options.has_distributions())
+            .description(
+                "Whether the distributions of samples are published, on <publish_topic>/distribution",
+            )
+            .mandatory()
+            .map_err(|error| invalid(node, DISTRIBUTIONS, "it has to be true or false", &error))?;
         let publish_topic = node
             .declare_parameter(PUBLISH_TOPIC)
             .default(Arc::from(options.publisher_topic()))
             .description("The topic on which topic statistics are published")
             .read_only()
             .map_err(|error| invalid(node, PUBLISH_TOPIC, "it has to be a topic name", &error))?;
-        Ok(Some(Self { enabled, publish_period, publish_topic }))
+        Ok(Some(Self { enabled, publish_period, distributions, publish_topic }))
     }
 
     /// Returns the node's options with the values of the parameters.
     pub(crate) fn apply_to(&self, options: TopicStatisticsOptions) -> TopicStatisticsOptions {
         let state =
             if self.enabled.get() { TopicStatisticsState::Enable } else { TopicStatisticsState::Disable };
-        let options = options.state(state).publish_topic(&*self.publish_topic.get());
+        let options = options
+            .state(state)
+            .distributions(self.distributions.get())
+            .publish_topic(&*self.publish_topic.get());
         match seconds(&self.publish_period.get()) {
             Ok(period) => options.publish_period(period),
             Err(_) => options, // refused by the validation
@@ -86,10 +99,18 @@ impl Parameters {
         let _accepted = self.publish_period.set(ParameterValue::Double(period.as_secs_f64()));
     }
 
+    /// Sets `topic_statistics.distributions`.
+    pub(crate) fn set_distributions(&self, distributions: bool) {
+        let _accepted = self.distributions.set(distributions);
+    }
+
     /// Applies changes of the parameters to the scheduler from now on.
     pub(crate) fn apply_changes_to(&self, scheduler: &Arc<Scheduler>) {
         let weak = Arc::downgrade(scheduler);
         self.enabled.on_change(move |enabled| on(&weak, |scheduler| scheduler.set_enabled(*enabled)));
+        let weak = Arc::downgrade(scheduler);
+        self.distributions
+            .on_change(move |enabled| on(&weak, |scheduler| scheduler.set_distributions(*enabled)));
         let weak = Arc::downgrade(scheduler);
         self.publish_period.on_change(move |period| {
             if let Ok(period) = seconds(period) {

@@ -62,7 +62,10 @@ pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{collector::single_sample, window::Window};
+    use crate::{
+        collector::single_sample,
+        window::{Distributions, Window},
+    };
 
     #[test]
     fn a_name_cannot_forge_a_row() {
@@ -72,6 +75,7 @@ mod tests {
             clock_step: None,
             count: 0,
             unrecorded: 0,
+            distributions: Distributions::default(),
             metrics: vec![],
             totals: None,
         };
@@ -88,6 +92,7 @@ mod tests {
             clock_step: None,
             count: 3,
             unrecorded: 0,
+            distributions: Distributions::default(),
             metrics: vec![
                 (Metric::MessageAge, single_sample(None)),
                 (Metric::MessagePeriod, single_sample(Some(500.0))),

@@ -2,9 +2,11 @@
 
 //! Everything that leaves a node, one file for each way out.
 //!
-//! A finished window is published as a [`message`] for each metric, and logged as a table ([`log_table`]). Losses are published as
+//! A finished window is published as a [`message`] for each metric, and one for each [`distribution`], and logged as a table
+//! ([`log_table`]). Losses are published as
 //! [`loss_events`]. The totals since the start are returned by a [`service`], and written to a file (`totals_file`).
 
+pub(crate) mod distribution;
 pub(crate) mod log_table;
 pub(crate) mod loss_events;
 pub(crate) mod message;
@@ -14,6 +16,9 @@ pub(crate) mod totals_file;
 
 use std::sync::Arc;
 
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
+};
 use rclrs::{PublisherState, RclrsError};
 use rosidl_runtime_rs::Message;
 
@@ -27,6 +32,14 @@ impl<M: Message> Publish<M> for PublisherState<M> {
         self.publish(message)
     }
 }
+
+/// A publisher of the windows of sources: their metrics, and their distributions.
+pub(crate) trait PublishWindows: Publish<MetricsMessage> + Publish<MetricsDistribution> {}
+
+impl<P: Publish<MetricsMessage> + Publish<MetricsDistribution>> PublishWindows for P {}
+
+/// A shared publisher of windows.
+pub(crate) type WindowPublisher = Arc<dyn PublishWindows>;
 
 /// A shared publisher of messages of type `M`.
 pub(crate) type SharedPublisher<M> = Arc<dyn Publish<M>>;

@@ -8,11 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::interfaces::statistics_msgs::msg::MetricsMessage;
-
 use crate::{
     measure::{host, source::Source},
-    report::{message::metrics_message, Failures, SharedPublisher},
+    report::{distribution, message::metrics_message, Failures, WindowPublisher},
     window::{Metric, WindowStatistics},
 };
 
@@ -30,13 +28,15 @@ pub(crate) struct Outbox {
     discarded: u64,
 }
 
-/// One metric of a finished window.
+/// One metric of a finished window, or its distribution.
 pub(crate) struct Outgoing {
     pub(crate) source: Arc<Source>,
-    pub(crate) publisher: SharedPublisher<MetricsMessage>,
+    pub(crate) publisher: WindowPublisher,
     pub(crate) statistics: Arc<WindowStatistics>,
     /// The index of the metric.
     pub(crate) metric: usize,
+    /// Whether this is the metric's distribution.
+    pub(crate) is_distribution: bool,
 }
 
 impl Outbox {
@@ -44,7 +44,8 @@ impl Outbox {
     const BATCH: usize = 5;
     /// Longer than a reader takes for a batch; rclpy's takes the longest.
     const GAP: Duration = Duration::from_millis(10);
-    /// The largest number of messages: all metrics of some 1800 subscriptions, a few megabytes.
+    /// The largest number of messages: all metrics of some 1800 subscriptions, a few megabytes; with distributions, of some 1000,
+    /// and 15 megabytes.
     pub(crate) const BOUND: usize = 20_000;
 
     /// Appends a message. If there is no room, the oldest window is discarded.
@@ -108,9 +109,16 @@ impl Outgoing {
             }
             _ => &self.source.name,
         };
-        let message = metrics_message(source, *metric, self.statistics.window, summary);
-        if let Err(error) = self.publisher.publish(message) {
-            failures.add(|| format!("{metric} of {source}: {error}"));
+        let window = self.statistics.window;
+        let result = match self.statistics.distribution(*metric).filter(|_| self.is_distribution) {
+            Some(distribution) => {
+                self.publisher.publish(distribution::message(source, *metric, window, distribution))
+            }
+            None => self.publisher.publish(metrics_message(source, *metric, window, summary)),
+        };
+        if let Err(error) = result {
+            let what = if self.is_distribution { "the distribution of " } else { "" };
+            failures.add(|| format!("{what}{metric} of {source}: {error}"));
         }
     }
 }

@@ -8,9 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::interfaces::{
-    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
-};
+use crate::interfaces::topic_statistics_interfaces::msg::MessagesLostEvent;
 use rclrs::{log_error, log_info, log_warn, Node, NodeState, Promise, Publisher};
 
 use super::{
@@ -24,8 +22,8 @@ use crate::{
         simulated_time::SimulatedTime,
         source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
-    options::TopicStatisticsState,
-    report::{loss_events::Event, Failures, SharedPublisher},
+    options::{SourceOptions, TopicStatisticsState},
+    report::{loss_events::Event, Failures, WindowPublisher},
     sync::{
         catch_unwind, now,
         thread::{self, JoinHandle},
@@ -161,13 +159,10 @@ impl Scheduler {
     pub(crate) fn add(
         self: &Arc<Self>,
         collector: Arc<dyn WindowedCollector>,
-        state: TopicStatisticsState,
-        publish_period: Option<Duration>,
-        publisher: Option<SharedPublisher<MetricsMessage>>,
+        options: SourceOptions,
+        publisher: Option<WindowPublisher>,
     ) -> NewSource {
-        self.change(|schedule, now| {
-            schedule.add(&collector, state, publish_period, publisher, now, &HostClock);
-        });
+        self.change(|schedule, now| schedule.add(&collector, options, publisher, now, &HostClock));
         NewSource { scheduler: Arc::clone(self), collector: Some(collector) }
     }
 
@@ -199,6 +194,11 @@ impl Scheduler {
     /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period from now.
     pub(crate) fn set_publish_period(&self, period: Duration) {
         self.change(|schedule, now| schedule.set_publish_period(period, now, &HostClock));
+    }
+
+    /// Sets whether the sources that leave it to the node have distributions.
+    pub(crate) fn set_distributions(&self, enabled: bool) {
+        self.change(|schedule, now| schedule.set_distributions(enabled, now, &HostClock));
     }
 
     /// Ends the thread, for good. Finished windows are published, those under way are not.

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::interfaces::{
-    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent,
-};
+use crate::interfaces::topic_statistics_interfaces::msg::MessagesLostEvent;
 
 use super::outbox::{Outbox, Outgoing};
 use crate::{
@@ -17,11 +15,11 @@ use crate::{
         clock::Clock,
         source::{Source, WindowedCollector},
     },
-    options::TopicStatisticsState,
+    options::{SourceOptions, TopicStatisticsState},
     report::{
         log_table,
         loss_events::{Event, LossEvents},
-        Failures, SharedPublisher,
+        Failures, SharedPublisher, WindowPublisher,
     },
     totals::{add_up, TopicTotals},
     window::{Metric, WindowStatistics},
@@ -36,6 +34,8 @@ pub(crate) struct Schedule {
     enabled: bool,
     /// The publish period of the node.
     publish_period: Duration,
+    /// Whether the node's sources have distributions.
+    distributions: bool,
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
@@ -85,13 +85,11 @@ pub(crate) struct HandOut {
 /// A source, and what its windows need.
 struct Entry {
     source: Weak<Source>,
-    state: TopicStatisticsState,
+    options: SourceOptions,
     /// The earliest end of its first window, which then is at least one period long.
     first_end: Option<Instant>,
-    /// None: the node's.
-    publish_period: Option<Duration>,
     /// None: its windows are not published.
-    publisher: Option<SharedPublisher<MetricsMessage>>,
+    publisher: Option<WindowPublisher>,
 }
 
 /// A source that is being created: it is enabled and disabled like others, but none of its windows ends.
@@ -127,12 +125,14 @@ impl Schedule {
     pub(crate) fn new(
         enabled: bool,
         publish_period: Duration,
+        distributions: bool,
         logs_tables: bool,
         loss_events: LossEvents,
     ) -> Self {
         Self {
             enabled,
             publish_period,
+            distributions,
             logs_tables,
             entries: vec![],
             new_entries: vec![],
@@ -155,13 +155,12 @@ impl Schedule {
     pub(crate) fn add(
         &mut self,
         collector: &Arc<dyn WindowedCollector>,
-        state: TopicStatisticsState,
-        publish_period: Option<Duration>,
-        publisher: Option<SharedPublisher<MetricsMessage>>,
+        options: SourceOptions,
+        publisher: Option<WindowPublisher>,
         now: Instant,
         clock: &dyn Clock,
     ) {
-        let entry = Entry { source: Weak::new(), state, first_end: None, publish_period, publisher };
+        let entry = Entry { source: Weak::new(), options, first_end: None, publisher };
         self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
         self.update(now, clock);
     }
@@ -209,7 +208,7 @@ impl Schedule {
     ) {
         let source = Arc::as_ptr(source);
         for entry in self.entries.iter_mut().filter(|entry| entry.source.as_ptr() == source) {
-            entry.state = state;
+            entry.options.state = state;
         }
         self.update(now, clock);
     }
@@ -223,6 +222,12 @@ impl Schedule {
     /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period from now.
     pub(crate) fn set_publish_period(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
         self.publish_period = period;
+        self.update(now, clock);
+    }
+
+    /// Sets whether the sources that leave it to the node have distributions, from their next windows on.
+    pub(crate) fn set_distributions(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
+        self.distributions = enabled;
         self.update(now, clock);
     }
 
@@ -326,7 +331,7 @@ impl Schedule {
         }
     }
 
-    /// Enables and disables the sources as their states say, and schedules the ends of their windows. A closed schedule enables
+    /// Enables and disables the sources and their distributions as their options say, and schedules the ends of their windows. A closed schedule enables
     /// none.
     fn update(&mut self, now: Instant, clock: &dyn Clock) {
         if self.is_closed {
@@ -340,7 +345,8 @@ impl Schedule {
         let new = self.new_entries.iter_mut().map(|new| (new.collector.upgrade(), &mut new.entry));
         for (collector, entry) in created.chain(new) {
             let Some(collector) = collector else { continue };
-            let enabled = match entry.state {
+            collector.set_distributions(entry.options.distributions.unwrap_or(self.distributions));
+            let enabled = match entry.options.state {
                 TopicStatisticsState::Enable => true,
                 TopicStatisticsState::Disable => false,
                 TopicStatisticsState::NodeDefault => self.enabled,
@@ -349,7 +355,7 @@ impl Schedule {
                 collector.disable();
                 continue;
             }
-            let period = entry.publish_period.unwrap_or(self.publish_period);
+            let period = entry.options.publish_period.unwrap_or(self.publish_period);
             let first_end = now + period;
             if collector.enable(clock) {
                 entry.first_end = Some(first_end);
@@ -404,10 +410,10 @@ impl Schedule {
     /// Ends the windows with that period, at the end that was scheduled `at` that time.
     fn end_windows_of(&mut self, period: Duration, at: Instant, clock: &dyn Clock) {
         // The offset of the host's clock is published once by each publisher.
-        let mut with_clock_offset: Vec<SharedPublisher<MetricsMessage>> = vec![];
+        let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
         for entry in &mut self.entries {
-            if entry.publish_period.unwrap_or(self.publish_period) != period {
+            if entry.options.publish_period.unwrap_or(self.publish_period) != period {
                 continue;
             }
             // A first window that would be too short is joined with the next.
@@ -434,12 +440,16 @@ impl Schedule {
                     }
                     with_clock_offset.push(Arc::clone(publisher));
                 }
-                self.outbox.push(Outgoing {
-                    source: Arc::clone(&source),
-                    publisher: Arc::clone(publisher),
-                    statistics: Arc::clone(&statistics),
-                    metric: index,
-                });
+                let has_distribution = statistics.distribution(*metric).is_some();
+                for is_distribution in [false, true].into_iter().take(1 + usize::from(has_distribution)) {
+                    self.outbox.push(Outgoing {
+                        source: Arc::clone(&source),
+                        publisher: Arc::clone(publisher),
+                        statistics: Arc::clone(&statistics),
+                        metric: index,
+                        is_distribution,
+                    });
+                }
             }
         }
         if !rows.is_empty() {

@@ -15,7 +15,7 @@ use crate::{
     options::AgeSource,
     totals::Totals,
     transport::{Gid, TransportInfo},
-    window::{Metric, Summary},
+    window::{Distributions, Metric, Summary},
 };
 
 /// The collectors of a subscription and the window under way.
@@ -26,7 +26,8 @@ pub(super) struct Collectors {
     /// The first epoch after the last step of the system clock was found.
     epoch_after_step: Epoch,
     pub(super) window: WindowClock,
-    /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step.
+    /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step; or there are
+    /// distributions.
     needs_details: bool,
     options: CollectorOptions,
     age: AgeCollector,
@@ -35,6 +36,8 @@ pub(super) struct Collectors {
     delays: Option<Box<Delays>>,
     /// None if no metric needs it.
     losses: Option<Box<Losses>>,
+    /// Of this window.
+    distributions: Distributions,
     /// Messages recorded in this window.
     count: u64,
     /// Messages of this window that were counted without being measured.
@@ -163,9 +166,10 @@ struct Losses {
 }
 
 impl Losses {
-    fn accept(&mut self, publisher: Gid, number: u64, callback: i64) {
+    fn accept(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
         if let Sequence::Next { gap } = self.sequences.accept(publisher, number, callback) {
             self.gaps.accept(gap as f64);
+            distributions.accept(Metric::PublicationSeqGap, gap as f64);
         }
     }
 }
@@ -180,7 +184,9 @@ impl Accept for Collectors {
             }
             Sample::CallbackEnd { epoch, milliseconds, .. } => {
                 if let (true, Some(delays)) = (epoch.is_of(self.epoch), &mut self.delays) {
-                    delays.callback_duration.accept(*milliseconds);
+                    if delays.callback_duration.accept(*milliseconds) {
+                        self.distributions.accept(Metric::CallbackDuration, *milliseconds);
+                    }
                 }
             }
         }
@@ -219,6 +225,7 @@ impl Collectors {
             period: PeriodCollector::new(options.first_period),
             delays: options.has_delays.then(Box::default),
             losses: options.has_losses.then(Box::default),
+            distributions: Distributions::default(),
             count: 0,
             unrecorded: 0,
             is_incomplete: false,
@@ -308,11 +315,21 @@ impl Collectors {
         }
     }
 
-    /// Accepts a message's age, if that needs more than the header stamp and the system clock, and all metrics beyond
-    /// rclcpp's.
+    /// Accepts a message's age, if that needs more than the header stamp and the system clock, all metrics beyond rclcpp's, and all
+    /// distributions.
     #[inline(never)]
     fn accept_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
+        let distributions = &mut self.distributions;
+        if let Some(period) = self.period.sample(callback) {
+            distributions.accept(Metric::MessagePeriod, period);
+        }
+        let mut accept_age = |metric, ages: &mut AgeCollector, stamp, now| {
+            ages.accept(stamp, now);
+            if let Some(age) = AgeCollector::sample(stamp, now) {
+                distributions.accept(metric, age);
+            }
+        };
         // A stamp that may be of the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
         // Header stamps are compared with ROS time.
@@ -323,25 +340,25 @@ impl Collectors {
         let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
         let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
         if self.options.age_source == AgeSource::HeaderStamp {
-            self.age.accept(header, ros_now);
+            accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
         }
         let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
         (self.last.source, self.last.received) = (source, received);
         let (source, received) = usable_transport.unwrap_or_default();
         if self.options.age_source == AgeSource::SourceTimestamp {
-            self.age.accept(source, now);
+            accept_age(Metric::MessageAge, &mut self.age, source, now);
         }
         if let Some(delays) = &mut self.delays {
             if !self.options.is_simulated {
-                delays.header_to_source.accept(header, source);
+                accept_age(Metric::HeaderToSource, &mut delays.header_to_source, header, source);
             }
-            delays.source_to_receive.accept(source, received);
-            delays.receive_to_callback.accept(received, now);
-            delays.source_to_callback.accept(source, now);
-            delays.header_to_callback.accept(header, ros_now);
+            accept_age(Metric::SourceToReceive, &mut delays.source_to_receive, source, received);
+            accept_age(Metric::ReceiveToCallback, &mut delays.receive_to_callback, received, now);
+            accept_age(Metric::SourceToCallback, &mut delays.source_to_callback, source, now);
+            accept_age(Metric::HeaderToCallback, &mut delays.header_to_callback, header, ros_now);
         }
         if let Some(losses) = &mut self.losses {
-            losses.accept(publisher, number, callback);
+            losses.accept(publisher, number, callback, &mut self.distributions);
             if number == u64::MAX {
                 self.warnings.raise(Warning::NoSequenceNumbers);
             }
@@ -351,7 +368,7 @@ impl Collectors {
         }
     }
 
-    /// Starts an epoch, with a window that starts now.
+    /// Starts an epoch, with a window that starts now, and which is still to be [started](Self::start_window).
     pub(super) fn start_epoch(&mut self, clock: &dyn Clock) {
         self.last_epoch = self.last_epoch.next();
         self.epoch = self.last_epoch;
@@ -364,7 +381,6 @@ impl Collectors {
             self.correct_times(step);
             self.filter.accept_unobserved(start);
         }
-        self.needs_details = self.options.needs_details() || !self.filter.is_empty();
         self.age = AgeCollector::default();
         self.period = PeriodCollector::new(self.options.first_period);
         if let Some(delays) = &mut self.delays {
@@ -420,6 +436,14 @@ impl Collectors {
             self.epoch_after_step = self.epoch;
         }
         (count, unrecorded)
+    }
+
+    /// Starts a window with these distributions, which has the stamps of its epoch. Returns those of the window before.
+    pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
+        let ended = std::mem::replace(&mut self.distributions, distributions);
+        self.needs_details =
+            self.options.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
+        ended
     }
 
     /// Returns how many messages this window had, and adds them to those before it.
@@ -519,7 +543,6 @@ impl Collectors {
 
     /// Starts an epoch in which other stamps are doubtful.
     fn change_stamps(&mut self) {
-        self.needs_details = self.options.needs_details() || !self.filter.is_empty();
         self.epoch = self.epoch.with_other_stamps();
         self.last_epoch = self.epoch;
     }

@@ -7,6 +7,9 @@ use rclrs::{QoSProfile, RclrsError};
 use super::*;
 use crate::{
     graph::{PublisherCheck, Request},
+    interfaces::{
+        statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
+    },
     measure::{recorder::Recorder, source::SourceHandle, timer::Durations, windowed::Windowed},
     model::{check, Reached},
     options::TopicStatisticsOptions,
@@ -34,6 +37,12 @@ impl Publish<MetricsMessage> for Reader {
     }
 }
 
+impl Publish<MetricsDistribution> for Reader {
+    fn publish(&self, _message: MetricsDistribution) -> Result<(), RclrsError> {
+        Ok(())
+    }
+}
+
 impl Reader {
     fn new() -> Arc<Self> {
         let (published, received, is_dropped) = (Mutex::new(0), Condvar::new(), AtomicBool::new(false));
@@ -56,7 +65,7 @@ impl Reader {
 /// A scheduler without a node.
 fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
-    let schedule = Schedule::new(true, SECOND, false, LossEvents::new(node_name.clone(), 1.0));
+    let schedule = Schedule::new(true, SECOND, false, false, LossEvents::new(node_name.clone(), 1.0));
     let state = Mutex::new(State { schedule, graph_change: None, has_ended: false });
     Arc::new(Scheduler { node: Weak::new(), node_name, state, changed: Condvar::new(), simulated: None })
 }
@@ -67,7 +76,7 @@ fn add_timer(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, 
     let source = Arc::new(Source::new("timer".to_owned(), durations, None));
     let publisher = Some(Arc::clone(reader) as _);
     let collector = Arc::clone(&source.collector);
-    let new = scheduler.add(collector, TopicStatisticsState::NodeDefault, None, publisher);
+    let new = scheduler.add(collector, SourceOptions::default(), publisher);
     (Arc::clone(&source), new.complete(source))
 }
 
@@ -138,6 +147,7 @@ pub fn no_message_is_published_after_its_handle_was_dropped() {
                     publisher: Arc::clone(&publisher) as _,
                     statistics: Arc::clone(&statistics),
                     metric: 0,
+                    is_distribution: false,
                 };
                 publish(None, [0, 1].map(message).into())
             })
@@ -185,7 +195,7 @@ pub fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {
         let scheduler = scheduler();
         let (recorder, source) = subscription();
-        let handle = scheduler.add(recorder, TopicStatisticsState::Enable, None, None).complete(source);
+        let handle = scheduler.add(recorder, TopicStatisticsState::Enable.into(), None).complete(source);
         let dropping = thread::spawn(move || drop(handle));
         let counts = [(); 2].map(|()| scheduler.totals().len());
         assert_eq!(counts, [1, 1]);

@@ -10,6 +10,9 @@ use rclrs::{QoSProfile, RclrsError};
 use super::*;
 use crate::{
     graph::{PublisherCheck, Request},
+    interfaces::{
+        statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
+    },
     measure::{recorder::Recorder, timer::Durations, windowed::Windowed},
     options::TopicStatisticsOptions,
     report::Publish,
@@ -56,9 +59,16 @@ impl Clock for Host {
     }
 }
 
-/// A reader of /statistics.
+/// A reader of /statistics and /statistics/distribution.
 #[derive(Default)]
-struct Reader(Mutex<Vec<MetricsMessage>>);
+struct Reader(Mutex<Vec<MetricsMessage>>, Mutex<Vec<MetricsDistribution>>);
+
+impl Publish<MetricsDistribution> for Reader {
+    fn publish(&self, message: MetricsDistribution) -> Result<(), RclrsError> {
+        self.1.lock().unwrap().push(message);
+        Ok(())
+    }
+}
 
 impl Publish<MetricsMessage> for Reader {
     fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
@@ -77,16 +87,20 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let loss_events = LossEvents::new("/node".to_owned(), 1.0);
-        let schedule = Schedule::new(true, SECOND, false, loss_events);
+        let schedule = Schedule::new(true, SECOND, false, false, loss_events);
         Self { schedule, host: Host::new(), reader: Arc::default() }
     }
 
     /// Adds a timer.
-    fn add(&mut self, name: &str, state: TopicStatisticsState) -> (Arc<Source>, Arc<Windowed<Durations>>) {
+    fn add(
+        &mut self,
+        name: &str,
+        options: impl Into<SourceOptions>,
+    ) -> (Arc<Source>, Arc<Windowed<Durations>>) {
         let durations = Arc::new(Windowed::new(Durations::default()));
         let source = Arc::new(Source::new(name.to_owned(), Arc::clone(&durations) as _, None));
         let publisher = Some(Arc::clone(&self.reader) as _);
-        self.schedule.add(&source.collector, state, None, publisher, self.host.now(), &self.host);
+        self.schedule.add(&source.collector, options.into(), publisher, self.host.now(), &self.host);
         self.schedule.complete(&source, self.host.now());
         (source, durations)
     }
@@ -180,7 +194,7 @@ fn a_source_that_is_being_created_records_and_its_first_window_ends_after_that()
     let source = Arc::new(source);
     let (state, publisher) = (TopicStatisticsState::NodeDefault, Arc::clone(&rig.reader) as _);
     let now = rig.host.pass(SECOND / 4);
-    rig.schedule.add(&source.collector, state, None, Some(publisher), now, &rig.host);
+    rig.schedule.add(&source.collector, state.into(), Some(publisher), now, &rig.host);
     durations.record(|| 5.0);
     assert_eq!(rig.windows(SECOND * 3 / 2), [], "its creation takes longer than a window");
     rig.schedule.complete(&source, rig.host.now());
@@ -197,7 +211,7 @@ fn the_state_of_the_node_applies_to_a_source_that_is_being_created() {
     let mut rig = Rig::new();
     let durations = Arc::new(Windowed::new(Durations::default()));
     let collector = Arc::clone(&durations) as _;
-    rig.schedule.add(&collector, TopicStatisticsState::NodeDefault, None, None, rig.host.now(), &rig.host);
+    rig.schedule.add(&collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
     assert!(durations.is_enabled());
     rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
     assert!(!durations.is_enabled());
@@ -212,7 +226,7 @@ fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
     let options = TopicStatisticsOptions::new();
     let recorder = Arc::new(Recorder::new("/imu", &options, None, &rig.host));
     let (collector, state) = (Arc::clone(&recorder) as _, TopicStatisticsState::Enable);
-    rig.schedule.add(&collector, state, None, None, rig.host.now(), &rig.host);
+    rig.schedule.add(&collector, state.into(), None, rig.host.now(), &rig.host);
     assert!(recorder.is_enabled());
     assert_eq!(rig.schedule.totals(), [], "not before it is created");
     rig.schedule.abandon(&collector);
@@ -234,7 +248,7 @@ fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_t
     };
     let source = Source::new("/node:/imu".to_owned(), recorder, Some(PublisherCheck::new(request)));
     let (source, state) = (Arc::new(source), TopicStatisticsState::Enable);
-    rig.schedule.add(&source.collector, state, None, None, rig.host.now(), &rig.host);
+    rig.schedule.add(&source.collector, state.into(), None, rig.host.now(), &rig.host);
     rig.windows(SECOND / 2);
     rig.schedule.complete(&source, rig.host.now());
     rig.host.pass(Schedule::CHECK_TOGETHER);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The publishers of windows.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::interfaces::{
+    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
+};
+use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError};
+use rosidl_runtime_rs::Message;
+
+use crate::{
+    error::StatisticsError,
+    report::{distribution, Publish},
+};
+
+/// The publishers of windows on one topic: of their metrics, and of their distributions.
+pub(super) struct TopicPublishers {
+    node: Weak<NodeState>,
+    topic: String,
+    qos: QoSProfile,
+    metrics: Publisher<MetricsMessage>,
+    /// Created for the first distribution: most nodes have none.
+    distributions: OnceLock<Publisher<MetricsDistribution>>,
+}
+
+impl TopicPublishers {
+    /// Creates them. Errors if rclrs cannot create the publisher of the metrics, for example because the topic is invalid.
+    pub(super) fn new(node: &Node, topic: &str, qos: QoSProfile) -> Result<Self, StatisticsError> {
+        Ok(Self {
+            node: Arc::downgrade(node),
+            topic: topic.to_owned(),
+            qos,
+            metrics: create_publisher(node, options(topic, qos))?,
+            distributions: OnceLock::new(),
+        })
+    }
+
+    /// Returns whether they publish on that topic, with that QoS.
+    pub(super) fn are_of(&self, topic: &str, qos: QoSProfile) -> bool {
+        self.topic == topic && self.qos == qos
+    }
+
+    /// Creates the publisher of the distributions now, so that readers find it before the first one.
+    ///
+    /// Errors if rclrs cannot create it.
+    pub(super) fn create_distributions(&self, node: &Node) -> Result<(), StatisticsError> {
+        let topic = distribution::topic(&self.topic);
+        self.distributions_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
+    }
+
+    fn distributions_of(&self, node: &Node) -> Result<&Publisher<MetricsDistribution>, RclrsError> {
+        if let Some(publisher) = self.distributions.get() {
+            return Ok(publisher);
+        }
+        let publisher = node.create_publisher(options(&distribution::topic(&self.topic), self.qos))?;
+        // If two threads create one, one of them is dropped.
+        Ok(self.distributions.get_or_init(|| publisher))
+    }
+}
+
+impl Publish<MetricsMessage> for TopicPublishers {
+    fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
+        self.metrics.publish(message)
+    }
+}
+
+impl Publish<MetricsDistribution> for TopicPublishers {
+    fn publish(&self, message: MetricsDistribution) -> Result<(), RclrsError> {
+        // A node that is dropped publishes nothing.
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
+        self.distributions_of(&node)?.publish(message)
+    }
+}
+
+fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
+    let mut options = PublisherOptions::new(topic);
+    options.qos = qos;
+    options
+}
+
+/// Creates a publisher of the node. Errors if rclrs cannot create it.
+pub(super) fn create_publisher<T: Message>(
+    node: &Node,
+    options: PublisherOptions<'_>,
+) -> Result<Publisher<T>, StatisticsError> {
+    let topic = options.topic.to_owned();
+    node.create_publisher(options).map_err(|source| creation_error(node, topic, source))
+}
+
+fn creation_error(node: &Node, topic: String, source: RclrsError) -> StatisticsError {
+    StatisticsError::CreatePublisher { topic, node: node.fully_qualified_name(), source }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A distribution of a finished window as a `MetricsDistribution`.
+
+use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
+
+use super::message::time;
+use crate::{
+    collector::Distribution,
+    window::{Metric, Window},
+};
+
+/// Returns the topic of the distributions of windows that are published on `publish_topic`.
+pub(crate) fn topic(publish_topic: &str) -> String {
+    format!("{}/distribution", publish_topic.trim_end_matches('/'))
+}
+
+/// Returns the message of the distribution of one metric in one window.
+pub(crate) fn message(
+    source: &str,
+    metric: Metric,
+    window: Window,
+    distribution: &Distribution,
+) -> MetricsDistribution {
+    let (positive_offset, positive_counts) = counts(distribution.positive());
+    let (negative_offset, negative_counts) = counts(distribution.negative());
+    MetricsDistribution {
+        measurement_source_name: source.to_owned(),
+        metrics_source: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        window_start: time(window.start),
+        window_stop: time(window.stop),
+        count: distribution.count(),
+        sum: distribution.sum(),
+        minimum: distribution.minimum(),
+        maximum: distribution.maximum(),
+        scale: distribution.scale(),
+        zero_threshold: distribution.zero_threshold(),
+        zero_count: distribution.zero_count(),
+        positive_offset,
+        positive_counts,
+        negative_offset,
+        negative_counts,
+        p50: distribution.quantile(0.5),
+        p90: distribution.quantile(0.9),
+        p99: distribution.quantile(0.99),
+        p99_9: distribution.quantile(0.999),
+    }
+}
+
+/// Returns the first bucket with samples, and the counts from there to the last one.
+fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
+    let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
+    let mut counts = vec![first];
+    for (index, count) in buckets {
+        counts.resize(index.abs_diff(offset) as usize, 0);
+        counts.push(count);
+    }
+    (offset, counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interfaces::builtin_interfaces::msg::Time;
+
+    #[test]
+    fn a_message_has_the_counts_of_all_buckets_from_the_first_to_the_last() {
+        let mut distribution = Distribution::default();
+        // Twelve orders of magnitude: the scale is 2, and its buckets end at powers of 2^(1/4).
+        for sample in [1e-9, 1.0, 1.5, 1.5, 1e3, 0.0, -3.0] {
+            assert!(distribution.accept(sample));
+        }
+        let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
+
+        let message = message("/listener:/imu", Metric::MessageAge, window, &distribution);
+
+        assert_eq!(message.measurement_source_name, "/listener:/imu");
+        assert_eq!((&*message.metrics_source, &*message.unit), ("message_age", "ms"));
+        assert_eq!(message.window_start, Time { sec: 1, nanosec: 500_000_000 });
+        assert_eq!(message.window_stop, Time { sec: 2, nanosec: 500_000_001 });
+        assert_eq!((message.count, message.minimum, message.maximum), (7, -3.0, 1e3));
+        assert_eq!((message.sum, message.scale), (1e-9 + 1.0 + 3.0 + 1e3 - 3.0, 2));
+        assert_eq!((message.zero_count, message.zero_threshold), (1, 0.0));
+        // log2(1e-9) * 4 = -119.6, log2(1) * 4 = 0, which is the end of bucket -1, log2(1.5) * 4 = 2.3, log2(1e3) * 4 = 39.9
+        let mut positive = vec![0; 160];
+        for (bucket, count) in [(-120, 1), (-1, 1), (2, 2), (39, 1)] {
+            positive[(bucket + 120) as usize] = count;
+        }
+        assert_eq!((message.positive_offset, &message.positive_counts), (-120, &positive));
+        assert_eq!((message.negative_offset, &message.negative_counts[..]), (6, &[1][..]));
+        assert_eq!(message.p50, distribution.quantile(0.5));
+        assert!((1.0..=1.19).contains(&message.p50), "of rank 4, which is 1: {}", message.p50);
+        assert!(message.p90.is_nan() && message.p99.is_nan() && message.p99_9.is_nan(), "too few samples");
+    }
+
+    #[test]
+    fn without_samples_of_a_sign_there_are_no_counts() {
+        let mut distribution = Distribution::default();
+        distribution.accept(-1.5);
+        let window = Window { start: 0, stop: 1 };
+        let message = message("/bridge:get_imu", Metric::Duration, window, &distribution);
+        assert_eq!((message.positive_offset, &message.positive_counts[..]), (0, &[][..]));
+        assert_eq!(message.negative_counts, [1]);
+    }
+}
