@@ -9,8 +9,11 @@ use crate::{
     oracle::{self, Bounds, Expected, Heard, WindowTimes},
     report::service,
     totals::{PublisherTotals, TopicTotals, Totals},
-    window::{Summary, WindowStatistics},
+    window::{Metric, Summary, WindowStatistics},
 };
+
+mod distribution;
+pub use distribution::message;
 
 /// Returns whether two figures are the same: to 1e-9 of the samples' size, or both NaN.
 pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
@@ -40,7 +43,7 @@ fn naive(samples: &[f64]) -> [f64; 5] {
 }
 
 /// Compares a summary with the samples.
-fn summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
+fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
     if !matches!(expected, Expected::Kernel) {
         figures(ours).into_iter().for_each(|figure| tally.digest(figure));
     }
@@ -100,9 +103,19 @@ pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Ta
     let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(..)));
     tally.bounded += u64::from(is_bounded);
     equal("number of metrics", ours.metrics.len(), expected.metrics.len())?;
-    for ((metric, ours), (of, expected)) in ours.metrics.iter().zip(&expected.metrics) {
+    for ((metric, summary), (of, samples)) in ours.metrics.iter().zip(&expected.metrics) {
         equal("metric", metric, of)?;
-        summary(ours, expected, tally).map_err(|error| format!("{metric}: {error}"))?;
+        check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
+        let distribution = ours.distribution(*metric);
+        // By docs/distributions.md.
+        let is_one_sample =
+            matches!(metric, Metric::TimeSinceLastMessage | Metric::ClockOffset | Metric::Frequency);
+        let is_expected = expected.has_distributions && summary.sample_count > 0 && !is_one_sample;
+        equal("whether there is a distribution", distribution.is_some(), is_expected)?;
+        if let Some(distribution) = distribution {
+            distribution::check(distribution, summary, samples, tally)
+                .map_err(|error| format!("distribution of {metric}: {error}"))?;
+        }
     }
     match (&ours.totals, &expected.totals) {
         (Some(ours), Some(expected)) => totals(ours, expected, tally),

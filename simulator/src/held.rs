@@ -74,6 +74,10 @@ impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
         self.collector.is_enabled()
     }
 
+    fn set_distributions(&self, enabled: bool) {
+        self.collector.set_distributions(enabled);
+    }
+
     fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
         let entered = self.clocks.monotonic();
         self.entered.store(entered, Ordering::Relaxed);

@@ -16,6 +16,8 @@ pub(crate) struct Row {
     rate: f64,
     metric: Metric,
     summary: Summary,
+    /// None if the metric has no distribution.
+    p99: Option<f64>,
 }
 
 impl Row {
@@ -31,27 +33,37 @@ impl Row {
             rate: statistics.rate(),
             metric,
             summary,
+            p99: statistics.distribution(metric).map(|distribution| distribution.quantile(0.99)),
         }
     }
 }
 
-/// Returns the table of windows of that length. It starts with a line of its own, because the log has a prefix.
+/// Returns the table of windows of that length, with p99 if there are distributions. It starts with a line of its own, because the log has a prefix.
 pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
+    let has_p99 = rows.iter().any(|row| row.p99.is_some());
+    let p99 = |text: &str| if has_p99 { format!(" {text:>10}") } else { String::new() };
     let mut table = format!(
-        "Topic statistics of {length:?}:\n{:<width$} {:>8} {:>9} {:>10} {:>10} {:>10}  of",
-        "name", "count", "Hz", "mean", "min", "max"
+        "Topic statistics of {length:?}:\n{:<width$} {:>8} {:>9} {:>10} {:>10} {:>10}{}  of",
+        "name",
+        "count",
+        "Hz",
+        "mean",
+        "min",
+        "max",
+        p99("p99")
     );
-    for Row { name, count, rate, metric, summary } in rows {
+    for Row { name, count, rate, metric, summary, p99: quantile } in rows {
         let figure = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.3}") };
         // Writing to a string cannot fail.
         let _written = write!(
             table,
-            "\n{name:<width$} {count:>8} {:>9} {:>10} {:>10} {:>10}  {} [{}]",
+            "\n{name:<width$} {count:>8} {:>9} {:>10} {:>10} {:>10}{}  {} [{}]",
             if rate.is_nan() { "-".to_owned() } else { format!("{rate:.1}") },
             figure(summary.average),
             figure(summary.minimum),
             figure(summary.maximum),
+            p99(&figure(quantile.unwrap_or(f64::NAN))),
             metric.name(),
             metric.unit(),
         );
@@ -63,7 +75,7 @@ pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
 mod tests {
     use super::*;
     use crate::{
-        collector::single_sample,
+        collector::{single_sample, SummaryCollector},
         window::{Distributions, Window},
     };
 
@@ -112,5 +124,37 @@ mod tests {
              /listener:/chatter        3       1.5    500.000    500.000    500.000  message_period [ms]\n\
              /listener:get_pose        0       0.0          -          -          -  duration_ms [ms]"
         );
+    }
+    #[test]
+    fn a_row_has_p99_if_there_are_distributions_with_enough_samples() {
+        let row = |name: &str, samples: u32| {
+            let (mut summary, mut distributions) =
+                (SummaryCollector::default(), Distributions::new(&[Metric::Duration]));
+            for sample in (1..=samples).map(f64::from) {
+                summary.accept(sample);
+                distributions.accept(Metric::Duration, sample);
+            }
+            let metrics = vec![(Metric::Duration, summary.summary())];
+            let statistics = WindowStatistics {
+                window: Window { start: 0, stop: 1_000_000_000 },
+                length: Duration::from_secs(1),
+                clock_step: None,
+                count: samples.into(),
+                unrecorded: 0,
+                distributions: distributions.of_window(&metrics),
+                metrics,
+                totals: None,
+            };
+            Row::new(name, &statistics)
+        };
+        let rows = [row("/bridge:many", 100), row("/bridge:few", 99), row("/bridge:none", 0)];
+        let table = render(Duration::from_secs(1), &rows);
+        let columns: Vec<Vec<&str>> =
+            table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(columns[0][5..], ["max", "p99", "of"]);
+        let p99: f64 = columns[1][6].parse().unwrap();
+        assert!((p99 - 99.0).abs() < 99.0 * 0.045, "at scale 4: {table}");
+        assert_eq!(columns[2][5..7], ["99.000", "-"]);
+        assert_eq!(columns[3][5..7], ["-", "-"]);
     }
 }

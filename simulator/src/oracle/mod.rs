@@ -76,8 +76,23 @@ pub struct Window {
     /// Messages that were counted without being measured.
     pub unrecorded: u64,
     pub metrics: Vec<(Metric, Expected)>,
+    /// Whether there is a distribution of each metric's samples.
+    pub has_distributions: bool,
     /// None unless it is a subscription's.
     pub totals: Option<Totals>,
+}
+
+/// Whether windows have distributions: by docs/distributions.md, from the next window on.
+#[derive(Default)]
+struct Distributions {
+    of_this: bool,
+    of_next: bool,
+}
+
+impl Distributions {
+    fn start_window(&mut self) {
+        self.of_this = self.of_next;
+    }
 }
 
 fn milliseconds(nanoseconds: i64) -> f64 {

@@ -2,7 +2,7 @@
 
 //! The oracle of a publisher, a timer or a counter of the node.
 
-use super::{milliseconds, Expected, Window, WindowTimes};
+use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
 use crate::{collector::FirstPeriod, window::Metric};
 
 /// What is measured.
@@ -17,6 +17,7 @@ pub enum Kind {
 pub struct Scope {
     kind: Kind,
     times: WindowTimes,
+    distributions: Distributions,
     is_enabled: bool,
     /// The end of each publication or duration on the monotonic clock, and its duration in milliseconds.
     samples: Vec<(i64, f64)>,
@@ -30,7 +31,17 @@ pub struct Scope {
 impl Scope {
     pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
         let times = WindowTimes::new(offset, suspended);
-        Self { kind, times, is_enabled: false, samples: vec![], carried: None, is_unordered: false, count: 0 }
+        let distributions = Distributions::default();
+        Self {
+            kind,
+            times,
+            distributions,
+            is_enabled: false,
+            samples: vec![],
+            carried: None,
+            is_unordered: false,
+            count: 0,
+        }
     }
 
     pub fn kind(&self) -> Kind {
@@ -46,8 +57,14 @@ impl Scope {
             return;
         }
         let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
+        self.distributions.start_window();
         self.samples.clear();
         (self.carried, self.is_unordered, self.count) = (None, false, 0);
+    }
+
+    /// Sets whether the windows from the next one on have distributions.
+    pub fn set_distributions(&mut self, enabled: bool) {
+        self.distributions.of_next = enabled;
     }
 
     pub fn disable(&mut self) {
@@ -106,6 +123,7 @@ impl Scope {
             count,
             unrecorded: 0,
             metrics,
+            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
             totals: None,
         }
     }

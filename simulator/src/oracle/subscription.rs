@@ -4,7 +4,7 @@
 
 use super::{
     losses::{Heard, Losses},
-    milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
+    milliseconds, Distributions, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 use crate::{collector::FirstPeriod, options::AgeSource, window::Metric};
 
@@ -23,6 +23,7 @@ pub struct Subscription {
     /// The number of times that it was enabled; the statistics are enabled if it is odd.
     switches: u32,
     times: WindowTimes,
+    distributions: Distributions,
     /// Messages of this window, and durations of callbacks that ended in it.
     messages: Vec<Received>,
     durations: Vec<f64>,
@@ -63,6 +64,7 @@ impl Subscription {
             settings,
             switches: 0,
             times: WindowTimes::new(offset, suspended),
+            distributions: Distributions::default(),
             messages: vec![],
             durations: vec![],
             gaps: vec![],
@@ -116,9 +118,15 @@ impl Subscription {
             self.doubtful_until.push(now + 10_000_000_000);
         }
         self.switches += 1;
+        self.distributions.start_window();
         self.clear();
         (self.carried, self.is_incomplete, self.has_later) = (None, false, false);
         self.losses.pause();
+    }
+
+    /// Sets whether the windows from the next one on have distributions.
+    pub fn set_distributions(&mut self, enabled: bool) {
+        self.distributions.of_next = enabled;
     }
 
     pub fn disable(&mut self) {
@@ -269,6 +277,7 @@ impl Subscription {
             count: self.messages.len() as u64 + self.unrecorded,
             unrecorded: self.unrecorded,
             metrics,
+            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
             totals: Some(self.totals()),
         };
         // By docs/reliability.md: until messages that were under way have arrived.

@@ -107,13 +107,17 @@ impl World {
         true
     }
 
-    /// Enables or disables the statistics of the node or of a source.
+    /// Enables or disables the statistics of the node or of a source, or the distributions of the node.
     fn switch(&mut self) {
         let now = self.instant(self.now);
         let states =
             [TopicStatisticsState::Enable, TopicStatisticsState::Disable, TopicStatisticsState::NodeDefault];
         let state = states[self.random.usize(..3)];
-        match self.random.u32(..8) {
+        match self.random.u32(..10) {
+            8.. => {
+                self.distributions = !self.distributions;
+                self.schedule.set_distributions(self.distributions, now, &*self.clocks);
+            }
             0..4 => {
                 self.enabled = !self.enabled;
                 self.schedule.set_enabled(self.enabled, now, &*self.clocks);

@@ -85,6 +85,7 @@ pub struct World {
     blocked_until: i64,
     schedule: Schedule,
     enabled: bool,
+    distributions: bool,
     period: i64,
     retired: Arc<Retired>,
     reader: Arc<Reader>,
@@ -121,8 +122,10 @@ impl World {
         let period = [S / 10, S / 2, S, 3 * S][random.usize(..4)];
         let event_rate = [0.5, 2.0][random.usize(..2)];
         let loss_events = LossEvents::new("/node".to_owned(), event_rate);
+        let distributions = random.bool();
         let mut world = Self {
-            schedule: Schedule::new(true, duration(period), random.bool(), loss_events),
+            schedule: Schedule::new(true, duration(period), distributions, random.bool(), loss_events),
+            distributions,
             middleware: Middleware::of(&plan, &mut random),
             tally: Tally { worlds: 1, ..Tally::default() },
             history: None,

@@ -19,7 +19,7 @@ use crate::{
         recorder::Recorder,
         source::{Source, SourceHandle, WindowScheduler},
     },
-    options::{AgeSource, TopicStatisticsOptions, TopicStatisticsState},
+    options::{AgeSource, SourceOptions, TopicStatisticsOptions, TopicStatisticsState},
     oracle::{self, Settings, Totals},
     window::Metric,
 };
@@ -30,6 +30,8 @@ pub struct Subscription {
     pub name: String,
     pub state: TopicStatisticsState,
     pub period: Option<i64>,
+    /// None: the node's.
+    pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
     pub holdable: Arc<Holdable<Recorder>>,
     /// What happens while the next end of a window is held up.
@@ -90,8 +92,9 @@ impl World {
         let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
         let now = self.instant(self.now);
         let publisher = Some(Arc::clone(&self.reader) as _);
-        let of_its_own = period.map(super::duration);
-        self.schedule.add(&source.collector, state, of_its_own, publisher, now, &*self.clocks);
+        let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
+        let of_its_own = SourceOptions { state, publish_period: period.map(super::duration), distributions };
+        self.schedule.add(&source.collector, of_its_own, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;
         let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
@@ -104,6 +107,7 @@ impl World {
             name,
             state,
             period,
+            distributions,
             recorder,
             holdable,
             held: None,
@@ -171,13 +175,16 @@ impl World {
             TopicStatisticsState::Disable => false,
             TopicStatisticsState::NodeDefault => enabled,
         };
+        let distributions = self.distributions;
         for subscription in self.subscriptions.values_mut() {
+            subscription.oracle.set_distributions(subscription.distributions.unwrap_or(distributions));
             match is_enabled(subscription.state) {
                 true => subscription.oracle.enable(now, offset, suspended),
                 false => subscription.oracle.disable(),
             }
         }
         for scope in &mut self.scopes {
+            scope.oracle.set_distributions(distributions);
             match is_enabled(scope.state) {
                 true => scope.oracle.enable(now, offset, suspended),
                 false => scope.oracle.disable(),
@@ -246,7 +253,7 @@ impl World {
             let name = format!("/node:{topic}");
             let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
             let (now, state) = (self.instant(self.now), TopicStatisticsState::Disable);
-            self.schedule.add(&source.collector, state, None, None, now, &*self.clocks);
+            self.schedule.add(&source.collector, state.into(), None, now, &*self.clocks);
             self.schedule.complete(&source, now);
             drop(self.handle(&source));
             let settings = Settings {

@@ -8,7 +8,10 @@ use std::sync::{
 };
 
 use rclrs::RclrsError;
-use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent};
+use ros_env::{
+    statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution},
+};
 
 use crate::{
     measure::source::{lock, Source, WindowScheduler},
@@ -16,25 +19,42 @@ use crate::{
     report::Publish,
 };
 
-/// What a reader of /statistics has read, and whether it has stopped.
+/// A message on /statistics or /statistics/distribution.
+#[derive(Debug)]
+pub enum Published {
+    Metrics(MetricsMessage),
+    Distribution(MetricsDistribution),
+}
+
+/// What a reader of these topics has read, and whether it has stopped.
 #[derive(Default)]
 pub struct Reader {
-    messages: Mutex<Vec<MetricsMessage>>,
+    messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
 }
 
 impl Publish<MetricsMessage> for Reader {
     fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
+        self.accept(Published::Metrics(message))
+    }
+}
+
+impl Publish<MetricsDistribution> for Reader {
+    fn publish(&self, message: MetricsDistribution) -> Result<(), RclrsError> {
+        self.accept(Published::Distribution(message))
+    }
+}
+
+impl Reader {
+    fn accept(&self, message: Published) -> Result<(), RclrsError> {
         lock(&self.messages).push(message);
         match self.is_stopped.load(Ordering::Relaxed) {
             true => Err(RclrsError::AlreadyAddedToWaitSet),
             false => Ok(()),
         }
     }
-}
 
-impl Reader {
-    pub fn take(&self) -> Vec<MetricsMessage> {
+    pub fn take(&self) -> Vec<Published> {
         std::mem::take(&mut *lock(&self.messages))
     }
 }

@@ -109,7 +109,7 @@ impl World {
         let state = TopicStatisticsState::NodeDefault;
         let publisher = Some(Arc::clone(&self.reader) as _);
         let now = self.instant(self.now);
-        self.schedule.add(&source.collector, state, None, publisher, now, &*self.clocks);
+        self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
         self.schedule.complete(&source, now);
         let oracle = oracle::Scope::new(kind, self.clocks.offset(), self.clocks.suspended());
         self.scopes.push(Scope { source, state, oracle, held: None, measured });

@@ -4,9 +4,9 @@
 
 use std::sync::{atomic::Ordering, Arc};
 
-use ros_env::statistics_msgs::msg::MetricsMessage;
+use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 
-use super::{executor::WaitingSample, node::Warned, Event, World};
+use super::{executor::WaitingSample, node::Warned, readers::Published, Event, World};
 use crate::{
     check,
     clocks::{MS, S},
@@ -22,6 +22,8 @@ use crate::{
 pub struct Due {
     source: Arc<Source>,
     metric: Metric,
+    /// Whether it is the metric's distribution.
+    is_distribution: bool,
     statistics: Arc<WindowStatistics>,
 }
 
@@ -114,11 +116,15 @@ impl World {
                     }
                     with_clock_offset.push(period);
                 }
-                self.expect_message(Due {
-                    source: Arc::clone(&source),
-                    metric: *metric,
-                    statistics: Arc::clone(&statistics),
-                });
+                let has_distribution = statistics.distribution(*metric).is_some();
+                for is_distribution in [false, true].into_iter().filter(|is| !is || has_distribution) {
+                    self.expect_message(Due {
+                        source: Arc::clone(&source),
+                        metric: *metric,
+                        is_distribution,
+                        statistics: Arc::clone(&statistics),
+                    });
+                }
             }
         }
         if self.random.u32(..16) == 0 {
@@ -254,7 +260,21 @@ impl World {
             return self.fail(format!("{} messages were published, expected {}", messages.len(), due.len()));
         }
         for (message, due) in messages.iter().zip(&due) {
-            if let Err(error) = check_message(message, due) {
+            let result = match message {
+                Published::Metrics(message) if !due.is_distribution => check_message(message, due),
+                Published::Distribution(message) if due.is_distribution => {
+                    let distribution = due.statistics.distribution(due.metric);
+                    let is_of_it = message.measurement_source_name == *due.source.name
+                        && nanoseconds(&message.window_start) == due.statistics.window.start
+                        && nanoseconds(&message.window_stop) == due.statistics.window.stop;
+                    match distribution.filter(|_| is_of_it) {
+                        Some(distribution) => check::message(message, due.metric, distribution),
+                        None => Err("a distribution of another window".to_owned()),
+                    }
+                }
+                message => Err(format!("{message:?}, expected another message")),
+            };
+            if let Err(error) = result {
                 return self.fail(error);
             }
         }
@@ -299,6 +319,10 @@ impl World {
     }
 }
 
+fn nanoseconds(time: &Time) -> i64 {
+    i64::from(time.sec) * S + i64::from(time.nanosec)
+}
+
 /// Compares a message with the window that it is of.
 fn check_message(message: &MetricsMessage, due: &Due) -> Result<(), String> {
     let summary = due.statistics.get(due.metric).copied().unwrap_or_default();
@@ -314,8 +338,6 @@ fn check_message(message: &MetricsMessage, due: &Due) -> Result<(), String> {
         && message.statistics.iter().zip(figures).all(|(point, (data_type, figure))| {
             point.data_type == data_type && check::is_same(point.data, figure, 1.0)
         });
-    let nanoseconds =
-        |time: &ros_env::builtin_interfaces::msg::Time| i64::from(time.sec) * S + i64::from(time.nanosec);
     let is_of_host = due.metric == Metric::ClockOffset;
     let name = if is_of_host { host::name() } else { due.source.name.to_string() };
     if message.measurement_source_name != name

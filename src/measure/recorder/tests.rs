@@ -10,7 +10,7 @@ use rclrs::PublisherGid;
 
 use super::*;
 use crate::{
-    collector::FirstPeriod,
+    collector::{Distribution, FirstPeriod},
     measure::clock::{monotonic, HostClock},
     transport::MIDDLEWARES,
 };
@@ -551,4 +551,92 @@ fn more_publishers_than_are_followed_make_losses_unknown_and_that_is_said_once()
     assert_eq!((totals.lost, totals.publishers, totals.received), (None, None, 3 * u64::from(most + 1)));
     assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
     assert_eq!(recorder.publishers().len(), usize::from(most));
+}
+
+/// Returns a recorder of all metrics with distributions.
+fn with_distributions() -> Recorder {
+    let recorder = Recorder::new(
+        "/imu",
+        &TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS),
+        None,
+        &HostClock,
+    );
+    recorder.set_distributions(true);
+    recorder.enable(&HostClock);
+    recorder
+}
+
+/// Returns the metrics that have a distribution.
+fn distributed(window: &WindowStatistics) -> Vec<Metric> {
+    Metric::ALL.iter().copied().filter(|metric| window.distribution(*metric).is_some()).collect()
+}
+
+#[test]
+fn a_window_has_a_distribution_of_each_metric_with_more_than_one_sample() {
+    let recorder = with_distributions();
+    for number in 1..=20 {
+        let Some(epoch) = recorder.epoch() else { panic!("disabled") };
+        let message =
+            recorder.received_message(epoch, system_now() - 40_000_000, &info(Some(FAST_DDS), 1, number));
+        let running = recorder.record(&message, monotonic).unwrap();
+        recorder.record_end(running, monotonic());
+    }
+    let window = end(&recorder);
+    assert_eq!(distributed(&window), Metric::OF_SUBSCRIPTIONS[..9], "not of the metrics with one sample");
+    for metric in distributed(&window) {
+        let (distribution, summary) = (window.distribution(metric).unwrap(), window.get(metric).unwrap());
+        assert_eq!(distribution.count(), summary.sample_count, "{metric}");
+        assert_eq!((distribution.minimum(), distribution.maximum()), (summary.minimum, summary.maximum));
+        let sum = summary.average * summary.sample_count as f64;
+        assert!((distribution.sum() - sum).abs() < 1e-9 * sum.abs().max(1.0), "{metric}: {distribution:?}");
+    }
+    let age = window.distribution(Metric::MessageAge).unwrap();
+    assert!((40.0..200.0).contains(&age.quantile(0.9)), "stamped 40 ms ago: {age:?}");
+    let empty = end(&recorder);
+    assert_eq!(distributed(&empty), [], "no samples, no distribution");
+}
+
+#[test]
+fn what_has_no_summary_has_no_distribution() {
+    let recorder = with_distributions();
+    let info = |number| info(Some(FAST_DDS), 1, number);
+    (1..=3).for_each(|number| receive(&recorder, &info(number)));
+    step(&recorder, S);
+    let window = end(&recorder);
+    assert!(window.clock_step.is_some());
+    assert_eq!(distributed(&window), [Metric::MessagePeriod, Metric::PublicationSeqGap], "{window:?}");
+
+    // A window of which samples are missing.
+    let held = recorder.collectors.lock();
+    (4..=50).for_each(|number| receive(&recorder, &info(number)));
+    drop(held);
+    let window = end(&recorder);
+    assert!(window.unrecorded > 0);
+    assert_eq!(distributed(&window), []);
+}
+
+#[test]
+fn distributions_begin_and_end_with_a_window() {
+    let recorder = recorder(TopicStatisticsOptions::new());
+    let info = info(Some(FAST_DDS), 1, 1);
+    let window = |distributions| {
+        for _ in 0..3 {
+            receive(&recorder, &info);
+        }
+        recorder.set_distributions(distributions);
+        receive(&recorder, &info);
+        let window = end(&recorder);
+        assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, 4);
+        (window.distribution(Metric::MessageAge).map(Distribution::count), distributed(&window).len())
+    };
+    assert_eq!(window(true), (None, 0), "its first samples are not in a distribution");
+    assert_eq!(window(true), (Some(4), 2));
+    assert_eq!(window(false), (Some(4), 2), "it has all samples");
+    assert_eq!(window(false), (None, 0));
+    recorder.set_distributions(true);
+    recorder.disable();
+    recorder.enable(&HostClock);
+    receive(&recorder, &info);
+    receive(&recorder, &info);
+    assert_eq!(end(&recorder).distribution(Metric::MessageAge).map(Distribution::count), Some(2));
 }

@@ -304,3 +304,42 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
     assert!(warnings[0].contains("are discarded"), "{warnings:?}");
     drop(sources);
 }
+
+#[test]
+fn distributions_are_published_of_the_sources_that_have_them() {
+    let mut rig = Rig::new();
+    let with = |distributions| SourceOptions { distributions, ..SourceOptions::default() };
+    let timers = [("never", Some(false)), ("as_the_node", None), ("always", Some(true))]
+        .map(|(name, distributions)| rig.add(name, with(distributions)));
+    let mut published = || {
+        timers
+            .iter()
+            .for_each(|(_, durations)| (1..=100).for_each(|sample| durations.record(|| f64::from(sample))));
+        rig.windows(SECOND);
+        assert_eq!(std::mem::take(&mut *rig.reader.0.lock().unwrap()).len(), 3, "the metrics of all");
+        let messages = std::mem::take(&mut *rig.reader.1.lock().unwrap());
+        assert!(messages.iter().all(|message| message.count == 100 && (message.p99 - 99.0).abs() < 9.0));
+        rig.schedule.set_distributions(!rig.schedule.distributions, rig.host.now(), &rig.host);
+        messages.into_iter().map(|message| message.measurement_source_name).collect::<Vec<_>>()
+    };
+    assert_eq!(published(), ["always"]);
+    assert_eq!(published(), ["always"], "enabled when this window was under way");
+    assert_eq!(published(), ["as_the_node", "always"]);
+}
+
+#[test]
+fn a_window_with_its_distributions_is_discarded_as_a_whole() {
+    let mut rig = Rig::new();
+    rig.schedule.set_distributions(true, rig.host.now(), &rig.host);
+    let (_source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    // Nothing is published.
+    for _ in 0..=Outbox::BOUND / 2 {
+        durations.record(|| 5.0);
+        rig.host.pass(SECOND);
+        rig.schedule.end_windows(rig.host.now(), &rig.host);
+    }
+    assert_eq!(rig.schedule.outbox.discarded(), 1);
+    let waiting = rig.schedule.outbox.take();
+    assert_eq!(waiting.len(), Outbox::BOUND);
+    assert!(!waiting[0].is_distribution && waiting[1].is_distribution);
+}
