@@ -31,6 +31,7 @@ impl MeasuredSubscription {
     /// Creates a subscription. Its first window starts now.
     pub fn new(options: &TopicStatisticsOptions) -> Self {
         let recorder = Arc::new(Recorder::new("imu", options, None, &HostClock));
+        recorder.set_distributions(options.has_distributions());
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
         Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }

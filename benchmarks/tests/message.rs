@@ -85,6 +85,40 @@ fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
     assert!(allocations < 100, "{allocations} allocations");
 }
 
+#[test]
+fn a_message_with_distributions_allocates_nothing_and_a_window_1500_bytes_a_metric() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (message, mut info) = message();
+    for (metrics, distributions) in
+        [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 9)]
+    {
+        let bytes = |distributions: bool| {
+            let options = options().metrics(metrics).distributions(distributions);
+            let before = dhat::HeapStats::get().curr_bytes;
+            let measured = MeasuredSubscription::new(&options);
+            (dhat::HeapStats::get().curr_bytes - before, measured)
+        };
+        let ((with, measured), (without, _)) = (bytes(true), bytes(false));
+        let each = with.saturating_sub(without) / distributions;
+        println!("bytes_per_window_distribution={each}");
+        assert!(
+            (1200..=1500).contains(&each),
+            "{with} bytes with {distributions} distributions, {without} without"
+        );
+        measured.message(&message, &info);
+        let before = dhat::HeapStats::get().total_blocks;
+        for _ in 0..100_000 {
+            info.publication_sequence_number += 1;
+            measured.message(&message, &info);
+        }
+        let allocations = dhat::HeapStats::get().total_blocks - before;
+        assert!(allocations < 100, "{allocations} allocations"); // of the test harness
+        let window = measured.end_window().unwrap();
+        assert_eq!(window.distribution(Metric::MessageAge).unwrap().count(), 100_001);
+    }
+}
+
 /// Takes a second in a release build, and a minute in others.
 #[test]
 #[ignore = "is run by `cargo xtask bench --soak`"]
