@@ -54,6 +54,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         clock_step: None,
         count: 1,
         unrecorded: 0,
+        distributions: window::Distributions::default(),
         metrics: vec![(metric, Summary::default())],
         totals: None,
     };
@@ -112,6 +113,7 @@ fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
         fn is_enabled(&self) -> bool {
             true
         }
+        fn set_distributions(&self, _enabled: bool) {}
         fn end_window(&self, _clock: &dyn Clock) -> Option<FinishedWindow> {
             None
         }
