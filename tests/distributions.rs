@@ -96,8 +96,11 @@ fn a_reader_with_its_own_record_finds_the_same_counts_and_quantiles() {
     }
 }
 
+/// The sources and metrics of messages.
+type Sources = Arc<Mutex<Vec<(String, String)>>>;
+
 /// Subscribes to distributions. Returns the source and the metric of each one.
-fn sources(node: &Node) -> (Arc<Mutex<Vec<(String, String)>>>, Subscription<MetricsDistribution>) {
+fn sources(node: &Node) -> (Sources, Subscription<MetricsDistribution>) {
     let sources = Arc::new(Mutex::new(vec![]));
     let to = Arc::clone(&sources);
     let subscription = node
