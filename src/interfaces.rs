@@ -82,6 +82,14 @@ mod shim {
                 node_name: String,
                 messages_lost_statistics: Vec<MessagesLostEventTopicStat>,
             });
+            message!(MetricTotals, "topic_statistics_interfaces/msg/MetricTotals", {
+                metrics_source: String,
+                unit: String,
+                count: u64,
+                p50: f64,
+                p99: f64,
+                maximum: f64,
+            });
             message!(MetricsDistribution, "topic_statistics_interfaces/msg/MetricsDistribution", {
                 measurement_source_name: String,
                 metrics_source: String,
@@ -113,6 +121,7 @@ mod shim {
                 messages_rate: f64,
                 first_message: Time,
                 last_message: Time,
+                metrics: Vec<MetricTotals>,
             });
 
             impl TopicStatistics {

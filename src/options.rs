@@ -155,7 +155,8 @@ impl TopicStatisticsOptions {
     /// with more than one sample per window. They are published on `<publish_topic>/distribution`, and returned by
     /// [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
     ///
-    /// Each metric with a distribution takes 1.3 kB for the window under way, and as much for the last finished one.
+    /// Each metric with a distribution takes 1.3 kB for the window under way, as much for the last finished one, and of a subscription
+    /// as much for its [totals](crate::TopicTotals::distribution).
     pub fn distributions(self, distributions: bool) -> Self {
         Self { distributions: Some(distributions), ..self }
     }

@@ -4,6 +4,11 @@
 
 use std::time::Duration;
 
+use crate::{
+    collector::Distribution,
+    window::{Distributions, Metric},
+};
+
 /// The messages that a subscription received and lost since its creation.
 ///
 /// `None` means unknown: lost, out of order, duplicates and publishers, if
@@ -73,7 +78,7 @@ impl Totals {
 }
 
 /// The [totals](Totals) of a subscription, or of ended subscriptions with the same names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopicTotals {
     /// The resolved topic name.
@@ -82,6 +87,14 @@ pub struct TopicTotals {
     pub source_name: String,
     /// Messages received and lost; of ended subscriptions with the same names, the sum.
     pub totals: Totals,
+    pub(crate) distributions: Distributions,
+}
+
+impl TopicTotals {
+    /// Returns the distribution of a metric's samples in all finished windows since the creation that had one; None if none had.
+    pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
+        self.distributions.get(metric)
+    }
 }
 
 /// Adds totals to the sum with the same names, or appends them.
@@ -89,7 +102,10 @@ pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
     let has_its_names =
         |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
     match sums.iter_mut().find(has_its_names) {
-        Some(sum) => sum.totals = sum.totals.plus(&more.totals),
+        Some(sum) => {
+            sum.totals = sum.totals.plus(&more.totals);
+            sum.distributions.merge(&more.distributions);
+        }
         None => sums.push(more),
     }
 }
@@ -148,6 +164,7 @@ mod tests {
             topic_name: "/imu".to_owned(),
             source_name: source.to_owned(),
             totals,
+            distributions: Distributions::default(),
         };
         let mut sums = vec![];
         add_up(&mut sums, named("a", totals(3, Some(1), Some(10), Some(20))));
@@ -161,5 +178,24 @@ mod tests {
                 named("b", totals(6, None, Some(7), Some(7))),
             ]
         );
+    }
+    #[test]
+    fn the_distributions_of_what_ended_are_merged() {
+        let with = |samples: &[(Metric, f64)]| {
+            let mut distributions = Distributions::new(&[Metric::MessageAge]);
+            samples.iter().for_each(|(metric, sample)| distributions.accept(*metric, *sample));
+            TopicTotals {
+                topic_name: "/imu".to_owned(),
+                source_name: "/listener:/imu".to_owned(),
+                totals: Totals::default(),
+                distributions,
+            }
+        };
+        let mut sums = vec![];
+        add_up(&mut sums, with(&[(Metric::MessageAge, 1.0)]));
+        add_up(&mut sums, with(&[(Metric::MessageAge, 4.0), (Metric::MessageAge, 2.0)]));
+        let ages = sums[0].distribution(Metric::MessageAge).unwrap();
+        assert_eq!((ages.count(), ages.sum(), ages.minimum(), ages.maximum()), (3, 7.0, 1.0, 4.0));
+        assert!(sums[0].distribution(Metric::MessagePeriod).is_none());
     }
 }

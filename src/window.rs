@@ -128,7 +128,7 @@ impl Metric {
     }
 }
 
-/// The distributions of the samples of one window, for each metric that has one. The default has none.
+/// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Distributions(Vec<(Metric, Box<Distribution>)>);
 
@@ -149,6 +149,26 @@ impl Distributions {
         if let Some((_, distribution)) = self.0.iter_mut().find(|(of, _)| *of == metric) {
             distribution.accept(sample);
         }
+    }
+
+    /// Adds the samples of `later`.
+    pub(crate) fn merge(&mut self, later: &Self) {
+        for (metric, distribution) in &later.0 {
+            match self.0.iter_mut().find(|(of, _)| of == metric) {
+                // There is room for a sample per nanosecond in 292 years.
+                Some((_, sum)) => drop(sum.merge(distribution)),
+                None => self.0.push((*metric, distribution.clone())),
+            }
+        }
+        self.0.sort_by_key(|(metric, _)| *metric);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Metric, &Distribution)> {
+        self.0.iter().map(|(metric, distribution)| (*metric, &**distribution))
+    }
+
+    pub(crate) fn get(&self, metric: Metric) -> Option<&Distribution> {
+        self.iter().find(|(of, _)| *of == metric).map(|(_, distribution)| distribution)
     }
 
     /// Ends a window with these metrics. A metric without samples, or whose samples were discarded, has no distribution.
@@ -278,8 +298,7 @@ impl WindowStatistics {
     /// None without a sample, if the metric has at most one sample per window, and unless
     /// [`TopicStatisticsOptions::distributions`](crate::TopicStatisticsOptions::distributions) were enabled when the window started.
     pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
-        let distribution = self.distributions.0.iter().find(|(of, _)| *of == metric);
-        distribution.map(|(_, distribution)| &**distribution)
+        self.distributions.get(metric)
     }
 }
 

@@ -9,7 +9,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    collector::Distribution, Metric, NodeStatistics, TopicStatisticsOptions, WindowStatistics,
+    collector::Distribution, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
+    WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, topic_statistics_interfaces::msg::MetricsDistribution};
 use serde_json::{json, Value};
@@ -183,4 +184,51 @@ fn an_invalid_value_of_the_parameter_is_an_error_at_the_start() {
     let node = executor.create_node("bridge").unwrap();
     let error = NodeStatistics::new(&node).err().unwrap().to_string();
     assert!(error.contains("topic_statistics.distributions") && error.contains("true or false"), "{error}");
+}
+
+#[test]
+fn the_service_has_the_figures_of_all_finished_windows_since_the_creation() {
+    let executor = context(domain(3), &[]).create_basic_executor();
+    let node = executor.create_node("listener").unwrap();
+    let options = TopicStatisticsOptions::new().distributions(true).publish_period(Duration::from_secs(2));
+    let options = NodeStatisticsOptions::new().topic_statistics(options).topic_statistics_service(true);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(1000).reliable(), |_: Imu| ()).unwrap();
+    let talker = node.create_publisher::<Imu>("imu".keep_last(1000).reliable()).unwrap();
+    let _spinning = Spinning::start(executor);
+    // The test merges the distributions of all windows itself. It reads each one, because they are long.
+    let (mut windows, mut own) = (imu.watch(), Distribution::default());
+    let mut read = || {
+        if windows.has_changed().unwrap() {
+            let window = windows.borrow_and_update().clone().unwrap();
+            if let Some(ages) = window.distribution(Metric::MessageAge) {
+                assert!(own.merge(ages));
+            }
+        }
+        own.count()
+    };
+    wait_for("150 ages in finished windows", || {
+        let mut message = Imu::default();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        message.header.stamp.sec = now.as_secs() as i32;
+        message.header.stamp.nanosec = now.subsec_nanos();
+        talker.publish(message).unwrap();
+        read() >= 150
+    });
+    wait_for("a window without messages", || {
+        read();
+        imu.latest().is_some_and(|window| window.count == 0)
+    });
+    let ours = statistics.totals();
+    let total = ours[0].distribution(Metric::MessageAge).unwrap();
+    assert_eq!(total, &own);
+    assert_eq!(total.count(), imu.totals().received, "every message has an age");
+
+    let mut client = Program::start("losses.py", &[], domain(3));
+    let answer: Value = serde_json::from_str(&client.request("totals /listener")).unwrap();
+    let figures = answer["totals"][0]["metrics"]["message_age"].as_array().unwrap().clone();
+    assert_eq!((&figures[0], &figures[1]), (&json!("ms"), &json!(own.count())));
+    let figures: Vec<_> = figures[2..].iter().map(|figure| figure.as_f64().unwrap()).collect();
+    assert_eq!(figures, [own.quantile(0.5), own.quantile(0.99), own.maximum()]);
+    assert!(answer["totals"][0]["metrics"]["message_period"].is_array(), "{answer}");
 }

@@ -18,7 +18,7 @@ use crate::{
         watch, Mutex, MutexGuard, OnceLock,
     },
     totals::{TopicTotals, Totals},
-    window::WindowStatistics,
+    window::{Distributions, WindowStatistics},
 };
 
 /// A source of statistics, which lives as long as its handle.
@@ -30,6 +30,8 @@ pub(crate) struct Source {
     publisher_check: Option<PublisherCheck>,
     /// The last finished window.
     latest: Mutex<Option<Arc<WindowStatistics>>>,
+    /// Of all finished windows of a subscription.
+    distributions: Mutex<Distributions>,
     /// Created for the first watcher: a channel takes more memory than all the rest of a source.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
@@ -89,6 +91,7 @@ impl Source {
             collector,
             publisher_check,
             latest: Mutex::default(),
+            distributions: Mutex::default(),
             watched: OnceLock::new(),
             is_retired: AtomicBool::new(false),
             publishing: Mutex::default(),
@@ -129,7 +132,15 @@ impl Source {
             topic_name: self.topic()?.to_owned(),
             source_name: self.name.to_string(),
             totals: self.collector.totals()?,
+            distributions: lock(&self.distributions).clone(),
         })
+    }
+
+    /// Adds the distributions of a finished window to those of a subscription since its creation.
+    pub(crate) fn add_distributions(&self, of: &WindowStatistics) {
+        if self.topic().is_some() && !of.distributions.is_empty() {
+            lock(&self.distributions).merge(&of.distributions);
+        }
     }
 
     /// Returns the publishers that were found not to serve the subscription.

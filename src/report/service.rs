@@ -3,7 +3,7 @@
 //! The service `~/get_topic_statistics`, which returns the messages received and lost by a node's subscriptions.
 
 use crate::interfaces::topic_statistics_interfaces::{
-    msg::TopicStatistics,
+    msg::{MetricTotals, TopicStatistics},
     srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
 };
 use rclrs::{Node, RclrsError, WorkerService};
@@ -33,7 +33,15 @@ pub(crate) fn create(
 
 /// Returns what the service reports of a subscription.
 pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
-    let TopicTotals { topic_name, source_name, totals } = of;
+    let TopicTotals { topic_name, source_name, totals, distributions } = of;
+    let metrics = distributions.iter().map(|(metric, distribution)| MetricTotals {
+        metrics_source: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        count: distribution.count(),
+        p50: distribution.quantile(0.5),
+        p99: distribution.quantile(0.99),
+        maximum: distribution.maximum(),
+    });
     TopicStatistics {
         topic_name: topic_name.clone(),
         measurement_source_name: source_name.clone(),
@@ -43,5 +51,6 @@ pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
         messages_rate: totals.rate(),
         first_message: totals.first_message.map(time).unwrap_or_default(),
         last_message: totals.last_message.map(time).unwrap_or_default(),
+        metrics: metrics.collect(),
     }
 }

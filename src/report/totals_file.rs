@@ -36,6 +36,19 @@ struct Topic<'a> {
     messages_rate: Option<f64>,
     first_message: Option<i64>,
     last_message: Option<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<MetricTotals>,
+}
+
+/// The distribution of the samples of one metric.
+#[derive(Serialize)]
+struct MetricTotals {
+    metrics_source: &'static str,
+    unit: &'static str,
+    count: u64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+    maximum: f64,
 }
 
 /// Returns the absolute path, which does not depend on later changes of the working directory.
@@ -86,6 +99,17 @@ pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -
 impl<'a> From<&'a TopicTotals> for Topic<'a> {
     fn from(of: &'a TopicTotals) -> Self {
         let rate = of.totals.rate();
+        let metrics = of.distributions.iter().map(|(metric, distribution)| {
+            let quantile = |quantile| Some(distribution.quantile(quantile)).filter(|value| !value.is_nan());
+            MetricTotals {
+                metrics_source: metric.name(),
+                unit: metric.unit(),
+                count: distribution.count(),
+                p50: quantile(0.5),
+                p99: quantile(0.99),
+                maximum: distribution.maximum(),
+            }
+        });
         Self {
             topic_name: &of.topic_name,
             measurement_source_name: &of.source_name,
@@ -95,6 +119,7 @@ impl<'a> From<&'a TopicTotals> for Topic<'a> {
             messages_rate: (!rate.is_nan()).then_some(rate),
             first_message: of.totals.first_message,
             last_message: of.totals.last_message,
+            metrics: metrics.collect(),
         }
     }
 }
@@ -104,7 +129,10 @@ mod tests {
     use std::{fs, time::Duration};
 
     use super::*;
-    use crate::totals::Totals;
+    use crate::{
+        totals::Totals,
+        window::{Distributions, Metric},
+    };
 
     #[test]
     fn an_unknown_value_is_null() {
@@ -121,11 +149,13 @@ mod tests {
                 intervals: Some(2),
                 ..Totals::default()
             },
+            distributions: Distributions::default(),
         };
         let chatter = TopicTotals {
             topic_name: "/chatter".to_owned(),
             source_name: "/listener:/chatter".to_owned(),
             totals: Totals::default(),
+            distributions: Distributions::default(),
         };
         assert_eq!(
             render("/listener", &[imu, chatter], 5).unwrap(),
@@ -136,6 +166,24 @@ mod tests {
              messages_lost: null\n  messages_out_of_order: null\n  messages_rate: null\n  first_message: null\n  \
              last_message: null\n"
         );
+    }
+
+    #[test]
+    fn metrics_with_distributions_have_their_quantiles_or_null() {
+        let mut distributions = Distributions::new(&[Metric::MessageAge, Metric::MessagePeriod]);
+        (1..=100).for_each(|_| distributions.accept(Metric::MessageAge, 4.0));
+        distributions.accept(Metric::MessagePeriod, 10.0);
+        let imu = TopicTotals {
+            topic_name: "/imu".to_owned(),
+            source_name: "/listener:/imu".to_owned(),
+            totals: Totals::default(),
+            distributions,
+        };
+        let text = render("/listener", &[imu], 5).unwrap();
+        let metrics = "  metrics:\n  \
+             - metrics_source: message_age\n    unit: ms\n    count: 100\n    p50: 4.0\n    p99: 4.0\n    maximum: 4.0\n  \
+             - metrics_source: message_period\n    unit: ms\n    count: 1\n    p50: null\n    p99: null\n    maximum: 10.0\n";
+        assert!(text.ends_with(metrics), "{text}");
     }
 
     #[test]

@@ -424,6 +424,7 @@ impl Schedule {
             let Some(source) = entry.source.upgrade() else { continue };
             let Some(window) = source.collector.end_window(clock) else { continue };
             let statistics = Arc::new(window.statistics);
+            source.add_distributions(&statistics);
             self.warnings.extend(window.warnings);
             if let Some(step) = statistics.clock_step {
                 self.warnings.extend(self.warned.clock_step(step, window.clock_offset));

@@ -55,6 +55,14 @@ def read_commands():
                     'rate': of.messages_rate if of.messages_rate == of.messages_rate else None,
                     'first': nanoseconds(of.first_message),
                     'last': nanoseconds(of.last_message),
+                    'metrics': {
+                        metric.metrics_source: [
+                            metric.unit,
+                            metric.count,
+                            *(None if value != value else value for value in (metric.p50, metric.p99, metric.maximum)),
+                        ]
+                        for metric in of.metrics
+                    },
                 }
                 for of in response.topic_statistics
             ],

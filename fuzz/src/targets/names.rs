@@ -87,6 +87,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
         topic_name: topic_name.to_owned(),
         source_name: source_name.to_owned(),
         totals: Totals { received: 3, lost: Some(1), ..Totals::default() },
+        distributions: window::Distributions::default(),
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = totals_file::render(node, &totals, 5).expect("YAML");

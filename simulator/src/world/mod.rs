@@ -30,6 +30,7 @@ use crate::{
     report::loss_events::LossEvents,
     schedule::state::Schedule,
     shrink::History,
+    window::Metric,
 };
 use executor::{Running, Taken};
 use losses::Losses;
@@ -105,6 +106,8 @@ pub struct World {
     refused: u64,
     losses: Losses,
     ended: Vec<Ended>,
+    /// How many samples of the subscriptions of each name were in distributions, the smallest one and the largest one.
+    distributed: BTreeMap<(String, Metric), (u64, f64, f64)>,
     /// How many times many names were used.
     names: u64,
     warnings: Warnings,
@@ -155,6 +158,7 @@ impl World {
             refused: 0,
             losses: Losses::new(event_rate),
             ended: vec![],
+            distributed: BTreeMap::new(),
             names: 0,
             warnings: Warnings::default(),
             windows: 0,

@@ -2,11 +2,14 @@
 
 //! The subscriptions of the node.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use rclrs::QoSProfile;
 
-use super::{deliveries::Deliveries, executor::Held, Event, World};
+use super::{deliveries::Deliveries, executor::Held, thread::add_distributions, Event, World};
 use crate::{
     check,
     clocks::{MS, S},
@@ -291,6 +294,14 @@ impl World {
             if let Err(error) = compared {
                 result = Err(format!("totals of {name}: {error}\n  expected {expected:?}\n  ours {ours:?}"));
             }
+        }
+        let mut distributed = BTreeMap::new();
+        for of in &ours {
+            add_distributions(&mut distributed, &of.source_name, |metric| of.distribution(metric));
+        }
+        // Where names are forgotten, so are their distributions.
+        if distributed != self.distributed && self.names == 0 {
+            result = Err(format!("distributions {distributed:?}, expected {:?}", self.distributed));
         }
         if let Err(error) = result {
             self.fail(error);

@@ -2,7 +2,10 @@
 
 //! The thread of the statistics: it does what the schedule returns. All that leaves the node is compared.
 
-use std::sync::{atomic::Ordering, Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{atomic::Ordering, Arc},
+};
 
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 
@@ -10,6 +13,7 @@ use super::{executor::WaitingSample, node::Warned, readers::Published, Event, Wo
 use crate::{
     check,
     clocks::{MS, S},
+    collector::Distribution,
     faults::Fault,
     measure::{clock::Clock, host, source::Source},
     report::Failures,
@@ -108,6 +112,10 @@ impl World {
                 Ok(period) => period,
                 Err(error) => return self.fail(error),
             };
+            if source.topic().is_some() {
+                let of_window = |metric| statistics.distribution(metric);
+                add_distributions(&mut self.distributed, &source.name, of_window);
+            }
             for (metric, _) in &statistics.metrics {
                 // It is of the host, and published once.
                 if *metric == Metric::ClockOffset {
@@ -316,6 +324,20 @@ impl World {
                 self.fail(format!("events have {published} losses on {topic}, expected {known}"));
             }
         }
+    }
+}
+
+/// Adds the counts and extremes of distributions to those of that name.
+pub fn add_distributions<'a>(
+    to: &mut BTreeMap<(String, Metric), (u64, f64, f64)>,
+    name: &str,
+    of: impl Fn(Metric) -> Option<&'a Distribution>,
+) {
+    for metric in Metric::ALL {
+        let Some(distribution) = of(*metric) else { continue };
+        let sum = to.entry((name.to_owned(), *metric)).or_insert((0, f64::INFINITY, f64::NEG_INFINITY));
+        sum.0 += distribution.count();
+        (sum.1, sum.2) = (sum.1.min(distribution.minimum()), sum.2.max(distribution.maximum()));
     }
 }
 
