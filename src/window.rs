@@ -129,42 +129,61 @@ impl Metric {
 }
 
 /// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
+///
+/// A subscription without distributions has a few of these, so an empty one is as small as a pointer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Distributions(Vec<(Metric, Box<Distribution>)>);
+pub(crate) struct Distributions(Option<Box<List>>);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct List(Vec<(Metric, Distribution)>);
 
 impl Distributions {
     /// Returns distributions without samples, of those of the metrics that have one.
     pub(crate) fn new(metrics: &[Metric]) -> Self {
         let metrics = metrics.iter().filter(|metric| metric.has_distribution());
-        Self(metrics.map(|metric| (*metric, Box::default())).collect())
+        let mut list = Vec::with_capacity(metrics.clone().count()); // a distribution is large
+        list.extend(metrics.map(|metric| (*metric, Distribution::default())));
+        Self::from(list)
+    }
+
+    fn from(list: Vec<(Metric, Distribution)>) -> Self {
+        Self((!list.is_empty()).then(|| Box::new(List(list))))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
     /// Accepts a sample of a metric, if it has a distribution.
     #[inline]
     pub(crate) fn accept(&mut self, metric: Metric, sample: f64) {
-        if let Some((_, distribution)) = self.0.iter_mut().find(|(of, _)| *of == metric) {
+        let Some(list) = &mut self.0 else { return };
+        if let Some((_, distribution)) = list.0.iter_mut().find(|(of, _)| *of == metric) {
             distribution.accept(sample);
         }
     }
 
     /// Adds the samples of `later`.
     pub(crate) fn merge(&mut self, later: &Self) {
-        for (metric, distribution) in &later.0 {
-            match self.0.iter_mut().find(|(of, _)| of == metric) {
+        if later.is_empty() {
+            return;
+        }
+        let list = &mut self.0.get_or_insert_default().0;
+        for (metric, distribution) in later.iter() {
+            match list.iter_mut().find(|(of, _)| *of == metric) {
                 // There is room for a sample per nanosecond in 292 years.
                 Some((_, sum)) => drop(sum.merge(distribution)),
-                None => self.0.push((*metric, distribution.clone())),
+                None => {
+                    list.reserve_exact(1);
+                    list.push((metric, distribution.clone()));
+                }
             }
         }
-        self.0.sort_by_key(|(metric, _)| *metric);
+        list.sort_by_key(|(metric, _)| *metric);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Metric, &Distribution)> {
-        self.0.iter().map(|(metric, distribution)| (*metric, &**distribution))
+        self.0.iter().flat_map(|list| list.0.iter().map(|(metric, distribution)| (*metric, distribution)))
     }
 
     pub(crate) fn get(&self, metric: Metric) -> Option<&Distribution> {
@@ -172,14 +191,16 @@ impl Distributions {
     }
 
     /// Ends a window with these metrics. A metric without samples, or whose samples were discarded, has no distribution.
-    pub(crate) fn of_window(mut self, metrics: &[(Metric, Summary)]) -> Self {
-        self.0.retain(|(of, distribution)| {
+    pub(crate) fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
+        let mut list = self.0.map(|list| list.0).unwrap_or_default();
+        list.retain(|(of, distribution)| {
             let summary = metrics.iter().find(|(metric, _)| metric == of).map(|(_, summary)| summary);
             let count = summary.map_or(0, |summary| summary.sample_count);
             debug_assert!(count == 0 || count == distribution.count(), "{of}: not the samples of the window");
             count > 0
         });
-        self
+        list.shrink_to_fit();
+        Self::from(list)
     }
 }
 
