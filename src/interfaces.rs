@@ -118,6 +118,7 @@ mod shim {
                 messages_received: u64,
                 messages_lost: u64,
                 messages_out_of_order: u64,
+                bytes_received: u64,
                 messages_rate: f64,
                 first_message: Time,
                 last_message: Time,

@@ -14,10 +14,8 @@ use crate::{
 /// `None` means unknown: lost, out of order, duplicates and publishers, if
 /// [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is not measured; the first three, if the middleware does
 /// not number messages; all of them, once the topic had more publishers than are followed (256), or messages were counted without
-/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost are unknown, too, once
-/// there is no room for the number.
-///
-/// Bytes are not counted: rclrs takes messages deserialized.
+/// being measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost and bytes are unknown, too,
+/// once there is no room for the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
@@ -31,6 +29,9 @@ pub struct Totals {
     pub duplicates: Option<u64>,
     /// Publishers from which messages were received. A publisher that restarts counts again.
     pub publishers: Option<u64>,
+    /// The size of all messages received, in bytes, as [`Metric::MessageSize`](crate::Metric::MessageSize) counts it. None if that is
+    /// not measured, if the size of a message is not known, and once messages were counted without being measured.
+    pub bytes: Option<u64>,
     /// The start of the first message's callback, in nanoseconds since the epoch on the system clock. A step of the system clock
     /// corrects it. Messages that were counted without being measured have no time here, nor in the next two.
     pub first_message: Option<i64>,
@@ -69,6 +70,7 @@ impl Totals {
             out_of_order: sum(self.out_of_order, other.out_of_order),
             duplicates: sum(self.duplicates, other.duplicates),
             publishers: sum(self.publishers, other.publishers),
+            bytes: sum(self.bytes, other.bytes),
             first_message: [self.first_message, other.first_message].into_iter().flatten().min(),
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,

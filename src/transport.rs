@@ -3,7 +3,7 @@
 //! What the middleware reports with a message, and what each rmw implementation means by it.
 
 use std::{
-    ffi::CStr,
+    ffi::{c_char, CStr},
     time::{Duration, SystemTime},
 };
 
@@ -17,6 +17,10 @@ pub(crate) struct Middleware {
     pub(crate) received: ReceivedTimestamp,
     /// Whether messages have publication sequence numbers.
     pub(crate) has_sequence_numbers: bool,
+    /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
+    pub(crate) pads: bool,
+    /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
+    pub(crate) sends_to_nul: bool,
 }
 
 /// What the received timestamp of an rmw implementation is.
@@ -32,21 +36,45 @@ pub(crate) enum ReceivedTimestamp {
 
 /// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; before,
 /// there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common.
+/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the padding, `PublisherData::publish` of rmw_zenoh_cpp;
+/// of strings, the type support of rosidl_typesupport_fastrtps_c, which all but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and
+/// rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
 pub(crate) const MIDDLEWARES: [Middleware; 5] = [
     Middleware {
         name: "rmw_fastrtps_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
+        pads: true,
+        sends_to_nul: true,
     },
     Middleware {
         name: "rmw_fastrtps_dynamic_cpp",
         received: ReceivedTimestamp::Reception,
         has_sequence_numbers: true,
+        pads: true,
+        sends_to_nul: true,
     },
-    Middleware { name: "rmw_cyclonedds_cpp", received: ReceivedTimestamp::Take, has_sequence_numbers: false },
-    Middleware { name: "rmw_zenoh_cpp", received: ReceivedTimestamp::Reception, has_sequence_numbers: true },
-    Middleware { name: "rmw_connextdds", received: ReceivedTimestamp::Reception, has_sequence_numbers: true },
+    Middleware {
+        name: "rmw_cyclonedds_cpp",
+        received: ReceivedTimestamp::Take,
+        has_sequence_numbers: false,
+        pads: true,
+        sends_to_nul: false,
+    },
+    Middleware {
+        name: "rmw_zenoh_cpp",
+        received: ReceivedTimestamp::Reception,
+        has_sequence_numbers: true,
+        pads: false,
+        sends_to_nul: true,
+    },
+    Middleware {
+        name: "rmw_connextdds",
+        received: ReceivedTimestamp::Reception,
+        has_sequence_numbers: true,
+        pads: true,
+        sends_to_nul: true,
+    },
 ];
 
 static UNKNOWN: Middleware = Middleware {
@@ -54,7 +82,14 @@ static UNKNOWN: Middleware = Middleware {
     received: ReceivedTimestamp::Unknown,
     // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
     has_sequence_numbers: true,
+    pads: true,
+    sends_to_nul: true,
 };
+
+// A function of librmw_implementation, which rclrs is linked to.
+extern "C" {
+    fn rmw_get_implementation_identifier() -> *const c_char;
+}
 
 impl Middleware {
     /// Returns the middleware that delivered a message.
@@ -65,16 +100,23 @@ impl Middleware {
         }
         // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
         // long as the middleware's library, which is never unloaded while a subscription takes messages by it.
-        let identifier = unsafe { CStr::from_ptr(identifier) };
-        MIDDLEWARES
-            .iter()
-            .find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
-            .unwrap_or(&UNKNOWN)
+        Self::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
+    }
+
+    /// Returns the middleware of this process. Errors with its identifier if it is not one of those above.
+    pub(crate) fn in_use() -> Result<&'static Self, String> {
+        // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never unloaded.
+        let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+        Self::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
+    }
+
+    fn named(identifier: &CStr) -> Option<&'static Self> {
+        MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
     }
 }
 
 /// What the middleware reports with a message. Times are in nanoseconds since the epoch, 0 if not reported.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct TransportInfo {
     pub(crate) source: i64,
     /// When the message arrived on this host; 0 where the middleware reports another time than that.
@@ -129,7 +171,7 @@ mod tests {
     #[test]
     fn the_docs_show_the_same_table() {
         let docs = include_str!("../docs/late.md");
-        for Middleware { name, received, has_sequence_numbers } in &MIDDLEWARES {
+        for Middleware { name, received, has_sequence_numbers, .. } in &MIDDLEWARES {
             let row = format!(
                 "| `{name}` | {} | {} |",
                 match received {

@@ -44,6 +44,10 @@ pub enum Metric {
     /// is not synchronised. It is published once for all subscriptions of a node with the same window and publisher, with the host
     /// name as `measurement_source_name`.
     ClockOffset,
+    /// The size of a message in bytes: serialized (CDR) as it is sent, with the encapsulation header of 4 bytes, and on DDS with the
+    /// padding to a multiple of 4. That is what `ros2 topic bw` counts. A publisher measures it, too, if it is in its
+    /// [metrics](crate::TopicStatisticsOptions::metrics). *High*: messages need much of the network.
+    MessageSize,
     /// The time between the ends of two publications of a [`StatsPublisher`](crate::StatsPublisher), on the monotonic clock.
     /// *High*: the node publishes too rarely. Publications that fail are not measured.
     PublishPeriod,
@@ -71,6 +75,7 @@ impl Metric {
         Self::PublicationSeqGap,
         Self::TimeSinceLastMessage,
         Self::ClockOffset,
+        Self::MessageSize,
         Self::PublishPeriod,
         Self::PublishDuration,
         Self::Duration,
@@ -90,6 +95,7 @@ impl Metric {
         Self::PublicationSeqGap,
         Self::TimeSinceLastMessage,
         Self::ClockOffset,
+        Self::MessageSize,
     ];
 
     /// Returns the value of `metrics_source`.
@@ -106,6 +112,7 @@ impl Metric {
             Self::PublicationSeqGap => "publication_seq_gap",
             Self::TimeSinceLastMessage => "time_since_last_message_ms",
             Self::ClockOffset => "clock_offset_ms",
+            Self::MessageSize => "message_size",
             Self::PublishPeriod => "publish_period",
             Self::PublishDuration => "publish_duration_ms",
             Self::Duration => "duration_ms",
@@ -113,10 +120,11 @@ impl Metric {
         }
     }
 
-    /// Returns the value of `unit`: `ms`, for milliseconds, `messages`, or `Hz`.
+    /// Returns the value of `unit`: `ms`, for milliseconds, `messages`, `bytes`, or `Hz`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::PublicationSeqGap => "messages",
+            Self::MessageSize => "bytes",
             Self::Frequency => "Hz",
             _ => "ms",
         }
@@ -307,6 +315,18 @@ impl WindowStatistics {
             return f64::NAN;
         }
         self.count as f64 / self.length.as_secs_f64()
+    }
+
+    /// Returns the bytes per second of the messages or publications, as [`Metric::MessageSize`] counts them; 0 in silence. NaN if that
+    /// is not measured, if the size of a message is not known, and if the window has no length.
+    pub fn bandwidth(&self) -> f64 {
+        match self.get(Metric::MessageSize) {
+            Some(sizes) if sizes.sample_count == self.count => {
+                let average = if self.count == 0 { 0.0 } else { sizes.average };
+                average * self.rate()
+            }
+            _ => f64::NAN,
+        }
     }
 
     /// Returns the summary of a metric; None if it is not measured.

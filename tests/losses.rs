@@ -81,8 +81,9 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     std::fs::write(&file, "an older file").unwrap();
     let executor = context(domain, &[]).create_basic_executor();
     let node = executor.create_node("lossy").unwrap();
+    let losses_and_bytes = losses().metrics([Metric::PublicationSeqGap, Metric::MessageSize]);
     let options = NodeStatisticsOptions::new()
-        .topic_statistics(losses())
+        .topic_statistics(losses_and_bytes)
         .max_event_rate(2.0)
         .topic_statistics_service(true)
         .totals_file(&file);
@@ -137,11 +138,14 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     assert_eq!(imu_totals["topic"], "/imu");
     assert_eq!(imu_totals["received"].as_u64(), Some(totals.received));
     assert_eq!((imu_totals["lost"].as_u64(), imu_totals["out_of_order"].as_u64()), (totals.lost, Some(0)));
+    assert!(totals.bytes.is_some_and(|bytes| bytes > 300 * totals.received), "{totals:?}");
+    assert_eq!(imu_totals["bytes"].as_u64(), totals.bytes);
     assert_eq!(imu_totals["rate"].as_f64(), Some(totals.rate()));
     assert_eq!(imu_totals["first"].as_i64(), totals.first_message);
     assert_eq!(imu_totals["last"].as_i64(), totals.last_message);
     assert_eq!(totals_of("/lossy:/number")["received"].as_u64(), Some(COUNT));
     let unknown = totals_of("/lossy:/unknown");
+    assert!(unknown["bytes"].is_null(), "not measured: {unknown}");
     assert!(unknown["lost"].is_null() && unknown["rate"].is_null(), "not known: {unknown}");
 
     // The service and the file also contain the subscriptions that have ended.
@@ -156,6 +160,7 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     let of =
         |topic: &str| topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
     assert_eq!(of("/imu")["messages_lost"].as_u64(), totals.lost, "{text}");
+    assert_eq!(of("/imu")["bytes_received"].as_u64(), totals.bytes, "{text}");
     assert_eq!(of("/imu")["messages_received"].as_u64(), Some(totals.received), "{text}");
     assert_eq!(of("/number")["messages_received"].as_u64(), Some(COUNT), "{text}");
     assert!(of("/unknown")["messages_lost"].is_null(), "{text}");

@@ -16,7 +16,9 @@ use benchmarks::{
 };
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
-use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs::msg::rmw::Imu};
+use ros_env::{
+    builtin_interfaces::msg::rmw::Time, geometry_msgs::msg::rmw::Twist, sensor_msgs::msg::rmw::Imu,
+};
 
 const NOW: i64 = 1_790_000_000_000_000_000;
 const PERIOD: i64 = 200_000;
@@ -157,6 +159,33 @@ fn messages_and_windows(criterion: &mut Criterion) {
     }
 }
 
+/// What the size of a message costs: with the metric and without, for a type of fixed size and for one with a string.
+fn sizes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("size");
+    let (imu, mut info) = message();
+    let twist = Twist::default();
+    for (name, sizes) in [("without", &[][..]), ("with", &[Metric::MessageSize])] {
+        let metrics = [Metric::MessageAge, Metric::MessagePeriod].into_iter().chain(sizes.iter().copied());
+        let options = TopicStatisticsOptions::new().metrics(metrics);
+        macro_rules! record {
+            ($type:literal, $measured:expr, $message:expr) => {
+                let measured = $measured;
+                group.bench_function(format!("{}_{name}", $type), |bencher| {
+                    let mut now = NOW;
+                    bencher.iter(|| {
+                        now += PERIOD;
+                        info.publication_sequence_number += 1;
+                        measured.message_at(black_box($message), black_box(&info), now);
+                    });
+                });
+            };
+        }
+        record!("fixed", MeasuredSubscription::<Twist>::of(&options), &twist);
+        record!("string", MeasuredSubscription::new(&options), &imu);
+    }
+    group.finish();
+}
+
 fn code(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("code");
     let (timer, counter) = (timer(), counter());
@@ -167,5 +196,5 @@ fn code(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, floors, collectors, messages_and_windows, code);
+criterion_group!(benches, floors, collectors, messages_and_windows, sizes, code);
 criterion_main!(benches);

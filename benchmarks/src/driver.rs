@@ -3,7 +3,8 @@
 use std::sync::{atomic::AtomicU64, Arc, Weak};
 
 use rclrs::MessageInfo;
-use ros_env::sensor_msgs::msg::{rmw, Imu};
+use ros_env::sensor_msgs::msg::Imu;
+use rosidl_runtime_rs::Message;
 
 use crate::{
     measure::{
@@ -11,6 +12,7 @@ use crate::{
         counter::{Count, StatsCounter},
         probe::Probe,
         recorder::Recorder,
+        size::SerializedSize,
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
         stamp::StampField,
         timer::{Durations, StatsTimer},
@@ -21,25 +23,33 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A subscription to Imu with statistics: the code that runs in its callback.
-pub struct MeasuredSubscription {
-    probe: Probe<Imu>,
+/// A subscription with statistics: the code that runs in its callback.
+pub struct MeasuredSubscription<T: Message = Imu> {
+    probe: Probe<T>,
     recorder: Arc<Recorder>,
 }
 
 impl MeasuredSubscription {
-    /// Creates a subscription. Its first window starts now.
+    /// Creates a subscription to Imu. Its first window starts now.
     pub fn new(options: &TopicStatisticsOptions) -> Self {
-        let recorder = Arc::new(Recorder::new("imu", options, None, &HostClock));
+        Self::of(options)
+    }
+}
+
+impl<T: Message> MeasuredSubscription<T> {
+    /// Creates a subscription. Its first window starts now.
+    pub fn of(options: &TopicStatisticsOptions) -> Self {
+        let recorder = Arc::new(Recorder::new("topic", options, None, &HostClock));
         recorder.set_distributions(options.has_distributions());
         recorder.enable(&HostClock);
         let stamp = StampField::find().ok().flatten();
-        Self { probe: Probe::new(stamp, Arc::clone(&recorder)), recorder }
+        let size = SerializedSize::of_received().ok().map(Box::new);
+        Self { probe: Probe::new(stamp, size, Arc::clone(&recorder)), recorder }
     }
 
     /// Runs all code for a message: when it is taken, when its callback starts, and when its callback ends.
     #[inline]
-    pub fn message(&self, message: &rmw::Imu, info: &MessageInfo) {
+    pub fn message(&self, message: &T::RmwMsg, info: &MessageInfo) {
         let received = self.probe.receive(|| message, info);
         let callback = self.probe.start(received);
         self.probe.end(callback);
@@ -47,7 +57,7 @@ impl MeasuredSubscription {
 
     /// Runs the code for a message whose callback starts at `now`. Reads no clock.
     #[inline(always)]
-    pub fn message_at(&self, message: &rmw::Imu, info: &MessageInfo, now: i64) {
+    pub fn message_at(&self, message: &T::RmwMsg, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
             self.recorder.record_start(&received, || now);
         }

@@ -130,6 +130,7 @@ pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Re
     equal("total lost", ours.lost, expected.lost)?;
     equal("total out of order", ours.out_of_order, expected.out_of_order)?;
     equal("total duplicates", ours.duplicates, expected.duplicates)?;
+    equal("total bytes", ours.bytes, expected.bytes)?;
     equal("publishers", ours.publishers, expected.publishers)?;
     time("first message", ours.first_message, expected.first)?;
     time("last message", ours.last_message, expected.last)?;
@@ -138,7 +139,7 @@ pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Re
     if !is_same(ours.rate(), rate, rate) {
         return Err(format!("total rate {}, expected {rate}", ours.rate()));
     }
-    tally.figures += 9;
+    tally.figures += 10;
     Ok(())
 }
 
@@ -168,13 +169,14 @@ pub fn service(ours: &TopicTotals, expected: &oracle::Totals, tally: &mut Tally)
     equal("received by the service", answer.messages_received, expected.received)?;
     equal("lost by the service", answer.messages_lost, count(expected.lost))?;
     equal("out of order by the service", answer.messages_out_of_order, count(expected.out_of_order))?;
+    equal("bytes by the service", answer.bytes_received, count(expected.bytes))?;
     time("first message of the service", nanoseconds(answer.first_message), expected.first)?;
     time("last message of the service", nanoseconds(answer.last_message), expected.last)?;
     let rate = expected.rate();
     if !is_same(answer.messages_rate, rate, rate) {
         return Err(format!("rate of the service {}, expected {rate}", answer.messages_rate));
     }
-    tally.figures += 6;
+    tally.figures += 7;
     Ok(())
 }
 

@@ -472,6 +472,20 @@ mod tests {
         assert_eq!((front.gid, front.received, front.last_heard, front.lost()), ("front", 2, 3, None));
     }
 
+    #[test]
+    fn the_losses_of_a_publisher_are_unknown_from_its_first_message_without_a_number() {
+        let mut tracker = SequenceTracker::default();
+        tracker.accept("mixed", 1, 0);
+        for number in [u64::MAX, 5, 2] {
+            assert_eq!(tracker.accept("mixed", number, 0), Sequence::Unsupported, "{number}");
+        }
+        tracker.accept("first without", u64::MAX, 0);
+        assert_eq!(tracker.accept("first without", 7, 0), Sequence::Unsupported);
+        for publisher in tracker.publishers() {
+            assert_eq!((publisher.lost(), publisher.out_of_order()), (None, None), "{}", publisher.gid);
+        }
+    }
+
     /// What a publisher does with one of its messages.
     #[derive(Clone, Copy, Debug)]
     enum Fate {

@@ -82,7 +82,7 @@ impl Clock for HostClock {
 
 fn suspended() -> i64 {
     #[cfg(target_os = "linux")]
-    return read(libc::CLOCK_BOOTTIME) - monotonic();
+    return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
     #[cfg(not(target_os = "linux"))]
     0
 }
@@ -103,7 +103,7 @@ pub(crate) struct Step {
     pub(crate) suspended: i64,
 }
 
-/// Bounds of the offset: one reading of the system clock between two of the monotonic clock.
+/// Bounds of the offset of a clock: one reading of it between two of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {
     lowest: i64,
@@ -114,13 +114,18 @@ impl Bounds {
     const GOOD: i64 = 1_000;
     const READINGS: u32 = 5;
 
+    /// Reads the offset of the system clock.
+    fn of_system_time(clock: &dyn Clock) -> Self {
+        Self::read(|| clock.monotonic(), || clock.system())
+    }
+
     /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of them.
-    fn read(clock: &dyn Clock) -> Self {
+    fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
         let mut best: Option<Self> = None;
         for _ in 0..Self::READINGS {
-            let before = clock.monotonic();
-            let system = clock.system();
-            let bounds = Self { lowest: system - clock.monotonic(), highest: system - before };
+            let before = monotonic();
+            let other = other();
+            let bounds = Self { lowest: other - monotonic(), highest: other - before };
             if best.is_none_or(|best| bounds.width() < best.width()) {
                 best = Some(bounds);
             }
@@ -146,7 +151,7 @@ impl SystemClock {
 
     /// Reads the offset.
     pub(crate) fn now(clock: &dyn Clock) -> Self {
-        Self { offset: Bounds::read(clock).middle(), suspended: clock.suspended() }
+        Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
     }
 
     /// Returns the system time at a time of the monotonic clock.
@@ -157,7 +162,7 @@ impl SystemClock {
 
     /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
     pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
-        self.observe(Bounds::read(clock), || clock.suspended())
+        self.observe(Bounds::of_system_time(clock), || clock.suspended())
     }
 
     /// Returns a clock that is that much ahead, for tests.
@@ -173,7 +178,7 @@ impl SystemClock {
             return None; // the offset stays, so that the stop of a window is exactly the start of the next
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
-        // A suspend takes milliseconds at least; a smaller difference lies between the readings.
+        // A suspend takes milliseconds at least; a smaller difference is an imprecise reading.
         let suspended = match self.suspended - before.suspended {
             slept if slept > 1_000_000 => slept,
             _ => 0,
@@ -363,6 +368,43 @@ mod tests {
         assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
     }
 
+    /// Returns a command in a time namespace whose host was suspended for a day.
+    #[cfg(target_os = "linux")]
+    fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--time", "--boottime", "86400"]).arg(program);
+        command
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn the_time_of_a_suspend_is_what_the_monotonic_clock_does_not_count() {
+        let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
+        if !can_be {
+            use std::io::Write as _;
+            // Not `eprintln!`, which the test harness keeps to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: the test of a suspend, because unshare cannot make a time namespace"
+            );
+            return;
+        }
+        let name = "measure::clock::tests::a_host_that_was_suspended_for_a_day";
+        let mut test = after_a_day_of_suspend(std::env::current_exe().unwrap());
+        let output = test.args(["--exact", name, "--ignored"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "runs in a time namespace"]
+    #[cfg(target_os = "linux")]
+    fn a_host_that_was_suspended_for_a_day() {
+        let suspended = [suspended(), HostClock.suspended()];
+        assert!(suspended.iter().all(|time| (time - 86_400 * S).abs() < S / 1000), "{suspended:?}");
+    }
+
     #[test]
     fn an_offset_that_is_read_a_little_differently_is_no_step() {
         let mut clock = clock();
@@ -399,6 +441,30 @@ mod tests {
     fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
         let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
         assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
+    }
+
+    #[test]
+    fn an_offset_is_exact_if_the_thread_is_preempted_between_some_readings() {
+        use std::cell::Cell;
+
+        for preempted in 0..12 {
+            let (now, readings) = (Cell::new(0), Cell::new(0));
+            let read = |ahead: i64| {
+                let is_preempted = readings.replace(readings.get() + 1) == preempted;
+                now.set(now.get() + if is_preempted { 50 * S } else { 100 });
+                now.get() + ahead
+            };
+            let offset = Bounds::read(|| read(0), || read(7 * S)).middle();
+            assert!((offset - 7 * S).abs() <= 100, "{offset}, preempted before reading {preempted}");
+        }
+    }
+
+    #[test]
+    fn up_to_a_millisecond_is_no_suspend_but_an_imprecise_reading() {
+        for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
+            let step = clock().observe(bounds(EPOCH + S, 100), || slept);
+            assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
+        }
     }
 
     /// The filter after steps that were found at `EPOCH` on the new clock.
@@ -456,6 +522,26 @@ mod tests {
                 assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
             }
         }
+    }
+
+    #[test]
+    fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
+        let mut filter = StampFilter::default();
+        filter.accept(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        let before = EPOCH - 700 * S;
+        assert!(filter.is_doubtful(before - MS));
+        assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
+    }
+
+    #[test]
+    fn after_a_step_that_was_not_observed_every_stamp_is_doubtful_for_10_seconds() {
+        let mut filter = StampFilter::default();
+        filter.accept_unobserved(5 * S);
+        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
+            .iter()
+            .all(|stamp| filter.is_doubtful(*stamp)));
+        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
+        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rclrs::{
 
 use super::{
     clock::monotonic,
+    dynamic_size::DynamicSize,
     recorder::{Recorder, RunningCallback},
     stamp::is_header,
     subscription::AnySubscription,
@@ -67,19 +68,23 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
 pub(crate) struct DynamicProbe {
     /// None before the first message: rclrs gives the structure of a type with its messages.
     stamp: Option<StampPlace>,
+    /// None if it is not known or not measured.
+    size: Option<DynamicSize>,
     recorder: Arc<Recorder>,
 }
 
 impl DynamicProbe {
-    pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
-        Self { stamp: None, recorder }
+    pub(crate) fn new(size: Option<DynamicSize>, recorder: Arc<Recorder>) -> Self {
+        Self { stamp: None, size, recorder }
     }
 
     /// Records a message whose callback starts now. Returns what [`end`](Self::end) needs, if a metric needs it.
     pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningCallback> {
         let epoch = self.recorder.epoch()?;
         let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
-        self.recorder.record(&self.recorder.received_message(epoch, stamp.read(message), info), monotonic)
+        let size = || self.size.as_ref().map_or(0, |size| size.of(message));
+        let received = self.recorder.received_message(epoch, stamp.read(message), info, size);
+        self.recorder.record(&received, monotonic)
     }
 
     /// Records that a callback ends now.

@@ -3,7 +3,7 @@
 //! The code that runs with every message, publication and timed scope.
 //!
 //! [`callback`] wraps the callback of a subscription, in every form that rclrs takes. It calls the [`probe`], which reads the header
-//! [`stamp`] and what the middleware reports, and records a sample in the [`recorder`]. The recorder holds the collectors behind a
+//! [`stamp`], the serialized [`size`] and what the middleware reports, and records a sample in the [`recorder`]. The recorder holds the collectors behind a
 //! lock that a message never waits for ([`sample_lock`]), on the times of [`clock`] or of [`simulated_time`]. [`dynamic`] is the same
 //! for types that are known only at run time.
 //!
@@ -14,12 +14,15 @@ pub(crate) mod callback;
 pub(crate) mod clock;
 pub(crate) mod counter;
 pub(crate) mod dynamic;
+pub(crate) mod dynamic_size;
 pub(crate) mod host;
+pub(crate) mod layout;
 pub(crate) mod probe;
 pub(crate) mod publisher;
 pub(crate) mod recorder;
 pub(crate) mod sample_lock;
 pub(crate) mod simulated_time;
+pub(crate) mod size;
 pub(crate) mod source;
 pub(crate) mod stamp;
 pub(crate) mod subscription;

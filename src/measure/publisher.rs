@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::{
     clock::monotonic,
+    size::SerializedSize,
     source::SourceHandle,
     windowed::{Collector, Windowed},
 };
@@ -22,7 +23,8 @@ use crate::{
     window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
-/// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`].
+/// A publisher whose publications are measured: [`Metric::PublishPeriod`] and [`Metric::PublishDuration`], and
+/// [`Metric::MessageSize`] if its [metrics](crate::TopicStatisticsOptions::metrics) contain that.
 ///
 /// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
 /// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
@@ -33,7 +35,10 @@ pub struct StatsPublisherState<T: Message> {
     /// Dropped first: the statistics end before the publisher does.
     source: SourceHandle,
     publications: Arc<Windowed<Publications>>,
-    publisher: Publisher<T>,
+    /// None if it is not known or not measured.
+    size: Option<Box<SerializedSize<T::RmwMsg>>>,
+    /// Of the C layout, which has the lengths; messages are converted as rclrs would.
+    publisher: Publisher<T::RmwMsg>,
 }
 
 impl<T: Message> fmt::Debug for StatsPublisherState<T> {
@@ -54,6 +59,8 @@ pub(crate) struct Publications {
     first_period: FirstPeriod,
     period: PeriodCollector,
     duration: SummaryCollector,
+    /// None if it is not measured.
+    size: Option<SummaryCollector>,
     /// The latest end of a publication, in nanoseconds on the monotonic clock, and what it was when the window started.
     last: i64,
     last_before: i64,
@@ -62,11 +69,12 @@ pub(crate) struct Publications {
 }
 
 impl Publications {
-    pub(crate) fn new(first_period: FirstPeriod) -> Self {
+    pub(crate) fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
         let period = PeriodCollector::new(first_period);
         let duration = SummaryCollector::default();
+        let size = measures_size.then(SummaryCollector::default);
         let last = i64::MIN;
-        Self { first_period, period, duration, last, last_before: last, is_unordered: false }
+        Self { first_period, period, duration, size, last, last_before: last, is_unordered: false }
     }
 }
 
@@ -75,16 +83,23 @@ pub(crate) struct Publication {
     /// Its end, in nanoseconds on the monotonic clock.
     end: i64,
     milliseconds: f64,
+    /// The size of the message in bytes; 0 if it is not known.
+    size: u32,
 }
 
 impl Collector for Publications {
     type Sample = Publication;
 
-    const DISTRIBUTIONS: &'static [Metric] = &[Metric::PublishPeriod, Metric::PublishDuration];
+    const DISTRIBUTIONS: &'static [Metric] =
+        &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize];
 
     fn accept(&mut self, publication: &Publication, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {
             distributions.accept(Metric::PublishDuration, publication.milliseconds);
+        }
+        if let Some(size) = self.size.as_mut().filter(|_| publication.size != 0) {
+            size.accept(publication.size.into());
+            distributions.accept(Metric::MessageSize, publication.size.into());
         }
         if publication.end >= self.last {
             self.last = publication.end;
@@ -103,12 +118,14 @@ impl Collector for Publications {
             period = Summary::default();
         }
         self.last_before = self.last;
-        let metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+        let mut metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+        metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
         (duration.sample_count, metrics)
     }
 
     fn clear(&mut self, start: i64) {
-        *self = Self { last: start, last_before: start, ..Self::new(self.first_period) };
+        let cleared = Self::new(self.first_period, self.size.is_some());
+        *self = Self { last: start, last_before: start, ..cleared };
     }
 }
 
@@ -116,20 +133,26 @@ impl<T: Message> StatsPublisherState<T> {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
-        publisher: Publisher<T>,
+        size: Option<Box<SerializedSize<T::RmwMsg>>>,
+        publisher: Publisher<T::RmwMsg>,
     ) -> Self {
-        Self { source, publications, publisher }
+        Self { source, publications, size, publisher }
     }
 
     /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
     ///
     /// Errors as that does. A publication that fails is not measured.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
-        self.measure(|| self.publisher.publish(message))
+        let publish = || {
+            let message = T::into_rmw_message(message.into_cow());
+            self.publisher.publish(&*message)?;
+            Ok(message)
+        };
+        self.publications.measure(monotonic, publish, |message| self.size_of(|| message))
     }
 
-    /// Returns the rclrs publisher, whose publications are not measured.
-    pub fn publisher(&self) -> &Publisher<T> {
+    /// Returns the rclrs publisher, of the message's C layout. Publications through it are not measured.
+    pub fn publisher(&self) -> &Publisher<T::RmwMsg> {
         &self.publisher
     }
 
@@ -172,27 +195,30 @@ impl<T: Message> StatsPublisherState<T> {
         self.publications.is_enabled()
     }
 
-    fn measure(&self, publish: impl FnOnce() -> Result<(), RclrsError>) -> Result<(), RclrsError> {
-        self.publications.measure(monotonic, publish)
+    /// Returns the size of a message in bytes; 0 if it is not known or not measured.
+    fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
+        self.size.as_ref().map_or(0, |size| size.of(message))
     }
 }
 
 impl Windowed<Publications> {
-    /// Publishes, and records the publication on that clock, unless it fails.
+    /// Publishes, and records the publication on that clock, unless it fails. `size` returns the size of what was published.
     #[inline]
-    pub(crate) fn measure(
+    pub(crate) fn measure<Published>(
         &self,
         mut clock: impl FnMut() -> i64,
-        publish: impl FnOnce() -> Result<(), RclrsError>,
+        publish: impl FnOnce() -> Result<Published, RclrsError>,
+        size: impl FnOnce(&Published) -> u32,
     ) -> Result<(), RclrsError> {
         if !self.is_enabled() {
-            return publish();
+            return publish().map(|_| ());
         }
         let started = clock();
-        publish()?;
+        let published = publish()?;
         let milliseconds = milliseconds_between(started, clock());
+        let size = size(&published);
         // Read again under the lock, so that the times of two threads are recorded in order.
-        self.record(|| Publication { end: clock(), milliseconds });
+        self.record(|| Publication { end: clock(), milliseconds, size });
         Ok(())
     }
 }
@@ -212,9 +238,9 @@ impl<T: RmwMessage> StatsPublisherState<T> {
 
 /// A loaned message, owned by the middleware, whose publication is measured.
 ///
-/// It dereferences to a `&mut T`. Dropping or publishing the message returns the loan.
+/// It dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
 pub struct StatsLoanedMessage<'a, T: RmwMessage> {
-    message: LoanedMessage<'a, T>,
+    message: LoanedMessage<'a, T::RmwMsg>,
     publisher: &'a StatsPublisherState<T>,
 }
 
@@ -225,15 +251,15 @@ impl<T: RmwMessage> fmt::Debug for StatsLoanedMessage<'_, T> {
 }
 
 impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
-    type Target = T;
+    type Target = T::RmwMsg;
 
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &T::RmwMsg {
         &self.message
     }
 }
 
 impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
+    fn deref_mut(&mut self) -> &mut T::RmwMsg {
         &mut self.message
     }
 }
@@ -243,7 +269,9 @@ impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
     /// [`rclrs::LoanedMessage::publish`] does.
     pub fn publish(self) -> Result<(), RclrsError> {
         let Self { message, publisher } = self;
-        publisher.measure(|| message.publish())
+        // The middleware owns the message from its publication on.
+        let size = publisher.size_of(|| &message);
+        publisher.publications.measure(monotonic, || message.publish(), |()| size)
     }
 }
 
@@ -265,14 +293,14 @@ mod tests {
 
     fn accept(publications: &mut Publications, ends: &[i64]) {
         for end in ends {
-            let publication = Publication { end: end * 1_000_000, milliseconds: 0.5 };
+            let publication = Publication { end: end * 1_000_000, milliseconds: 0.5, size: 0 };
             publications.accept(&publication, &mut Distributions::default());
         }
     }
 
     #[test]
     fn a_window_with_a_publication_recorded_after_a_later_one_has_no_periods() {
-        let mut publications = Publications::new(FirstPeriod::NoSample);
+        let mut publications = Publications::new(FirstPeriod::NoSample, false);
         accept(&mut publications, &[0, 10, 30, 20, 40]);
         let (periods, durations) = take(&mut publications, false);
         assert!(periods.sample_count == 0 && periods.average.is_nan() && periods.maximum.is_nan());
@@ -285,7 +313,7 @@ mod tests {
     #[test]
     fn a_publication_of_the_window_before_spoils_that_window_and_not_the_next() {
         for (first_period, expected) in [(FirstPeriod::NoSample, 1), (FirstPeriod::CarriedOver, 2)] {
-            let mut publications = Publications::new(first_period);
+            let mut publications = Publications::new(first_period, false);
             accept(&mut publications, &[0, 10, 30]);
             let (periods, _) = take(&mut publications, true);
             assert_eq!(periods.sample_count, 0, "one at 20 may be missing");
@@ -298,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_publication_from_before_a_pause_has_no_period_after_it() {
-        let mut publications = Publications::new(FirstPeriod::CarriedOver);
+        let mut publications = Publications::new(FirstPeriod::CarriedOver, false);
         accept(&mut publications, &[0, 10]);
         publications.clear(100_000_000);
         accept(&mut publications, &[20, 110, 120]);
@@ -309,9 +337,9 @@ mod tests {
     /// A thread is preempted under the lock, before it reads the clock; another one publishes meanwhile.
     #[test]
     fn a_publication_that_overtakes_the_holder_of_the_lock_leaves_no_wrong_period() {
-        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample));
+        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
         publications.enable(&HostClock);
-        let publish = || publications.measure(monotonic, || Ok(())).unwrap();
+        let publish = || publications.measure(monotonic, || Ok(()), |()| 0).unwrap();
         publish();
         let mut readings = 0;
         let preempted = || {
@@ -321,7 +349,7 @@ mod tests {
             }
             monotonic()
         };
-        publications.measure(preempted, || Ok(())).unwrap();
+        publications.measure(preempted, || Ok(()), |()| 0).unwrap();
         publish();
         let window = publications.end_window(&HostClock).unwrap().statistics;
         let samples = |of: Metric| window.get(of).unwrap().sample_count;
@@ -345,7 +373,7 @@ mod tests {
             let recorded: Vec<i64> = recorded.into_iter().map(|(_, end)| end).collect();
             let (first, second) = recorded.split_at(edge.min(recorded.len()));
             let has_earlier = first.iter().any(|end| second.iter().any(|later| later < end));
-            let mut publications = Publications::new(first_period);
+            let mut publications = Publications::new(first_period, false);
             for (window, has_earlier) in [(first, has_earlier), (second, false)] {
                 accept(&mut publications, window);
                 let (periods, durations) = take(&mut publications, has_earlier);

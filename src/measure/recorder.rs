@@ -85,6 +85,10 @@ struct Needs {
     callback_end: bool,
     /// The time at which the message arrived on this host.
     reception_time: bool,
+    /// What the middleware reports with the message.
+    transport: bool,
+    /// The size of the message.
+    size: bool,
 }
 
 /// A message as it is taken. Times are in nanoseconds, 0 if there is none.
@@ -102,6 +106,8 @@ struct Details {
     transport: TransportInfo,
     /// How often simulated time had jumped.
     jumps: u32,
+    /// The size in bytes; 0 if it is not known or not measured.
+    size: u32,
 }
 
 /// A callback that is running.
@@ -150,6 +156,7 @@ impl Recorder {
                 )
             }),
             has_losses: metrics.contains(&Metric::PublicationSeqGap),
+            has_sizes: metrics.contains(&Metric::MessageSize),
             is_simulated: simulated.is_some(),
             age_source: options.age_source.unwrap_or_default(),
             first_period: options.first_period.unwrap_or_default(),
@@ -161,6 +168,8 @@ impl Recorder {
                 callback_end: metrics.contains(&Metric::CallbackDuration),
                 reception_time: metrics.contains(&Metric::SourceToReceive)
                     || metrics.contains(&Metric::ReceiveToCallback),
+                transport: collector_options.needs_transport(),
+                size: collector_options.has_sizes,
             },
             metrics: metrics.into(),
             has_distributions: AtomicBool::new(false),
@@ -180,18 +189,28 @@ impl Recorder {
         }
     }
 
-    /// Returns what the statistics need of a message that was taken.
+    /// Returns what the statistics need of a message that was taken. `size` returns its size in bytes, 0 if that is not known.
     #[inline(always)]
-    pub(crate) fn received_message(&self, epoch: Epoch, header: i64, info: &MessageInfo) -> ReceivedMessage {
-        ReceivedMessage { epoch, header, details: self.needs.details.then(|| self.details(info)) }
+    pub(crate) fn received_message(
+        &self,
+        epoch: Epoch,
+        header: i64,
+        info: &MessageInfo,
+        size: impl FnOnce() -> u32,
+    ) -> ReceivedMessage {
+        ReceivedMessage { epoch, header, details: self.needs.details.then(|| self.details(info, size)) }
     }
 
     /// Returns what a message has beyond its header stamp.
     #[inline(never)]
-    fn details(&self, info: &MessageInfo) -> Details {
-        let middleware = self.middleware.get_or_init(|| Middleware::of(info));
+    fn details(&self, info: &MessageInfo, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
-        Details { transport: TransportInfo::new(info, middleware), jumps }
+        let size = if self.needs.size { size() } else { 0 };
+        let transport = match self.needs.transport {
+            true => TransportInfo::new(info, self.middleware.get_or_init(|| Middleware::of(info))),
+            false => TransportInfo::default(),
+        };
+        Details { transport, jumps, size }
     }
 
     /// Records a message whose callback starts now, at the time that `clock` returns. Returns what

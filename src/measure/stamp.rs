@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds the header stamp in messages of a type.
-//!
-//! The type's introspection support, which every interface package has, names the fields in the order of the C struct. rclrs does
-//! not give their offsets, but the rules of the C layout do. The size of the whole struct, which introspection has, confirms
-//! them.
+//! Finds the header stamp in messages of a type, by the type's introspection support.
 
 use std::marker::PhantomData;
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
-use rclrs::{
-    BaseType, DynamicMessageMetadata, MessageFieldInfo, MessageStructure, MessageTypeName, ValueKind,
-};
-use rosidl_runtime_rs::{RmwMessage, Sequence, String, WString};
+use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName, ValueKind};
+use rosidl_runtime_rs::RmwMessage;
+
+use super::layout::offset_of;
 
 /// The place of the header stamp in messages of the C layout `M`.
 pub(crate) struct StampField<M> {
@@ -26,10 +22,8 @@ impl<M: RmwMessage> StampField<M> {
     ///
     /// Errors with a warning for the user if there is a stamp, or may be, whose place cannot be determined. Everything but the
     /// ages works without it.
-    pub(crate) fn find() -> Result<Option<Self>, std::string::String> {
-        let fail = |why: std::string::String| {
-            Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME))
-        };
+    pub(crate) fn find() -> Result<Option<Self>, String> {
+        let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
         let structure = match &metadata {
             Ok(metadata) => metadata.structure(),
@@ -98,70 +92,10 @@ pub(crate) fn is_header(structure: &MessageStructure) -> bool {
     structure.namespace == "std_msgs__msg" && structure.type_name == "Header"
 }
 
-/// The offset of a field by the C layout rules; None if they do not lead to the size of the struct.
-fn offset_of(structure: &MessageStructure, name: &str) -> Option<usize> {
-    let mut found = None;
-    let mut layout = Layout { size: 0, align: 1 };
-    for field in &structure.fields {
-        let next = Layout::of_field(field)?;
-        let offset = layout.size.next_multiple_of(next.align);
-        if field.name == name {
-            found = Some(offset);
-        }
-        layout = Layout { size: offset + next.size, align: layout.align.max(next.align) };
-    }
-    found.filter(|_| layout.size.next_multiple_of(layout.align) == structure.size)
-}
-
-/// Size and alignment, in bytes.
-#[derive(Clone, Copy)]
-struct Layout {
-    size: usize,
-    align: usize,
-}
-
-impl Layout {
-    fn of<T>() -> Self {
-        Self { size: size_of::<T>(), align: align_of::<T>() }
-    }
-
-    fn of_field(field: &MessageFieldInfo) -> Option<Self> {
-        match field.value_kind {
-            ValueKind::Simple => Self::of_element(&field.base_type),
-            ValueKind::Array { length } => {
-                let element = Self::of_element(&field.base_type)?;
-                Some(Self { size: element.size * length, ..element })
-            }
-            ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
-                // From Lyrical on, sequences of primitives and strings have flags that those of messages lack.
-                BaseType::Message(_) => Self::of::<Sequence<Time>>(),
-                _ => Self::of::<Sequence<u8>>(),
-            }),
-        }
-    }
-
-    fn of_element(base_type: &BaseType) -> Option<Self> {
-        Some(match base_type {
-            BaseType::Boolean | BaseType::Char | BaseType::Octet | BaseType::Uint8 | BaseType::Int8 => {
-                Self::of::<u8>()
-            }
-            BaseType::WChar | BaseType::Uint16 | BaseType::Int16 => Self::of::<u16>(),
-            BaseType::Float | BaseType::Uint32 | BaseType::Int32 => Self::of::<u32>(),
-            BaseType::Double | BaseType::Uint64 | BaseType::Int64 => Self::of::<u64>(),
-            BaseType::LongDouble => return None,
-            BaseType::String | BaseType::BoundedString { .. } => Self::of::<String>(),
-            BaseType::WString | BaseType::BoundedWString { .. } => Self::of::<WString>(),
-            BaseType::Message(structure) => {
-                let aligns = structure.fields.iter().map(|field| Some(Self::of_field(field)?.align));
-                Self { size: structure.size, align: aligns.collect::<Option<Vec<_>>>()?.into_iter().max()? }
-            }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rclrs::MessageFieldInfo;
     use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
 
     const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
@@ -248,27 +182,5 @@ mod tests {
         message.size = 40;
         assert_eq!(stamp_offset(&message), None, "a header of another package");
         assert!(!has_stamp(&message), "which is none");
-    }
-
-    #[test]
-    fn the_c_layout_rules_lead_to_the_compilers_offsets() {
-        macro_rules! check {
-            ($message:ty: $($field:ident),+) => {
-                let structure = structure::<$message>();
-                $(assert_eq!(
-                    offset_of(&structure, stringify!($field)),
-                    Some(std::mem::offset_of!($message, $field)),
-                    "{}", stringify!($message.$field)
-                );)+
-            };
-        }
-        check!(test_msgs::msg::rmw::BasicTypes: bool_value, float64_value, int8_value, uint16_value, uint64_value);
-        check!(test_msgs::msg::rmw::Arrays: byte_values, string_values, basic_types_values, alignment_check);
-        check!(test_msgs::msg::rmw::BoundedSequences: char_values, defaults_values, alignment_check);
-        check!(test_msgs::msg::rmw::UnboundedSequences: bool_values, string_values_default, alignment_check);
-        check!(test_msgs::msg::rmw::WStrings: wstring_value, array_of_wstrings, unbounded_sequence_of_wstrings);
-        check!(test_msgs::msg::rmw::Builtins: duration_value, time_value);
-        check!(sensor_msgs::msg::rmw::CameraInfo: header, d, k, p, roi);
-        check!(sensor_msgs::msg::rmw::BatteryState: header, voltage, present, cell_voltage, serial_number);
     }
 }

@@ -18,9 +18,11 @@ use crate::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         clock::HostClock,
         dynamic::{DynamicProbe, WithQos},
+        dynamic_size::DynamicSize,
         probe::Probe,
         publisher::{Publications, StatsPublisher, StatsPublisherState},
         recorder::Recorder,
+        size::SerializedSize,
         source::Source,
         stamp::StampField,
         subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
@@ -110,8 +112,9 @@ impl NodeStatistics {
         Payload: 'static + Send + Sync,
     {
         let options = options.into_stats_subscription_options();
+        let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
         self.create_of(message_type.to_string().into(), options, |options, recorder| {
-            let (qos, mut probe) = (options.qos, DynamicProbe::new(recorder));
+            let (qos, mut probe) = (options.qos, DynamicProbe::new(size, recorder));
             let subscription = worker.create_dynamic_subscription(
                 message_type,
                 options,
@@ -135,8 +138,8 @@ impl NodeStatistics {
         self.create_publisher_with_options(options, TopicStatisticsOptions::new())
     }
 
-    /// Creates a publisher with statistics whose options override those of the node. The metrics and the age source have no effect
-    /// on a publisher.
+    /// Creates a publisher with statistics whose options override those of the node. Of the metrics,
+    /// [`Metric::MessageSize`] is measured in addition to a publisher's own; the others and the age source have no effect.
     ///
     /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option is out of range.
     pub fn create_publisher_with_options<'a, T: Message>(
@@ -149,11 +152,30 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let to = self.publisher(&statistics)?;
         let publisher = create_publisher(&self.node, options.into())?;
+        let size = self.find_size(&statistics, SerializedSize::of_published).map(Box::new);
+        let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
+        let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
+        let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &publisher.topic_name());
-        let publications =
-            Arc::new(Windowed::new(Publications::new(statistics.first_period.unwrap_or_default())));
         let source = self.add_source(Source::new(name, Arc::clone(&publications) as _, None), own, to);
-        Ok(Arc::new(StatsPublisherState::new(source, publications, publisher)))
+        Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
+    }
+
+    /// Returns how to find the sizes of messages, if these options, or else the node's, have them measured. Warns if it is not known.
+    fn find_size<Size>(
+        &self,
+        statistics: &TopicStatisticsOptions,
+        find: impl FnOnce() -> Result<Size, String>,
+    ) -> Option<Size> {
+        let metrics = statistics.metrics.as_ref().or(self.options.metrics.as_ref())?;
+        let size = metrics.contains(&Metric::MessageSize).then(find)?;
+        size.map_err(|warning| self.warn(&warning)).ok()
+    }
+
+    /// Warns the developer and the operator.
+    fn warn(&self, warning: &str) {
+        tracing::warn!("{warning}");
+        log_warn!(self.node.logger(), "{warning}");
     }
 
     fn create<T: Message, Subscription: AnySubscription + 'static>(
@@ -163,12 +185,12 @@ impl NodeStatistics {
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.into();
         let stamp = StampField::find().unwrap_or_else(|warning| {
-            tracing::warn!("{warning}");
-            log_warn!(self.node.logger(), "{warning}");
+            self.warn(&warning);
             None
         });
+        let size = self.find_size(&options.statistics, SerializedSize::of_received).map(Box::new);
         self.create_of(message_type, options, |options, recorder| {
-            subscribe(options, Probe::new(stamp, recorder))
+            subscribe(options, Probe::new(stamp, size, recorder))
         })
     }
 

@@ -48,6 +48,7 @@ pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
         messages_received: totals.received,
         messages_lost: totals.lost.unwrap_or(TopicStatistics::UNKNOWN),
         messages_out_of_order: totals.out_of_order.unwrap_or(TopicStatistics::UNKNOWN),
+        bytes_received: totals.bytes.unwrap_or(TopicStatistics::UNKNOWN),
         messages_rate: totals.rate(),
         first_message: totals.first_message.map(time).unwrap_or_default(),
         last_message: totals.last_message.map(time).unwrap_or_default(),

@@ -33,6 +33,7 @@ struct Topic<'a> {
     messages_received: u64,
     messages_lost: Option<u64>,
     messages_out_of_order: Option<u64>,
+    bytes_received: Option<u64>,
     messages_rate: Option<f64>,
     first_message: Option<i64>,
     last_message: Option<i64>,
@@ -116,6 +117,7 @@ impl<'a> From<&'a TopicTotals> for Topic<'a> {
             messages_received: of.totals.received,
             messages_lost: of.totals.lost,
             messages_out_of_order: of.totals.out_of_order,
+            bytes_received: of.totals.bytes,
             messages_rate: (!rate.is_nan()).then_some(rate),
             first_message: of.totals.first_message,
             last_message: of.totals.last_message,
@@ -143,6 +145,7 @@ mod tests {
                 received: 3,
                 lost: Some(2),
                 out_of_order: Some(0),
+                bytes: Some(1_000_000_000_000),
                 first_message: Some(1_000_000_000),
                 last_message: Some(2_000_000_000),
                 active: Duration::from_secs(1),
@@ -161,9 +164,9 @@ mod tests {
             render("/listener", &[imu, chatter], 5).unwrap(),
             "version: 1\nnode_name: /listener\nwritten_at: 5\ntopics:\n\
              - topic_name: /imu\n  measurement_source_name: /listener:/imu\n  messages_received: 3\n  messages_lost: 2\n  \
-             messages_out_of_order: 0\n  messages_rate: 2.0\n  first_message: 1000000000\n  last_message: 2000000000\n\
+             messages_out_of_order: 0\n  bytes_received: 1000000000000\n  messages_rate: 2.0\n  first_message: 1000000000\n  last_message: 2000000000\n\
              - topic_name: /chatter\n  measurement_source_name: /listener:/chatter\n  messages_received: 0\n  \
-             messages_lost: null\n  messages_out_of_order: null\n  messages_rate: null\n  first_message: null\n  \
+             messages_lost: null\n  messages_out_of_order: null\n  bytes_received: null\n  messages_rate: null\n  first_message: null\n  \
              last_message: null\n"
         );
     }

@@ -52,6 +52,7 @@ def read_commands():
                     'received': of.messages_received,
                     'lost': None if of.messages_lost == of.UNKNOWN else of.messages_lost,
                     'out_of_order': None if of.messages_out_of_order == of.UNKNOWN else of.messages_out_of_order,
+                    'bytes': None if of.bytes_received == of.UNKNOWN else of.bytes_received,
                     'rate': of.messages_rate if of.messages_rate == of.messages_rate else None,
                     'first': nanoseconds(of.first_message),
                     'last': nanoseconds(of.last_message),

@@ -34,9 +34,11 @@ use topic::{SubscribeContext, Topic};
 /// Topics that every node has and that are rarely of interest.
 const COMMON: [&str; 3] = ["/parameter_events", "/rosout", "/statistics"];
 
-/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
+/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing, and the size of the
+/// messages, for which its views have no place yet.
 fn metrics() -> impl Iterator<Item = Metric> {
-    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
+    let is_measured = |metric: &Metric| !matches!(metric, Metric::CallbackDuration | Metric::MessageSize);
+    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(is_measured)
 }
 
 /// Which topics are watched, and how.

@@ -45,6 +45,10 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         ("message", "default/record_with_clock"),
         ("message, all metrics, without the clock", "all_metrics/record"),
         ("message, all metrics", "all_metrics/record_with_clock"),
+        ("message of fixed size", "size/fixed_without"),
+        ("message of fixed size, with its size", "size/fixed_with"),
+        ("message with a string", "size/string_without"),
+        ("message with a string, with its size", "size/string_with"),
         ("message and end of a window", "default/end_window"),
         ("building the messages of a window", "default/build_messages"),
         ("two monotonic clocks", "code/two_monotonic_clocks"),
@@ -55,11 +59,12 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         println!("{what:<40} {time:>9.1} {:>15.2} {:>15.2}", time / clock, time / lock);
     }
     println!(
-        "record_ns={:.1} clock_ns={clock:.1} record_with_clock_ns={:.1} instructions_per_message={} \
+        "record_ns={:.1} clock_ns={clock:.1} record_with_clock_ns={:.1} size_ns={:.1} instructions_per_message={} \
          allocations_per_message={} c_allocations_beyond_plain={} bytes_per_subscription={} distribution_ns={:.1} \
          bytes_per_distribution={}",
         time("default/record")?,
         time("default/record_with_clock")?,
+        time("size/fixed_with")? - time("size/fixed_without")?,
         count("instructions_per_message"),
         count("allocations_per_message"),
         count("c_allocations_beyond_plain"),

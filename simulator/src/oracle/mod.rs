@@ -48,6 +48,8 @@ pub struct Received {
     pub publisher: Gid,
     /// How many messages its publisher had sent before; None if the middleware does not number messages.
     pub number: Option<u64>,
+    /// In bytes.
+    pub size: u32,
 }
 
 /// What is known of a metric in a window.

@@ -110,6 +110,8 @@ impl Scope {
                 vec![
                     (Metric::PublishPeriod, Expected::Samples(periods)),
                     (Metric::PublishDuration, durations),
+                    // All have the same size.
+                    (Metric::MessageSize, Expected::Samples(vec![100.0; samples.len()])),
                 ]
             }
             Kind::Timer => vec![(Metric::Duration, durations)],

@@ -46,6 +46,9 @@ pub struct Subscription {
     /// When simulated time jumped last, on the monotonic clock.
     jumped_at: Option<i64>,
     received: u64,
+    /// Of all messages that were measured, and whether that is all that were received.
+    bytes: u64,
+    has_counted: bool,
     first: Option<i64>,
     last: Option<i64>,
     /// The callbacks of the first and the last message since it was enabled, and whether later messages were not measured.
@@ -53,8 +56,8 @@ pub struct Subscription {
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
-    /// Whether a time in which it was enabled ended with messages that were not measured.
-    has_unknown_end: bool,
+    /// Whether a time in which it was enabled began or ended with messages that were not measured.
+    has_unknown_span: bool,
     losses: Losses,
 }
 
@@ -79,13 +82,15 @@ impl Subscription {
             suspended_at: None,
             jumped_at: None,
             received: 0,
+            bytes: 0,
+            has_counted: false,
             first: None,
             last: None,
             of_epoch: None,
             has_later: false,
             epochs_with_messages: 0,
             active_before: 0,
-            has_unknown_end: false,
+            has_unknown_span: false,
             losses: Losses::default(),
         }
     }
@@ -136,7 +141,7 @@ impl Subscription {
         if let Some((first, last)) = self.of_epoch.take() {
             self.active_before += last - first;
         }
-        self.has_unknown_end |= self.has_later;
+        self.has_unknown_span |= self.has_later;
         self.switches += 1;
     }
 
@@ -168,6 +173,7 @@ impl Subscription {
             return;
         }
         self.received += 1;
+        self.bytes += u64::from(message.size);
         self.messages.push(message);
         self.has_later = false;
         self.last = Some(message.callback);
@@ -198,8 +204,10 @@ impl Subscription {
         if epoch.is_some() && epoch == self.epoch() {
             self.received += 1;
             self.unrecorded += 1;
+            self.has_counted = true;
             self.losses.miss();
             self.has_later = true;
+            self.has_unknown_span |= self.of_epoch.is_none();
         }
     }
 
@@ -239,13 +247,15 @@ impl Subscription {
 
     pub fn totals(&self) -> Totals {
         let losses = Some(&self.losses).filter(|_| self.measures_losses());
-        let is_known = !self.has_later && !self.has_unknown_end;
+        let is_known = !self.has_later && !self.has_unknown_span;
         Totals {
             received: self.received,
             lost: losses.and_then(Losses::lost),
             out_of_order: losses.and_then(Losses::out_of_order),
             duplicates: losses.and_then(Losses::duplicates),
             publishers: losses.and_then(Losses::publishers),
+            bytes: Some(self.bytes)
+                .filter(|_| self.settings.metrics.contains(&Metric::MessageSize) && !self.has_counted),
             first: self.first.map(|first| self.times.system(first)),
             last: self.last.map(|last| self.times.system(last)),
             active: self.active_before + self.of_epoch.map_or(0, |(first, last)| last - first),
@@ -350,6 +360,9 @@ impl Subscription {
                     self.carried.into_iter().chain(self.messages.iter().map(|message| message.callback));
                 let callbacks: Vec<i64> = callbacks.collect();
                 Expected::Samples(callbacks.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect())
+            }
+            Metric::MessageSize => {
+                Expected::Samples(self.messages.iter().map(|message| message.size.into()).collect())
             }
             Metric::CallbackDuration => Expected::Samples(self.durations.clone()),
             Metric::TimeSinceLastMessage => {

@@ -12,6 +12,7 @@ pub struct Totals {
     pub out_of_order: Option<u64>,
     pub duplicates: Option<u64>,
     pub publishers: Option<u64>,
+    pub bytes: Option<u64>,
     pub first: Option<Bounds>,
     pub last: Option<Bounds>,
     /// From the first message to the last while the statistics were enabled, and the intervals in it, if they are known.
@@ -46,6 +47,7 @@ impl Totals {
             out_of_order: sum(|of| of.out_of_order),
             duplicates: sum(|of| of.duplicates),
             publishers: sum(|of| of.publishers),
+            bytes: sum(|of| of.bytes),
             first: bounds(firsts().map(|of| of.earliest).min(), firsts().map(|of| of.latest).min()),
             last: bounds(lasts().map(|of| of.earliest).max(), lasts().map(|of| of.latest).max()),
             active: heard.iter().map(|of| of.active).sum(),

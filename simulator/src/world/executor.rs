@@ -123,8 +123,9 @@ impl World {
         if let Some(fault) = self.middleware.fault {
             self.tally.inject(fault);
         }
-        let taken =
-            recorder.epoch().map(|epoch| recorder.received_message(epoch, message.header.value, &info));
+        let taken = recorder
+            .epoch()
+            .map(|epoch| recorder.received_message(epoch, message.header.value, &info, || message.size()));
         let (epoch, steps) = (subscription.oracle.epoch(), subscription.oracle.steps());
         subscription.has_taken |= taken.is_some();
         let recorder = Arc::clone(recorder);
@@ -241,6 +242,7 @@ impl World {
             received: if_reported(taken.received, self.middleware.has_reception),
             publisher: message.publisher,
             number: self.middleware.has_numbers.then_some(message.index),
+            size: message.size(),
         };
         if let Some(subscription) = self.subscriptions.get_mut(&taken.subscription) {
             subscription.oracle.receive(taken.epoch, received);

@@ -95,6 +95,13 @@ pub struct Message {
     pub source: Stamp,
 }
 
+impl Message {
+    /// Its size in bytes.
+    pub fn size(&self) -> u32 {
+        100 + (self.index % 13) as u32
+    }
+}
+
 pub struct Publisher {
     pub topic: usize,
     gid: Gid,

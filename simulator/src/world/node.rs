@@ -76,6 +76,7 @@ impl World {
         if self.random.u32(..8) == 0 {
             metrics.push(Metric::ClockOffset); // a system call for each window
         }
+        metrics.sort();
         let settings = Settings {
             metrics: metrics.clone(),
             age_source: [AgeSource::HeaderStamp, AgeSource::SourceTimestamp][self.random.usize(..2)],

@@ -87,7 +87,7 @@ impl World {
         };
         let (source, measured) = match kind {
             Kind::Publisher(first_period) => {
-                let ends = Ends::new(self, Publications::new(first_period));
+                let ends = Ends::new(self, Publications::new(first_period, true));
                 let source = source("publisher", Arc::clone(&ends.holdable) as _);
                 let handle = self.handle(&source);
                 (source, Measured::Publisher(ends, handle))
@@ -140,12 +140,13 @@ impl World {
                     let clock = || {
                         readings += 1;
                         if is_overtaken && readings == 3 {
-                            differs |= of.collector.measure(|| clocks.monotonic(), || Ok(())).is_err();
+                            differs |=
+                                of.collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100).is_err();
                             clocks.set_monotonic(started + takes + 1_000);
                         }
                         clocks.monotonic()
                     };
-                    let result = of.collector.measure(clock, publish);
+                    let result = of.collector.measure(clock, publish, |()| 100);
                     differs |= result.is_err() != is_failing;
                     let end = clocks.monotonic();
                     match is_failing {
@@ -214,7 +215,7 @@ impl World {
                 Measured::Publisher(of, _) => {
                     let (collector, clocks) = (Arc::clone(&of.collector), Arc::clone(&self.clocks));
                     Box::new(move |_| {
-                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()));
+                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100);
                     })
                 }
                 Measured::Timer(of, _) => {

@@ -210,6 +210,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn the_quantiles_are_those_of_hdrhistogram() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut theirs = Histogram::<u64>::new(4).unwrap();
@@ -287,6 +288,7 @@ fn nan_and_infinities_are_refused_and_change_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn the_sum_is_that_of_the_samples_and_nan_if_it_is_too_large() {
     let mut distribution = collect(&[1.5, -0.25, 0.0]);
     assert!(distribution.merge(&collect(&[2.0])));
@@ -421,6 +423,7 @@ fn samples_beyond_2_to_the_63_are_refused_and_change_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn the_order_does_not_matter_where_the_scale_and_the_threshold_change() {
     let samples = [1e-9, 1.0, 1e9, -1e4, 1e-300, 0.0, -1e-2, 3e9];
     let expected = parts(&collect(&samples));

@@ -36,6 +36,8 @@ pub(super) struct Collectors {
     delays: Option<Box<Delays>>,
     /// None if no metric needs it.
     losses: Option<Box<Losses>>,
+    /// None if no metric needs it.
+    sizes: Option<Box<Sizes>>,
     /// Of this window.
     distributions: Distributions,
     /// Messages recorded in this window.
@@ -74,6 +76,7 @@ pub(super) struct Collectors {
 pub(super) struct CollectorOptions {
     pub(super) has_delays: bool,
     pub(super) has_losses: bool,
+    pub(super) has_sizes: bool,
     /// Whether the node runs on simulated time.
     pub(super) is_simulated: bool,
     pub(super) age_source: AgeSource,
@@ -83,11 +86,11 @@ pub(super) struct CollectorOptions {
 impl CollectorOptions {
     /// Whether a message needs more than rclcpp's two metrics on the system clock.
     pub(super) fn needs_details(self) -> bool {
-        self.needs_transport() || self.is_simulated
+        self.needs_transport() || self.has_sizes || self.is_simulated
     }
 
     /// Whether a message needs what the middleware reports with it.
-    fn needs_transport(self) -> bool {
+    pub(super) fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
     }
 }
@@ -165,6 +168,32 @@ struct Losses {
     gaps: SummaryCollector,
 }
 
+/// The sizes of messages.
+struct Sizes {
+    summary: SummaryCollector,
+    /// The bytes of all messages since the creation; None if the size of one is not known, or if there is no room for the sum.
+    total: Option<u64>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { summary: SummaryCollector::default(), total: Some(0) }
+    }
+}
+
+impl Sizes {
+    /// Accepts the size of a message, 0 if it is not known.
+    fn accept(&mut self, size: u32, distributions: &mut Distributions) {
+        if size == 0 {
+            self.total = None;
+            return;
+        }
+        self.summary.accept(size.into());
+        distributions.accept(Metric::MessageSize, size.into());
+        self.total = self.total.and_then(|total| total.checked_add(size.into()));
+    }
+}
+
 impl Losses {
     fn accept(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
         if let Sequence::Next { gap } = self.sequences.accept(publisher, number, callback) {
@@ -206,6 +235,9 @@ impl Accept for Collectors {
             // Their sequence numbers are not known, so a gap from now on may be no loss.
             losses.sequences.lose_track();
         }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.total = None;
+        }
         self.has_unknown_span |= self.first_of_epoch.is_none();
         self.accept_later();
     }
@@ -225,6 +257,7 @@ impl Collectors {
             period: PeriodCollector::new(options.first_period),
             delays: options.has_delays.then(Box::default),
             losses: options.has_losses.then(Box::default),
+            sizes: options.has_sizes.then(Box::default),
             distributions: Distributions::default(),
             count: 0,
             unrecorded: 0,
@@ -320,6 +353,9 @@ impl Collectors {
     #[inline(never)]
     fn accept_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
+        if let (Some(sizes), Some(details)) = (&mut self.sizes, details) {
+            sizes.accept(details.size, &mut self.distributions);
+        }
         let distributions = &mut self.distributions;
         if let Some(period) = self.period.sample(callback) {
             distributions.accept(Metric::MessagePeriod, period);
@@ -389,6 +425,9 @@ impl Collectors {
         if let Some(losses) = &mut self.losses {
             losses.gaps = SummaryCollector::default();
             losses.sequences.pause();
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.summary = SummaryCollector::default();
         }
     }
 
@@ -483,6 +522,9 @@ impl Collectors {
                 return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
+            Metric::MessageSize => {
+                (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
+            }
             // The options of a subscription refuse them.
             Metric::PublishPeriod | Metric::PublishDuration | Metric::Duration | Metric::Frequency => {
                 return Summary::default()
@@ -560,6 +602,7 @@ impl Collectors {
             out_of_order: losses.and_then(|totals| totals.out_of_order),
             duplicates: losses.and_then(|totals| totals.duplicates),
             publishers: losses.and_then(|totals| totals.publishers_seen),
+            bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
             first_message: self.first,
             last_message: self.last_message(),
             active: duration(self.active_before + active),

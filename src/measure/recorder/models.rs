@@ -58,7 +58,7 @@ impl Rig {
                 implementation_identifier: std::ptr::null(),
             },
         };
-        Some(self.recorder.received_message(self.recorder.epoch()?, 1, &info))
+        Some(self.recorder.received_message(self.recorder.epoch()?, 1, &info, || 0))
     }
 
     /// Takes a message, starts its callback, and records it.

@@ -34,7 +34,7 @@ fn system_now() -> i64 {
 }
 
 /// What a middleware reports with a message that was published 30 ms ago and received 20 ms ago.
-fn info(middleware: Option<&'static CStr>, publisher: u16, number: u64) -> MessageInfo {
+fn info(middleware: Option<&CStr>, publisher: u16, number: u64) -> MessageInfo {
     let now = system_now();
     let time = |nanoseconds: i64| Some(UNIX_EPOCH + Duration::from_nanos(nanoseconds as u64));
     let mut data = [0; 16];
@@ -55,7 +55,7 @@ fn info(middleware: Option<&'static CStr>, publisher: u16, number: u64) -> Messa
 fn receive(recorder: &Recorder, info: &MessageInfo) {
     let Some(epoch) = recorder.epoch() else { return };
     let header = system_now() - 40_000_000;
-    recorder.record(&recorder.received_message(epoch, header, info), monotonic);
+    recorder.record(&recorder.received_message(epoch, header, info, || 100), monotonic);
 }
 
 fn end(recorder: &Recorder) -> WindowStatistics {
@@ -131,6 +131,7 @@ fn a_step_of_the_clock_makes_ages_nan_in_its_window_and_nothing_else() {
                 Metric::MessagePeriod => 2,
                 Metric::PublicationSeqGap => 2,
                 Metric::TimeSinceLastMessage => 1,
+                Metric::MessageSize => 3,
                 Metric::ClockOffset => continue,
                 _ => 0,
             };
@@ -161,7 +162,7 @@ fn a_message_that_was_stamped_before_a_step_forward_has_no_age_after_it() {
     assert!(end(&recorder).clock_step.is_some());
     let epoch = recorder.epoch().unwrap();
     let record = |stamp| {
-        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1)), monotonic);
+        recorder.record(&recorder.received_message(epoch, stamp, &info(None, 1, 1), || 100), monotonic);
     };
     record(on_the_old_clock);
     record(system_now());
@@ -217,7 +218,7 @@ fn recorder_on(clock: &TestClock, options: TopicStatisticsOptions) -> Recorder {
 fn receive_on(recorder: &Recorder, clock: &TestClock, number: u64) {
     let info = info(Some(FAST_DDS), 1, number);
     let Some(epoch) = recorder.epoch() else { return };
-    recorder.record(&recorder.received_message(epoch, clock.system(), &info), || clock.monotonic());
+    recorder.record(&recorder.received_message(epoch, clock.system(), &info, || 100), || clock.monotonic());
 }
 
 fn end_on(recorder: &Recorder, clock: &TestClock) -> WindowStatistics {
@@ -300,6 +301,7 @@ impl Clock for HeldUp<'_> {
                 self.recorder.epoch().unwrap(),
                 self.clock.system(),
                 &info(Some(FAST_DDS), 1, 1),
+                || 100,
             );
             self.clock.pass(S / 100);
             let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
@@ -356,7 +358,7 @@ fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_eith
     recorder.enable(&clock);
     let held = recorder.collectors.lock();
     for number in 1..=20 {
-        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number));
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, number), || 100);
         recorder.record(&message, || clock.monotonic());
     }
     drop(held);
@@ -385,7 +387,7 @@ fn a_message_that_is_taken_before_stamps_expire_and_recorded_after_that_has_an_a
     let recorder = Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &clock);
     recorder.enable(&clock);
     let end = || recorder.end_window(&clock).unwrap().statistics;
-    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1));
+    let taken = |stamp| recorder.received_message(recorder.epoch().unwrap(), stamp, &info(None, 1, 1), || 0);
     let on_the_old_clock = clock.system();
     let before_it_was_found = taken(on_the_old_clock);
     clock.offset.fetch_add(3600 * S, Ordering::Relaxed);
@@ -442,7 +444,7 @@ fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     }
     // Taken before, called after.
     let epoch = recorder.epoch().unwrap();
-    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4));
+    let taken = recorder.received_message(epoch, 1, &info(Some(FAST_DDS), 1, 4), || 100);
     let body = recorder.record(&taken, monotonic);
     recorder.disable();
     recorder.record(&taken, monotonic);
@@ -482,11 +484,10 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
 fn each_middleware_gives_what_the_table_says() {
     for middleware in &MIDDLEWARES {
         let recorder = all_metrics();
-        let name: &'static CStr =
-            Box::leak(std::ffi::CString::new(middleware.name).unwrap().into_boxed_c_str());
+        let name = std::ffi::CString::new(middleware.name).unwrap();
         for number in [1, 4] {
             // A middleware without numbers that gave one all the same would not be believed.
-            receive(&recorder, &info(Some(name), 1, number));
+            receive(&recorder, &info(Some(&name), 1, number));
         }
         let window = recorder.end_window(&HostClock).unwrap();
         let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
@@ -501,7 +502,7 @@ fn each_middleware_gives_what_the_table_says() {
         let expected = usize::from(!has_reception) + usize::from(!middleware.has_sequence_numbers);
         assert_eq!(window.warnings.len(), expected, "{:?}", window.warnings);
         assert!(window.warnings.iter().all(|warning| warning.contains(middleware.name)));
-        receive(&recorder, &info(Some(name), 1, 5));
+        receive(&recorder, &info(Some(&name), 1, 5));
         assert!(recorder.end_window(&HostClock).unwrap().warnings.is_empty(), "each is said once");
     }
 }
@@ -576,13 +577,15 @@ fn a_window_has_a_distribution_of_each_metric_with_more_than_one_sample() {
     let recorder = with_distributions();
     for number in 1..=20 {
         let Some(epoch) = recorder.epoch() else { panic!("disabled") };
-        let message =
-            recorder.received_message(epoch, system_now() - 40_000_000, &info(Some(FAST_DDS), 1, number));
+        let info = info(Some(FAST_DDS), 1, number);
+        let message = recorder.received_message(epoch, system_now() - 40_000_000, &info, || 72);
         let running = recorder.record(&message, monotonic).unwrap();
         recorder.record_end(running, monotonic());
     }
     let window = end(&recorder);
-    assert_eq!(distributed(&window), Metric::OF_SUBSCRIPTIONS[..9], "not of the metrics with one sample");
+    let with_one_sample = [Metric::TimeSinceLastMessage, Metric::ClockOffset];
+    let expected = Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|of| !with_one_sample.contains(of));
+    assert_eq!(distributed(&window), expected.collect::<Vec<_>>());
     for metric in distributed(&window) {
         let (distribution, summary) = (window.distribution(metric).unwrap(), window.get(metric).unwrap());
         assert_eq!(distribution.count(), summary.sample_count, "{metric}");
@@ -639,4 +642,45 @@ fn distributions_begin_and_end_with_a_window() {
     receive(&recorder, &info);
     receive(&recorder, &info);
     assert_eq!(end(&recorder).distribution(Metric::MessageAge).map(Distribution::count), Some(2));
+}
+
+#[test]
+fn sizes_are_summed_until_one_is_not_known() {
+    let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
+    let receive = |recorder: &Recorder, size| {
+        let epoch = recorder.epoch().unwrap();
+        let message = recorder.received_message(epoch, 0, &info(Some(FAST_DDS), 1, 1), || size);
+        recorder.record(&message, monotonic);
+    };
+    let measured = recorder(sizes.clone());
+    assert_eq!(measured.totals().unwrap().bytes, Some(0));
+    receive(&measured, 100);
+    receive(&measured, u32::MAX);
+    let window = end(&measured);
+    let size = window.get(Metric::MessageSize).unwrap();
+    assert_eq!((size.minimum, size.maximum, size.sample_count), (100.0, f64::from(u32::MAX), 2));
+    assert_eq!(window.totals.unwrap().bytes, Some(100 + u64::from(u32::MAX)));
+    assert!((window.bandwidth() * window.length.as_secs_f64() / 4_294_967_395.0 - 1.0).abs() < 1e-9);
+    assert_eq!(end(&measured).bandwidth(), 0.0, "silence");
+
+    // What was received while the statistics were disabled is not in the sum.
+    measured.disable();
+    measured.enable(&HostClock);
+    receive(&measured, 5);
+    assert_eq!(measured.totals().unwrap().bytes, Some(105 + u64::from(u32::MAX)));
+
+    receive(&measured, 0);
+    let window = end(&measured);
+    assert_eq!(window.get(Metric::MessageSize).unwrap().sample_count, 1);
+    assert!(window.bandwidth().is_nan(), "the size of one of two messages is not known");
+    assert_eq!(window.totals.unwrap().bytes, None);
+
+    // A message that is only counted has no size.
+    let counting = recorder(sizes);
+    let held = counting.collectors.lock();
+    (0..50).for_each(|_| receive(&counting, 100));
+    drop(held);
+    let window = end(&counting);
+    assert!(window.unrecorded > 0 && window.bandwidth().is_nan());
+    assert_eq!((window.count, window.totals.unwrap().bytes), (50, None));
 }

@@ -90,7 +90,7 @@ fn periods(first_period: FirstPeriod) {
     let reached = [has_none.clone(), has_all.clone()];
     check(3, move || {
         let clock = Arc::new(Ticks::new());
-        let publications = Arc::new(Windowed::new(Publications::new(first_period)));
+        let publications = Arc::new(Windowed::new(Publications::new(first_period, false)));
         publications.enable(&*clock);
         let threads = [1, 2].map(|count| {
             let (clock, publications) = (Arc::clone(&clock), Arc::clone(&publications));
@@ -101,7 +101,7 @@ fn periods(first_period: FirstPeriod) {
                     last.get()
                 };
                 let publish = |_| {
-                    publications.measure(time, || Ok(())).unwrap();
+                    publications.measure(time, || Ok(()), |()| 0).unwrap();
                     last.get() // when it was recorded
                 };
                 (0..count).map(publish).collect::<Vec<_>>()

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The size that a message has serialized, from the type's introspection support and the lengths in the message.
+//!
+//! The format is CDR, version 1 of XCDR, as every rmw implementation of ROS 2 writes it: a value of 2, 4 or 8 bytes lies at a multiple
+//! of its size, counted from the end of the encapsulation header. A string is its length in 32 bits, its bytes and a NUL. A wide
+//! string is its length and 32 bits for each 16 of UTF-16, without a NUL. A sequence is its length and its elements, an array its
+//! elements, a nested message its fields.
+//!
+//! A message is received with the strings that were sent. But a publisher may have strings with a NUL inside, which most rmw
+//! implementations send only up to there: see [`Middleware::sends_to_nul`].
+
+use std::{ffi::CStr, marker::PhantomData};
+
+use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName, ValueKind};
+use rosidl_runtime_rs::RmwMessage;
+
+use super::layout::{offsets, Layout};
+use crate::transport::Middleware;
+
+/// The encapsulation header, which says how the rest is encoded.
+const HEADER: usize = 4;
+
+/// How to find the serialized size of messages of the C layout `M`.
+pub(crate) enum SerializedSize<M> {
+    /// The same for all messages.
+    Constant(u32),
+    Variable {
+        payload: Payload,
+        steps: Box<[Step<usize>]>,
+        message: PhantomData<fn(&M)>,
+    },
+}
+
+impl<M: RmwMessage> SerializedSize<M> {
+    /// Returns how to find the sizes of received messages of a type.
+    ///
+    /// Errors with a warning for the user if that is not known. Everything but the sizes works without it.
+    pub(crate) fn of_received() -> Result<Self, String> {
+        Self::find(Payload::of_received)
+    }
+
+    /// Returns how to find the sizes of messages of a type that are published. Errors as for those that are received.
+    pub(crate) fn of_published() -> Result<Self, String> {
+        Self::find(Payload::of_published)
+    }
+
+    fn find(payload: fn() -> Result<Payload, String>) -> Result<Self, String> {
+        let fail = |why: String| Err(format!("The sizes of {} messages will be NaN: {why}", M::TYPE_NAME));
+        let metadata = match MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                return fail(format!("its introspection type support cannot be loaded: {error}"));
+            }
+        };
+        let structure = metadata.structure();
+        if structure.size != size_of::<M>() {
+            return fail(format!(
+                "its Rust type has {} bytes, its introspection type support has {}",
+                size_of::<M>(),
+                structure.size
+            ));
+        }
+        let Some(steps) = Steps::of(structure) else {
+            return fail("the layout of its introspection type support cannot be followed".to_owned());
+        };
+        let payload = match payload() {
+            Ok(payload) => payload,
+            Err(error) => return fail(error),
+        };
+        Ok(match steps.fixed() {
+            Some(size) => Self::Constant(payload.size(size.end(0))),
+            None => Self::Variable { payload, steps: steps.0.into(), message: PhantomData },
+        })
+    }
+
+    /// Returns the size of a message in bytes. `message` is not called if all messages have the same size.
+    #[inline]
+    pub(crate) fn of<'a>(&self, message: impl FnOnce() -> &'a M) -> u32
+    where
+        M: 'a,
+    {
+        match self {
+            Self::Constant(size) => *size,
+            Self::Variable { payload, steps, .. } => {
+                let message = std::ptr::from_ref(message()).cast();
+                // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and sequences.
+                payload.size(unsafe { end(steps, message, 0, payload.strings_end_at_nul) })
+            }
+        }
+    }
+}
+
+/// How many bytes a message is sent in.
+#[derive(Clone, Copy)]
+pub(crate) struct Payload {
+    /// It is a multiple of so many bytes.
+    alignment: usize,
+    /// Whether a string is sent only up to its first NUL.
+    strings_end_at_nul: bool,
+}
+
+impl Payload {
+    /// A message as the middleware of this process receives it. Errors if it is not known how that serializes.
+    pub(super) fn of_received() -> Result<Self, String> {
+        Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
+    }
+
+    /// A message as the middleware of this process sends it. Errors as for one that is received.
+    fn of_published() -> Result<Self, String> {
+        let Middleware { pads, sends_to_nul, .. } =
+            Middleware::in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
+        Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
+    }
+
+    /// Returns the size of a message that has that many bytes, with its header. (No middleware has larger ones than a `u32` holds.)
+    pub(super) fn size(self, values: usize) -> u32 {
+        (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
+    }
+}
+
+/// A string, wide string or sequence in C, but for the type of its elements.
+#[repr(C)]
+struct Elements {
+    data: *const u8,
+    size: usize,
+    capacity: usize,
+}
+
+/// Returns where values end that start at an offset in the serialized message. Strings are read only if they end at a NUL.
+///
+/// # Safety
+///
+/// `base` must point to a C struct of the layout that the steps were made of. Its strings and sequences must be valid.
+unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_at_nul: bool) -> usize {
+    steps.iter().fold(start, |at, step| match step {
+        Step::Fixed(size) => size.end(at),
+        Step::String { place } => {
+            // SAFETY: By contract there is a string at the offset, aligned.
+            let string = unsafe { &*base.add(*place).cast::<Elements>() };
+            if !strings_end_at_nul || string.size == 0 {
+                return at + string.size;
+            }
+            // SAFETY: By contract it has as many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(string.data, string.size) };
+            at + CStr::from_bytes_until_nul(bytes).map_or(string.size, CStr::count_bytes)
+        }
+        Step::Elements { place, element } => {
+            // SAFETY: By contract there is a wide string or a sequence at the offset, aligned.
+            let elements = unsafe { &*base.add(*place).cast::<Elements>() };
+            element.end_of(elements.size, at)
+        }
+        Step::Each { place, count, stride, steps } => {
+            // SAFETY: By contract the offset is in the struct.
+            let base = unsafe { base.add(*place) };
+            let (first, count) = match count {
+                Count::Array(length) => (base, *length),
+                Count::Sequence => {
+                    // SAFETY: By contract there is a sequence, aligned.
+                    let elements = unsafe { &*base.cast::<Elements>() };
+                    (elements.data, elements.size)
+                }
+            };
+            // SAFETY: By contract there are as many elements of the layout of the inner steps, one `stride` apart.
+            (0..count).fold(at, |at, index| unsafe {
+                end(steps, first.add(index * stride), at, strings_end_at_nul)
+            })
+        }
+    })
+}
+
+/// Where a field lies: its offset in the C struct, or the names that lead to it.
+pub(super) trait Place {
+    /// The place of the struct itself.
+    fn start() -> Self;
+
+    /// Returns the place of a field in the struct at this place.
+    fn field(&self, name: &str, offset: usize) -> Self;
+}
+
+impl Place for usize {
+    fn start() -> Self {
+        0
+    }
+
+    fn field(&self, _name: &str, offset: usize) -> Self {
+        self + offset
+    }
+}
+
+/// A part of a message, in the order in which parts are serialized.
+#[derive(Clone, Debug)]
+pub(crate) enum Step<P> {
+    /// Values of fixed size, which are not read.
+    Fixed(FixedSize),
+    /// The characters of a string.
+    String { place: P },
+    /// The elements of fixed size of a sequence, or the characters of a wide string.
+    Elements { place: P, element: FixedSize },
+    /// Elements of a size that depends on their values.
+    Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
+}
+
+/// The number of elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// Of an array, which lies in the message itself.
+    Array(usize),
+    /// Of a sequence, whose elements lie elsewhere.
+    Sequence,
+}
+
+/// The size of values that do not decide it, with the padding before and between them: it depends on where they start, modulo 8.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FixedSize([usize; 8]);
+
+impl FixedSize {
+    const NONE: Self = Self([0; 8]);
+
+    /// A value of 1, 2, 4 or 8 bytes.
+    pub(super) fn primitive(size: usize) -> Self {
+        Self::between(|start| start.next_multiple_of(size) + size)
+    }
+
+    /// By a function that returns where they end.
+    fn between(end: impl Fn(usize) -> usize) -> Self {
+        Self(std::array::from_fn(|start| end(start) - start))
+    }
+
+    /// Returns where they end if they start at an offset.
+    pub(super) fn end(&self, start: usize) -> usize {
+        start + self.0[start % 8]
+    }
+
+    /// Returns where a number of them ends.
+    ///
+    /// The largest alignment in them decides where in it they end, wherever they start. So from the second one on, all start at the
+    /// same place in it, and take the same number of bytes.
+    pub(super) fn end_of(&self, count: usize, start: usize) -> usize {
+        let Some(further) = count.checked_sub(1) else { return start };
+        let first = self.end(start);
+        first + further * self.0[first % 8]
+    }
+
+    fn followed_by(&self, next: &Self) -> Self {
+        Self::between(|start| next.end(self.end(start)))
+    }
+
+    fn repeated(&self, count: usize) -> Self {
+        Self::between(|start| self.end_of(count, start))
+    }
+}
+
+/// The steps of a message. Values of fixed size that follow each other are one step.
+pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
+
+impl<P: Place> Steps<P> {
+    /// Returns the steps of messages of that structure. None if its layout or its encoding is not known.
+    pub(super) fn of(structure: &MessageStructure) -> Option<Self> {
+        let mut steps = Self(vec![]);
+        steps.push_fields(structure, &P::start())?;
+        Some(steps)
+    }
+
+    fn push_fixed(&mut self, size: FixedSize) {
+        match self.0.last_mut() {
+            Some(Step::Fixed(last)) => *last = last.followed_by(&size),
+            _ => self.0.push(Step::Fixed(size)),
+        }
+    }
+
+    /// Appends the fields of a struct at a place.
+    fn push_fields(&mut self, structure: &MessageStructure, of: &P) -> Option<()> {
+        for (field, offset) in structure.fields.iter().zip(offsets(structure)?) {
+            let place = of.field(&field.name, offset);
+            match field.value_kind {
+                ValueKind::Simple => self.push_value(&field.base_type, place)?,
+                ValueKind::Array { length } => {
+                    self.push_elements(&field.base_type, place, Count::Array(length))?;
+                }
+                ValueKind::Sequence | ValueKind::BoundedSequence { .. } => {
+                    self.push_fixed(FixedSize::primitive(4)); // the length
+                    self.push_elements(&field.base_type, place, Count::Sequence)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn push_value(&mut self, base_type: &BaseType, place: P) -> Option<()> {
+        match base_type {
+            BaseType::Message(structure) => return self.push_fields(structure, &place),
+            BaseType::String | BaseType::BoundedString { .. } => {
+                self.push_fixed(FixedSize::primitive(4)); // the length
+                self.0.push(Step::String { place });
+                self.push_fixed(FixedSize::primitive(1)); // NUL
+            }
+            BaseType::WString | BaseType::BoundedWString { .. } => {
+                self.push_fixed(FixedSize::primitive(4)); // the length
+                self.0.push(Step::Elements { place, element: FixedSize::primitive(4) });
+            }
+            // No .msg file can have them, and the rmw implementations differ.
+            BaseType::WChar | BaseType::LongDouble => return None,
+            _ => self.push_fixed(FixedSize::primitive(Layout::of_element(base_type)?.size)),
+        }
+        Some(())
+    }
+
+    fn push_elements(&mut self, base_type: &BaseType, place: P, count: Count) -> Option<()> {
+        let mut element = Self(vec![]);
+        element.push_value(base_type, P::start())?;
+        match (element.fixed(), count) {
+            (Some(size), Count::Array(length)) => self.push_fixed(size.repeated(length)),
+            (Some(element), Count::Sequence) => self.0.push(Step::Elements { place, element }),
+            (None, _) => {
+                let stride = Layout::of_element(base_type)?.size;
+                self.0.push(Step::Each { place, count, stride, steps: element.0.into() });
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the size if no value decides it.
+    pub(super) fn fixed(&self) -> Option<FixedSize> {
+        match self.0[..] {
+            [] => Some(FixedSize::NONE),
+            [Step::Fixed(size)] => Some(size),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use ros_env::{builtin_interfaces, sensor_msgs, std_msgs, test_msgs};
+
+    fn size<M: RmwMessage>(message: &M) -> u32 {
+        SerializedSize::of_received().unwrap().of(|| message)
+    }
+
+    #[test]
+    fn a_type_of_fixed_size_is_not_read() {
+        fn constant<M: RmwMessage>() -> u32 {
+            SerializedSize::<M>::of_received()
+                .unwrap()
+                .of(|| unreachable!("the size does not depend on the message"))
+        }
+        assert_eq!(constant::<builtin_interfaces::msg::rmw::Time>(), 4 + 8);
+        assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), 4 + 1 + 3, "C has a member, and DDS pads");
+        assert_eq!(constant::<std_msgs::msg::rmw::Float64>(), 4 + 8);
+    }
+
+    #[test]
+    fn a_string_has_its_length_and_a_nul() {
+        for (text, bytes) in [("", 5), ("a", 6), ("abc", 8), ("abcd", 9), ("Grüße", 4 + 7 + 1)] {
+            let message = std_msgs::msg::rmw::String { data: text.into() };
+            assert_eq!(size(&message), (4_u32 + bytes).next_multiple_of(4), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_8_bytes_are_aligned_after_a_string() {
+        let mut imu = sensor_msgs::msg::rmw::Imu::default();
+        for (frame, before) in [("", 8 + 4 + 1), ("abc", 8 + 4 + 4), ("abcd", 8 + 4 + 5)] {
+            imu.header.frame_id = frame.into();
+            assert_eq!(size(&imu), 4 + u32::next_multiple_of(before, 8) + 37 * 8, "{frame:?}");
+        }
+    }
+
+    /// This one needs no introspection, so that Miri can run it.
+    #[test]
+    fn lengths_are_read_at_their_places_in_a_c_struct_and_its_elements() {
+        #[repr(C)]
+        struct Part {
+            number: u8,
+            name: Elements,
+        }
+        #[repr(C)]
+        struct Message {
+            flag: bool,
+            names: [Part; 2],
+            parts: Elements,
+            values: Elements,
+        }
+        let of = |data: *const u8, size| Elements { data, size, capacity: size };
+        let part = |length| Part { number: 7, name: of(std::ptr::null(), length) };
+        let elsewhere = [part(1), part(0), part(9)];
+        let message = Message {
+            flag: true,
+            names: [part(0), part(3)],
+            parts: of(elsewhere.as_ptr().cast(), elsewhere.len()),
+            values: of(std::ptr::null(), 5),
+        };
+
+        let (byte, length) = (FixedSize::primitive(1), FixedSize::primitive(4));
+        let part: Box<[Step<usize>]> = Box::new([
+            Step::Fixed(byte.followed_by(&length)),
+            Step::String { place: std::mem::offset_of!(Part, name) },
+            Step::Fixed(byte),
+        ]);
+        let each = |place, count| Step::Each { place, count, stride: size_of::<Part>(), steps: part.clone() };
+        let steps = [
+            Step::Fixed(byte),
+            each(std::mem::offset_of!(Message, names), Count::Array(2)),
+            Step::Fixed(length),
+            each(std::mem::offset_of!(Message, parts), Count::Sequence),
+            Step::Fixed(length),
+            Step::Elements { place: std::mem::offset_of!(Message, values), element: FixedSize::primitive(8) },
+        ];
+        // The flag; a part of 0 and one of 3 characters; three parts of 1, 0 and 9; five numbers of 8 bytes.
+        let names = [1, 2, 4 + 4 + 1, 10, 12 + 4 + 3 + 1];
+        let parts = [20, 20 + 4, 25, 28 + 4 + 1 + 1, 35, 36 + 4 + 1, 42, 44 + 4 + 9 + 1];
+        let values = [60 + 4, 64 + 5 * 8];
+        assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
+        // SAFETY: The steps are those of the struct; null pointers are those of values that are not read.
+        assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
+        assert_eq!(message.flag as u8 + message.names[0].number, 8);
+    }
+
+    /// This one, too.
+    #[test]
+    fn a_string_is_read_up_to_its_first_nul_if_it_is_sent_so() {
+        let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];
+        for (text, sent) in [("", 0), ("abc", 3), ("ab\0c\0", 2), ("\0", 0), ("abc\0", 3)] {
+            let string = Elements { data: text.as_ptr(), size: text.len(), capacity: text.len() + 1 };
+            // SAFETY: The steps are those of the struct.
+            let end = |to_nul| unsafe { end(&steps, std::ptr::from_ref(&string).cast(), 0, to_nul) };
+            assert_eq!([end(true), end(false)], [4 + sent, 4 + text.len()], "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn n_values_end_where_one_after_the_other_ends(
+            sizes in prop::collection::vec((prop::sample::select(vec![1_usize, 2, 4, 8]), 0_usize..4), 1..6),
+            count in 0_usize..20,
+            start in 0_usize..64,
+        ) {
+            let value = sizes.iter().fold(FixedSize::NONE, |value, (size, count)| {
+                value.followed_by(&FixedSize::primitive(*size).repeated(*count))
+            });
+            // By the rule itself, value by value.
+            let one_by_one = (0..count).fold(start, |at, _| {
+                let each = sizes.iter().flat_map(|(size, count)| std::iter::repeat_n(size, *count));
+                each.fold(at, |at, size| at.next_multiple_of(*size) + size)
+            });
+            prop_assert_eq!(value.end_of(count, start), one_by_one);
+        }
+    }
+}
