@@ -90,6 +90,7 @@ fn a_message_with_distributions_allocates_nothing_and_a_window_1500_bytes_a_metr
     let _one = ONE_AT_A_TIME.lock();
     let _profiler = dhat::Profiler::builder().testing().build();
     let (message, mut info) = message();
+    drop(MeasuredSubscription::<rmw::Imu>::of(&options())); // what is allocated once
     for (metrics, distributions) in
         [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
     {
