@@ -437,6 +437,22 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
 }
 
 #[test]
+fn the_times_of_the_last_message_are_those_that_are_known() {
+    let recorder = all_metrics();
+    receive(&recorder, &info(Some(FAST_DDS), 1, 1));
+    let last = recorder.last_message(&HostClock).unwrap();
+    let times = [last.header, last.source, last.received, Some(last.callback)];
+    assert!(last.header.is_some() && times.windows(2).all(|pair| pair[0] < pair[1]), "{last:?}");
+
+    let without =
+        MessageInfo { source_timestamp: None, received_timestamp: None, ..info(Some(FAST_DDS), 1, 2) };
+    let epoch = recorder.epoch().unwrap();
+    recorder.record(&recorder.received_message(epoch, 0, &without, || 100), monotonic);
+    let last = recorder.last_message(&HostClock).unwrap();
+    assert_eq!((last.header, last.source, last.received), (None, None, None), "{last:?}");
+}
+
+#[test]
 fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
     let recorder = all_metrics();
     for number in 1..=3 {
