@@ -260,8 +260,6 @@ pub(crate) fn duration(nanoseconds: i64) -> Duration {
 pub(crate) struct StampFilter {
     /// The oldest first.
     stamps: Vec<DoubtfulStamps>,
-    /// How many of them have expired since the last step: messages that arrived before may not be recorded yet.
-    expired: usize,
 }
 
 /// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
@@ -271,6 +269,14 @@ struct DoubtfulStamps {
     last: i64,
     /// The messages arrive before this time, on the monotonic clock.
     until: i64,
+    /// Whether they have arrived. They may not be recorded yet, so the stamps are kept until the next step.
+    have_expired: bool,
+}
+
+impl DoubtfulStamps {
+    fn contain(&self, stamp: i64) -> bool {
+        (self.first..=self.last).contains(&stamp)
+    }
 }
 
 impl StampFilter {
@@ -294,17 +300,23 @@ impl StampFilter {
             first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
             last: before.saturating_add(later),
             until: now + Self::UNDER_WAY,
+            have_expired: false,
         });
     }
 
     /// Accepts that the clock was stepped, perhaps more than once, while it was not observed until `now` (on the monotonic clock): every
     /// stamp may be of another clock.
     pub(crate) fn accept_unobserved(&mut self, now: i64) {
-        self.push(DoubtfulStamps { first: i64::MIN, last: i64::MAX, until: now + Self::UNDER_WAY });
+        self.push(DoubtfulStamps {
+            first: i64::MIN,
+            last: i64::MAX,
+            until: now + Self::UNDER_WAY,
+            have_expired: false,
+        });
     }
 
     fn push(&mut self, stamps: DoubtfulStamps) {
-        self.stamps.drain(..std::mem::take(&mut self.expired));
+        self.stamps.retain(|doubtful| !doubtful.have_expired);
         if self.stamps.len() >= Self::STEPS {
             let oldest = self.stamps.remove(0);
             if let Some(next) = self.stamps.first_mut() {
@@ -316,31 +328,29 @@ impl StampFilter {
 
     /// Returns whether a stamp may be of a clock before a step.
     pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
-        contain(&self.stamps[self.expired..], stamp)
+        self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
     /// Returns whether a stamp of a message that arrived after the last step was found may be of a clock before a step. The message may
     /// have arrived before stamps expired.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
-        contain(&self.stamps, stamp)
+        self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
 
     /// Returns whether no stamp is doubtful.
     pub(crate) fn is_empty(&self) -> bool {
-        self.expired == self.stamps.len()
+        self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
     /// Lets the stamps expire whose messages have arrived before `now`, on the monotonic clock. Returns whether there were some.
     pub(crate) fn expire(&mut self, now: i64) -> bool {
-        let before = self.expired;
-        self.expired += self.stamps[before..].iter().take_while(|doubtful| now > doubtful.until).count();
-        self.expired > before
+        let mut some_expired = false;
+        for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
+            doubtful.have_expired = now > doubtful.until;
+            some_expired |= doubtful.have_expired;
+        }
+        some_expired
     }
-}
-
-/// Returns whether a stamp is one of these.
-fn contain(stamps: &[DoubtfulStamps], stamp: i64) -> bool {
-    stamps.iter().any(|doubtful| (doubtful.first..=doubtful.last).contains(&stamp))
 }
 
 #[cfg(test)]

@@ -28,15 +28,21 @@ pub(crate) struct Source {
     pub(crate) collector: Arc<dyn WindowedCollector>,
     /// Finds the publishers that cannot serve a subscription; None for other sources.
     publisher_check: Option<PublisherCheck>,
-    /// The last finished window.
-    latest: Mutex<Option<Arc<WindowStatistics>>>,
-    /// Of all finished windows of a subscription.
-    distributions: Mutex<Distributions>,
+    finished: Mutex<Finished>,
     /// Created for the first watcher: a channel takes more memory than all the rest of a source.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// Held while one of its messages is published.
     publishing: Mutex<()>,
+}
+
+/// The finished windows of a source.
+#[derive(Default)]
+struct Finished {
+    /// The last one.
+    latest: Option<Arc<WindowStatistics>>,
+    /// Of all of them, if it is a subscription.
+    distributions: Distributions,
 }
 
 /// What collects the samples of a source, window by window.
@@ -90,8 +96,7 @@ impl Source {
             name: name.into(),
             collector,
             publisher_check,
-            latest: Mutex::default(),
-            distributions: Mutex::default(),
+            finished: Mutex::default(),
             watched: OnceLock::new(),
             is_retired: AtomicBool::new(false),
             publishing: Mutex::default(),
@@ -100,20 +105,20 @@ impl Source {
 
     /// Returns the last finished window.
     pub(crate) fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        lock(&self.latest).clone()
+        lock(&self.finished).latest.clone()
     }
 
     /// Returns a receiver of finished windows.
     pub(crate) fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        let latest = lock(&self.latest);
-        self.watched.get_or_init(|| watch::channel(latest.clone()).0).subscribe()
+        let finished = lock(&self.finished);
+        self.watched.get_or_init(|| watch::channel(finished.latest.clone()).0).subscribe()
     }
 
     /// Gives a finished window to the watchers. Their wakers run foreign code, so nothing may be locked.
     pub(crate) fn finish(&self, window: Arc<WindowStatistics>) {
         let watched = {
-            let mut latest = lock(&self.latest);
-            *latest = Some(Arc::clone(&window));
+            let mut finished = lock(&self.finished);
+            finished.latest = Some(Arc::clone(&window));
             self.watched.get()
         };
         if let Some(watched) = watched {
@@ -132,14 +137,14 @@ impl Source {
             topic_name: self.topic()?.to_owned(),
             source_name: self.name.to_string(),
             totals: self.collector.totals()?,
-            distributions: lock(&self.distributions).clone(),
+            distributions: lock(&self.finished).distributions.clone(),
         })
     }
 
     /// Adds the distributions of a finished window to those of a subscription since its creation.
     pub(crate) fn add_distributions(&self, of: &WindowStatistics) {
         if self.topic().is_some() && !of.distributions.is_empty() {
-            lock(&self.distributions).merge(&of.distributions);
+            lock(&self.finished).distributions.merge(&of.distributions);
         }
     }
 
