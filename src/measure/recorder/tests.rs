@@ -457,6 +457,13 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
 
     receive_on(&recorder, &clock, 2);
     assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(clock.system()), "the next one");
+
+    // At the start of the window in which the host is suspended: perhaps after that.
+    receive_on(&recorder, &clock, 3);
+    let earliest = clock.system();
+    clock.suspend(S);
+    let last = end_on(&recorder, &clock).totals.unwrap().last_message;
+    assert_eq!(last, Some(earliest + S));
 }
 
 #[test]

@@ -251,6 +251,9 @@ fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_t
     rig.schedule.add(&source.collector, state.into(), None, rig.host.now(), &rig.host);
     rig.windows(SECOND / 2);
     rig.schedule.complete(&source, rig.host.now());
+    rig.host.pass(Schedule::CHECK_TOGETHER / 2);
+    let next = rig.schedule.next(rig.host.now(), &rig.host);
+    assert!(!matches!(next, Action::CheckPublishers(_)), "others may be created soon");
     rig.host.pass(Schedule::CHECK_TOGETHER);
     let Action::CheckPublishers(sources) = rig.schedule.next(rig.host.now(), &rig.host) else {
         panic!("no check")
