@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(receive("/r1/b:/imu", 102), [10, 10]);
         assert_eq!(receive("/r1/a:/imu", 120), [20, 10]);
         assert_eq!(receive("/r2/a:/imu", 121), [20, 10], "not asked for");
-        assert_eq!(receive("/r1/b:/imu", 161), [10, 10], "a minute later");
+        assert_eq!(receive("/r1/b:/imu", 162), [10, 10], "a minute later");
     }
 
     #[test]
