@@ -134,8 +134,10 @@ impl Topic {
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // Set here, so that a parameter of the node cannot override the command line.
-        let statistics =
-            TopicStatisticsOptions::new().state(TopicStatisticsState::Enable).publish_period(context.period);
+        let statistics = TopicStatisticsOptions::new()
+            .state(TopicStatisticsState::Enable)
+            .publish_period(context.period)
+            .distributions(true);
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
             self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));
@@ -152,7 +154,7 @@ impl Topic {
             error => name(&error.to_string()),
         })?;
         self.row.qos = qos.text(depth);
-        Ok(Subscribed::new(subscription, message_type.to_owned(), qos, before))
+        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, before))
     }
 
     /// Updates the row; returns whether a whole window has ended.

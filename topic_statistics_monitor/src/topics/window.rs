@@ -8,12 +8,19 @@ use rclrs_topic_statistics::{Metric, Totals, WindowStatistics};
 
 use crate::row::{MetricFigures, Window};
 
-/// Returns a window as the row shows it. `before` are the totals at the end of the last window that was read.
+/// Returns a window as the row shows it. `before` are the totals at the end of the window before.
 pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
     let totals = window.totals.unwrap_or_default();
     let since = totals.received.saturating_sub(before.received);
     let gap = window.get(Metric::PublicationSeqGap).filter(|gap| gap.sample_count > 0);
     let gaps = gap.map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
+    let bytes = match window.get(Metric::MessageSize) {
+        _ if window.count == 0 => Some(0),
+        Some(sizes) if sizes.sample_count == window.count => {
+            Some((sizes.average * window.count as f64).round() as u64)
+        }
+        _ => None,
+    };
     let metrics = window.metrics.iter().map(|(metric, summary)| MetricFigures {
         name: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
@@ -29,6 +36,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         received: Some(window.count),
         lost: in_window(totals.lost, before.lost, window.count, since, gaps),
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
+        bytes,
         metrics: metrics.collect(),
     }
 }
@@ -36,7 +44,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
 /// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at
 /// the end of the last window that was read. `since` messages were received since then.
 ///
-/// If `since` is more than `received`, windows in between were not read, because nobody read the monitor's output. The
+/// If `since` is more than `received`, windows in between were not read, because the monitor had no CPU time. The
 /// result is then of this window alone: `own`, which is known from its metrics, or `None`.
 fn in_window(
     total: Option<u64>,
