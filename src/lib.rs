@@ -72,6 +72,7 @@
 //! graph, the values.
 
 pub mod collector;
+pub mod condition;
 mod error;
 mod escape;
 mod graph;
