@@ -193,6 +193,12 @@ impl Package {
             .map(|description| (description.type_name.as_str(), &description.fields))
             .collect();
         for TypeHash { type_name, hash_string } in file.type_hashes {
+            if !type_name.split('/').all(is_name) {
+                return Err(unexpected(&format!("it has a hash of {type_name:?}, which is no type")));
+            }
+            if !is_name(&hash_string) {
+                return Err(unexpected(&format!("{hash_string:?} is no hash of {type_name}")));
+            }
             self.type_hashes.insert(type_name, hash_string);
         }
         let mut structures = self.structures(share, interface, idl);
@@ -474,6 +480,31 @@ mod tests {
             ("shapes", "msg/Shape", "x", "crate/msg/B"),
         ] {
             assert!(package(name, interface, field, nested).is_err(), "{name} {interface} {field} {nested}");
+        }
+    }
+
+    #[test]
+    fn a_hash_that_is_recorded_is_of_a_type() {
+        let with_hash = |of: &str, hash: &str| {
+            let mut package = package("shapes", "msg/Shape", "x", "a/msg/B").unwrap();
+            let description = serde_json::json!({
+                "type_description_msg": {
+                    "type_description": { "type_name": "any", "fields": [] },
+                    "referenced_type_descriptions": [],
+                },
+                "type_hashes": [{ "type_name": of, "hash_string": hash }],
+            });
+            let idl = Ok(String::new());
+            package.add_interface(Path::new("/share"), "msg/Line", &description.to_string(), idl)?;
+            Ok::<_, Error>(package.type_hashes)
+        };
+        assert_eq!(with_hash("shapes/msg/Line", "RIHS01_0a").unwrap()["shapes/msg/Line"], "RIHS01_0a");
+        for (of, hash, wrong) in [
+            ("shapes/m\u{7f}sg/Line", "RIHS01_0a", "m\\u{7f}sg"),
+            ("shapes/msg/Line", "RIHS01_\u{1b}", "\\u{1b}"),
+        ] {
+            let error = with_hash(of, hash).unwrap_err().to_string();
+            assert!(error.contains(wrong) && !error.contains(char::is_control), "{error}");
         }
     }
 

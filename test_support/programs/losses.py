@@ -6,6 +6,7 @@ prints the response as a line of JSON.
 """
 
 import json
+import math
 import sys
 import threading
 import time
@@ -53,14 +54,17 @@ def read_commands():
                     'lost': None if of.messages_lost == of.UNKNOWN else of.messages_lost,
                     'out_of_order': None if of.messages_out_of_order == of.UNKNOWN else of.messages_out_of_order,
                     'bytes': None if of.bytes_received == of.UNKNOWN else of.bytes_received,
-                    'rate': of.messages_rate if of.messages_rate == of.messages_rate else None,
+                    'rate': None if math.isnan(of.messages_rate) else of.messages_rate,
                     'first': nanoseconds(of.first_message),
                     'last': nanoseconds(of.last_message),
                     'metrics': {
                         metric.metrics_source: [
                             metric.unit,
                             metric.count,
-                            *(None if value != value else value for value in (metric.p50, metric.p99, metric.maximum)),
+                            *(
+                                None if math.isnan(value) else value
+                                for value in (metric.p50, metric.p99, metric.maximum)
+                            ),
                         ]
                         for metric in of.metrics
                     },
