@@ -130,8 +130,8 @@ impl Metric {
         }
     }
 
-    /// Returns whether a window can have more than one sample, so that there is something to distribute.
-    pub(crate) const fn has_distribution(self) -> bool {
+    /// Returns whether a window can have more than one sample, so that there is a [distribution](WindowStatistics::distribution).
+    pub const fn has_distribution(self) -> bool {
         !matches!(self, Self::TimeSinceLastMessage | Self::ClockOffset | Self::Frequency)
     }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 mod bucket_index;
+mod parts;
 #[cfg(test)]
 mod tests;
 
 use std::{fmt, ops::Range};
 
 use bucket_index::{boundary, index_of_normal, index_of_subnormal, largest_below, MAX_SCALE};
+pub use parts::{DistributionParts, InvalidDistribution};
 
 /// The distribution of samples in constant memory: a base-2 exponential histogram, as
 /// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram) defines it.

@@ -12,7 +12,7 @@ mod sequence;
 mod summary;
 
 pub use age::AgeCollector;
-pub use distribution::Distribution;
+pub use distribution::{Distribution, DistributionParts, InvalidDistribution};
 pub use period::{FirstPeriod, PeriodCollector};
 pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;

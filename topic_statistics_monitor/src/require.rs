@@ -25,7 +25,7 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
         }
         for row in matching {
             let window = row.recent_window(now);
-            let value = if window.is_some() { condition.value_of(row) } else { f64::NAN };
+            let value = if window.is_some() { condition.value_of(row, now) } else { f64::NAN };
             windows.extend(window);
             if condition.is_fulfilled_by(value) {
                 continue;
@@ -34,7 +34,12 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
                 Some(problem) => format!(" ({})", problem.text()),
                 None if window.is_none() && row.window.is_some() => " (no recent window)".to_owned(),
                 None if window.is_none() => " (no whole window yet)".to_owned(),
-                None => String::new(),
+                None => match condition.missing_samples(row, now) {
+                    Some((has, needed)) => {
+                        format!(" (it needs {needed} samples in the last minute, and has {has})")
+                    }
+                    None => String::new(),
+                },
             };
             let (name, requirement, what) =
                 (format::name(&row.name), condition.requirement(), condition.name());
@@ -79,6 +84,14 @@ mod tests {
                 "/odom: rate>=100 fails: rate is - (no whole window yet)",
                 "/scan: age<5 fails: no topic matches"
             ]
+        );
+    }
+
+    #[test]
+    fn a_percentile_that_has_too_few_samples_says_how_many_it_needs() {
+        assert_eq!(
+            failures_of("age.p99<5", &[row("/imu", 100.0, 0)]),
+            ["/imu: age.p99<5 fails: age.p99 is - (it needs 100 samples in the last minute, and has 0)"]
         );
     }
 

@@ -5,14 +5,17 @@
 //! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale
 //! and none fresh. Times of the system clock are kept for the JSON output only.
 
+mod last_minute;
+
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::Summary;
+use rclrs_topic_statistics::{Metric, Summary};
 
 use crate::format::{count, milliseconds, seconds};
+pub use last_minute::LastMinute;
 
 /// A topic, or a source of statistics.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +47,8 @@ pub struct Row {
     pub publishers: Vec<Publisher>,
     /// The windows of the last minute.
     pub history: VecDeque<HistoryEntry>,
+    /// The distributions of the windows of the last minute.
+    pub last_minute: LastMinute,
 }
 
 /// Why messages of a topic are not received, or not all of them.
@@ -84,6 +89,8 @@ pub struct Window {
     pub lost: Option<u64>,
     /// Messages received out of order in the window. `None` if that is not known.
     pub out_of_order: Option<u64>,
+    /// The bytes of the messages received in the window. `None` if that is not known.
+    pub bytes: Option<u64>,
     pub metrics: Vec<MetricFigures>,
 }
 
@@ -206,6 +213,12 @@ impl Row {
         metrics.find(|of| of.name == metric).map_or(Figures::NONE, |of| of.figures)
     }
 
+    /// Returns a quantile of a metric's samples in the last minute. NaN if there are too few.
+    pub fn quantile(&self, metric: Metric, quantile: f64, now: Instant) -> f64 {
+        let distribution = self.last_minute.distribution(metric, now);
+        distribution.map_or(f64::NAN, |distribution| distribution.quantile(quantile))
+    }
+
     /// Returns the last whole window. `None` if it ended long ago, as for a source whose node has ended.
     pub fn recent_window(&self, now: Instant) -> Option<&Window> {
         let is_recent = |window: &&Window| {
@@ -232,6 +245,16 @@ impl Row {
             Some(Problem::Waiting(_)) => Status::Waiting,
             None if lost > 0 => Status::Loss(lost),
             None => Status::Good,
+        }
+    }
+}
+
+impl Window {
+    /// Returns the bytes received per second. NaN if that is not known.
+    pub fn bandwidth(&self) -> f64 {
+        match self.bytes {
+            Some(bytes) if !self.length.is_zero() => bytes as f64 / self.length.as_secs_f64(),
+            _ => f64::NAN,
         }
     }
 }
@@ -290,6 +313,7 @@ pub mod tests {
             received: Some(rate as u64),
             lost: Some(lost),
             out_of_order: Some(0),
+            bytes: Some(320 * rate as u64),
             metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
         }
     }

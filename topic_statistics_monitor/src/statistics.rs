@@ -173,7 +173,7 @@ mod tests {
                     prop_assert!(row.silence(now).is_nan() || row.silence(now).is_finite());
                     let rate = row.window.as_ref().map_or(f64::NAN, |window| window.rate);
                     prop_assert!(rate.is_nan() || (rate > 0.0 && rate.is_finite()));
-                    detail::lines(row, now, 80);
+                    detail::lines(row, None, now, 80);
                     for is_json in [false, true] {
                         Report::new(std::io::sink(), is_json).write(row, now).unwrap();
                     }

@@ -32,13 +32,11 @@ use crate::{
 use topic::{SubscribeContext, Topic};
 
 /// Topics that every node has and that are rarely of interest.
-const COMMON: [&str; 3] = ["/parameter_events", "/rosout", "/statistics"];
+const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
 
-/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing, and the size of the
-/// messages, for which its views have no place yet.
+/// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
 fn metrics() -> impl Iterator<Item = Metric> {
-    let is_measured = |metric: &Metric| !matches!(metric, Metric::CallbackDuration | Metric::MessageSize);
-    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(is_measured)
+    Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::CallbackDuration)
 }
 
 /// Which topics are watched, and how.
@@ -76,7 +74,8 @@ impl TopicWatcher {
             .state(TopicStatisticsState::Enable)
             .publish_period(options.period)
             .first_period(FirstPeriod::CarriedOver)
-            .metrics(metrics());
+            .metrics(metrics())
+            .distributions(true);
         let statistics = if options.publish { statistics } else { statistics.publish(false) };
         let names = options.patterns.iter().filter_map(Pattern::name);
         let topics = names.map(|name| {

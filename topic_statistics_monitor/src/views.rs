@@ -3,6 +3,7 @@
 //! What the rows look like: the live view on a terminal, lines, and JSON.
 
 pub mod detail;
+mod histogram;
 mod json;
 mod report;
 mod screen;

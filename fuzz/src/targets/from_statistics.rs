@@ -59,7 +59,9 @@ pub fn from_statistics(bytes: &[u8]) {
         for row in rows.iter().filter(|row| complete.contains(&row.name)) {
             report.write(row, now).expect("writes to memory");
             is_json(row, now);
-            detail::lines(row, now, 80).iter().for_each(|line| has_no_control(&line.to_string(), "a detail"));
+            detail::lines(row, None, now, 80)
+                .iter()
+                .for_each(|line| has_no_control(&line.to_string(), "a detail"));
         }
         if number % 64 == 16 {
             live.draw(&mut input, &rows, now);

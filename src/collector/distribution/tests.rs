@@ -36,6 +36,62 @@ fn repeated(sample: f64, times: u64) -> Distribution {
     all
 }
 
+/// The parts of a distribution, as a message has them.
+#[derive(Clone, Debug)]
+struct Message {
+    count: u64,
+    sum: f64,
+    minimum: f64,
+    maximum: f64,
+    scale: i32,
+    zero_threshold: f64,
+    zero_count: u64,
+    positive: (i32, Vec<u64>),
+    negative: (i32, Vec<u64>),
+}
+
+impl Message {
+    /// The parts with so many empty buckets before the first one, as far as there is room.
+    fn of(distribution: &Distribution, padding: usize) -> Self {
+        let counts = |buckets: BTreeMap<i32, u64>| {
+            let (Some(first), Some(last)) = (buckets.keys().next(), buckets.keys().next_back()) else {
+                return (padding as i32, vec![]);
+            };
+            let room = Distribution::BUCKETS - 1 - last.abs_diff(*first) as usize;
+            let first = first - padding.min(room) as i32;
+            let count = |index| buckets.get(&index).copied().unwrap_or_default();
+            (first, (first..=*last).map(count).collect())
+        };
+        Self {
+            count: distribution.count(),
+            sum: distribution.sum(),
+            minimum: distribution.minimum(),
+            maximum: distribution.maximum(),
+            scale: distribution.scale(),
+            zero_threshold: distribution.zero_threshold(),
+            zero_count: distribution.zero_count(),
+            positive: counts(distribution.positive().collect()),
+            negative: counts(distribution.negative().collect()),
+        }
+    }
+
+    fn parts(&self) -> DistributionParts<'_> {
+        DistributionParts {
+            count: self.count,
+            sum: self.sum,
+            minimum: self.minimum,
+            maximum: self.maximum,
+            scale: self.scale,
+            zero_threshold: self.zero_threshold,
+            zero_count: self.zero_count,
+            positive_offset: self.positive.0,
+            positive_counts: &self.positive.1,
+            negative_offset: self.negative.0,
+            negative_counts: &self.negative.1,
+        }
+    }
+}
+
 /// All that is published, but the sum, which is rounded.
 #[derive(Debug, PartialEq)]
 struct Parts {
@@ -156,6 +212,37 @@ fn samples() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
+/// Parts of which one may be a lie.
+fn lies() -> impl Strategy<Value = Message> {
+    let count = prop_oneof![0..4_u64, any::<u64>(), Just(u64::MAX), Just(1 << 63)];
+    let number = prop_oneof![any::<f64>(), of_orders(-9.0..9.0), Just(0.0), Just(f64::NAN), Just(f64::MAX)];
+    let offset = prop_oneof![any::<i32>(), -9000..9000, Just(i32::MIN), Just(i32::MAX)];
+    let counts = prop::collection::vec(count.clone(), 0..170);
+    let lie = (0..10, count, number, offset, counts);
+    (samples(), lie).prop_map(|(samples, (lie, count, number, offset, counts))| {
+        let mut of = Message::of(&collect(&samples), 0);
+        match lie {
+            0 => of.count = count,
+            1 => of.minimum = number,
+            2 => of.maximum = number,
+            3 => of.zero_threshold = number,
+            4 => of.sum = number,
+            5 => of.scale = offset % 12,
+            6 => of.positive.0 = offset,
+            7 => of.negative.0 = offset,
+            8 => of.positive.1 = counts,
+            // More samples in a bucket, and in the count: no lie, if there is room.
+            _ => {
+                if let Some(bucket) = of.positive.1.first_mut() {
+                    *bucket = bucket.wrapping_add(count);
+                    of.count = of.count.wrapping_add(count);
+                }
+            }
+        }
+        of
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
 
@@ -184,6 +271,34 @@ proptest! {
             prop_assert!(windows[into].merge(&other));
         }
         is_of(&windows[0], &samples)?;
+    }
+
+    #[test]
+    fn its_parts_give_the_same_distribution(samples in samples(), times in 1..1_u64 << 62, padding in 0_usize..3) {
+        let distribution = collect(&samples);
+        // Counts beyond 32 bits.
+        let mut many = repeated(samples[0], times);
+        let again = |of: &Distribution| Distribution::from_parts(&Message::of(of, padding).parts()).unwrap();
+        for of in [&distribution, &many] {
+            let again = again(of);
+            prop_assert_eq!(parts(&again), parts(of));
+            prop_assert!(again.sum() == of.sum() || again.sum().is_nan() && of.sum().is_nan());
+        }
+        let mut again = again(&many);
+        prop_assert_eq!(again.merge(&distribution), many.merge(&distribution));
+        prop_assert_eq!(parts(&again), parts(&many), "the same is merged");
+    }
+
+    #[test]
+    fn any_parts_are_those_of_a_distribution_or_refused(message in lies()) {
+        if let Ok(distribution) = Distribution::from_parts(&message.parts()) {
+            prop_assert_eq!(distribution.count(), message.count);
+            prop_assert_eq!(distribution.minimum().to_bits(), message.minimum.to_bits());
+            prop_assert_eq!(distribution.maximum().to_bits(), message.maximum.to_bits());
+            for quantile in THOUSANDTHS.map(|thousandths| distribution.quantile(thousandths as f64 / 1000.0)) {
+                prop_assert!(quantile.is_nan() || (message.minimum..=message.maximum).contains(&quantile));
+            }
+        }
     }
 
     #[test]
@@ -449,4 +564,80 @@ fn taking_a_window_starts_anew() {
 #[test]
 fn a_distribution_has_at_most_1500_bytes() {
     assert!(size_of::<Distribution>() <= 1500, "{} bytes", size_of::<Distribution>());
+}
+
+#[test]
+fn parts_that_no_distribution_has_are_refused_with_the_part_that_is_wrong() {
+    // At the scale 8: two samples of 1 in bucket -1, one of 1.5 in bucket 149; -3 in bucket 405; and a zero.
+    let right = Message::of(&collect(&[1.0, 1.0, 1.5, -3.0, 0.0]), 0);
+    assert_eq!((right.scale, right.positive.0, right.negative.0), (8, -1, 405));
+    assert!(Distribution::from_parts(&right.parts()).is_ok());
+    let error = |change: &dyn Fn(&mut Message)| {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        Distribution::from_parts(&wrong.parts()).unwrap_err()
+    };
+    assert_eq!(error(&|of| of.scale = 9), InvalidDistribution::Scale { scale: 9 });
+    assert_eq!(error(&|of| of.scale = 1), InvalidDistribution::Scale { scale: 1 });
+    assert_eq!(
+        error(&|of| of.negative.1.resize(161, 0)),
+        InvalidDistribution::Buckets { sign: "negative", buckets: 161 }
+    );
+    let bucket =
+        |sign, index| InvalidDistribution::Bucket { sign, index, scale: 8, first: -274_945, last: 262_143 };
+    assert_eq!(error(&|of| of.positive.0 = i32::MAX), bucket("positive", i64::from(i32::MAX)));
+    assert_eq!(error(&|of| of.negative.0 = i32::MIN), bucket("negative", i64::from(i32::MIN)));
+    assert_eq!(error(&|of| of.negative.0 = 262_144), bucket("negative", 262_144));
+    assert_eq!(error(&|of| of.count = 6), InvalidDistribution::Count { count: 6, sum: 5 });
+    assert_eq!(error(&|of| of.zero_count = 0), InvalidDistribution::Count { count: 5, sum: 4 });
+    assert_eq!(
+        error(&|of| (of.count, of.zero_count) = (4, u64::MAX)),
+        InvalidDistribution::Count { count: 4, sum: u128::from(u64::MAX) + 4 },
+        "a sum that would overflow to 3"
+    );
+    assert!(matches!(
+        error(&|of| (of.count, of.zero_count) = ((1 << 63) + 1, (1 << 63) - 3)),
+        InvalidDistribution::Count { .. }
+    ));
+    assert_eq!(error(&|of| of.sum = f64::INFINITY), InvalidDistribution::Sum { sum: f64::INFINITY });
+    for (minimum, maximum) in [
+        (f64::NAN, 1.5),
+        (-3.0, f64::NAN),
+        (f64::NEG_INFINITY, 1.5),
+        (-3.0, f64::INFINITY),
+        (1.5, -3.0),
+        (-2.9, 1.5),
+        (-3.0, 1.6),
+        (-3.0, 1.0),
+    ] {
+        let error = error(&|of| (of.minimum, of.maximum) = (minimum, maximum));
+        assert!(matches!(error, InvalidDistribution::Extremes { .. }), "{minimum} {maximum}: {error}");
+    }
+    for threshold in [1e-9, -1e-9, f64::NAN, f64::INFINITY] {
+        let error = error(&|of| of.zero_threshold = threshold);
+        assert!(matches!(error, InvalidDistribution::ZeroThreshold { .. }), "{threshold}: {error}");
+    }
+    assert_eq!(error(&|of| of.scale = 12).to_string(), "The scale is 12: it has to be from 2 to 8");
+}
+
+#[test]
+fn a_zero_threshold_lies_below_a_bucket_and_no_bucket_below_it() {
+    let right = Message::of(&collect(&[1e-9, 1e9]), 0);
+    assert!(right.scale == 2 && right.zero_threshold > 0.0);
+    assert!(Distribution::from_parts(&right.parts()).is_ok());
+    let wrong =
+        Message { zero_threshold: f64::from_bits(right.zero_threshold.to_bits() + 1), ..right.clone() };
+    let error = Distribution::from_parts(&wrong.parts()).unwrap_err();
+    assert!(matches!(error, InvalidDistribution::ZeroThreshold { scale: 2, .. }), "{error}");
+    let wrong = Message { negative: (-100, vec![1]), count: 3, ..right };
+    let error = Distribution::from_parts(&wrong.parts()).unwrap_err();
+    assert!(matches!(error, InvalidDistribution::Bucket { sign: "negative", index: -100, .. }), "{error}");
+}
+
+#[test]
+fn no_samples_have_parts_too() {
+    let none = Message::of(&Distribution::default(), 2);
+    assert_eq!(Distribution::from_parts(&none.parts()), Ok(Distribution::default()));
+    let lie = Message { minimum: 0.0, ..none };
+    assert!(Distribution::from_parts(&lie.parts()).is_err());
 }

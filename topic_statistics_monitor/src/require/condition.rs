@@ -2,7 +2,7 @@
 
 //! The conditions of `--require`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Instant};
 
 use rclrs_topic_statistics::Metric;
 
@@ -27,14 +27,18 @@ pub struct Condition {
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Quantity {
     Rate,
     Received,
     Lost,
     OutOfOrder,
     Publishers,
+    Bytes,
+    Bandwidth,
     Metric(Metric, Figure),
+    /// A quantile of the last minute.
+    Quantile(Metric, f64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +113,8 @@ impl Condition {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns the value of the quantity in the last whole window. NaN if there is none.
-    pub fn value_of(&self, row: &Row) -> f64 {
+    /// Returns the value of the quantity in the last whole window, or of a percentile in the last minute. NaN if there is none.
+    pub fn value_of(&self, row: &Row, now: Instant) -> f64 {
         let Some(window) = &row.window else { return f64::NAN };
         let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
         match self.quantity {
@@ -119,8 +123,19 @@ impl Condition {
             Quantity::Lost => known(window.lost),
             Quantity::OutOfOrder => known(window.out_of_order),
             Quantity::Publishers => row.publisher_count.map_or(f64::NAN, |count| count as f64),
+            Quantity::Bytes => known(window.bytes),
+            Quantity::Bandwidth => window.bandwidth(),
             Quantity::Metric(metric, figure) => figure.of(&row.figures(metric.name())),
+            Quantity::Quantile(metric, quantile) => row.quantile(metric, quantile, now),
         }
+    }
+
+    /// Returns how many samples the last minute has, and how many the percentile needs, if these are too few.
+    pub fn missing_samples(&self, row: &Row, now: Instant) -> Option<(u64, u64)> {
+        let Quantity::Quantile(metric, quantile) = self.quantity else { return None };
+        let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
+        let needed = (1.0 / (1.0 - quantile)).round() as u64;
+        (count < needed).then_some((count, needed))
     }
 
     /// Returns whether a value fulfils the condition. NaN never does.
@@ -167,6 +182,8 @@ impl Quantity {
             "lost" => Some(Self::Lost),
             "out_of_order" => Some(Self::OutOfOrder),
             "publishers" => Some(Self::Publishers),
+            "bytes" => Some(Self::Bytes),
+            "bandwidth" => Some(Self::Bandwidth),
             _ => None,
         };
         if let Some(counted) = counted {
@@ -186,8 +203,23 @@ impl Quantity {
                 .find(|metric| metric.name() == name || metric.name().strip_suffix("_ms") == Some(name)),
         };
         let metric = metric.ok_or_else(|| format!("there is no metric {name:?}; {}", metrics()))?;
-        let figure = figure.map_or(Ok(Figure::Mean), Figure::parse)?;
-        Ok(Self::Metric(metric, figure))
+        let Some(figure) = figure else { return Ok(Self::Metric(metric, Figure::Mean)) };
+        match quantile(figure) {
+            Some(quantile) if metric.has_distribution() => Ok(Self::Quantile(metric, quantile)),
+            Some(_) => Err(format!("{name:?} has one sample per window and no percentile {figure:?}")),
+            None => Figure::parse(figure).map(|figure| Self::Metric(metric, figure)),
+        }
+    }
+}
+
+/// Returns the quantile of a percentile.
+fn quantile(word: &str) -> Option<f64> {
+    match word {
+        "p50" => Some(0.5),
+        "p90" => Some(0.9),
+        "p99" => Some(0.99),
+        "p999" | "p99.9" | "p99_9" => Some(0.999),
+        _ => None,
     }
 }
 
@@ -201,7 +233,7 @@ impl Figure {
             "count" => Self::Count,
             _ => {
                 return Err(format!(
-                    "there is no figure {word:?}; it has to be one of mean, min, max, std, count"
+                    "there is no figure {word:?}; it has to be one of mean, min, max, std, count, p50, p90, p99, p999"
                 ))
             }
         })
@@ -268,14 +300,17 @@ fn first(text: &str) -> &str {
 fn metrics() -> String {
     let names: Vec<&str> = Metric::OF_SUBSCRIPTIONS.iter().map(|metric| metric.name()).collect();
     let names = names.join(", ");
-    format!("it has to be one of rate, period, age, received, lost, out_of_order, publishers, gap, silent, {names}")
+    format!(
+        "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, gap, silent, {names}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::row;
+    use crate::row::tests::{at, row};
     use proptest::prelude::*;
+    use rclrs_topic_statistics::collector::Distribution;
 
     fn parse(text: &str) -> Vec<Condition> {
         text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0
@@ -284,7 +319,7 @@ mod tests {
     fn values(text: &str) -> Vec<(f64, bool)> {
         let row = row("/imu", 100.0, 2);
         let values = parse(text).into_iter().map(|condition| {
-            let value = condition.value_of(&row);
+            let value = condition.value_of(&row, at(100));
             (value, condition.is_fulfilled_by(value))
         });
         values.collect()
@@ -318,7 +353,37 @@ mod tests {
             assert!(value.is_nan() && !fulfilled, "{operator}");
         }
         let condition = &parse("rate>=0")[0];
-        assert!(condition.value_of(&Row::new("/imu")).is_nan(), "no window yet");
+        assert!(condition.value_of(&Row::new("/imu"), at(100)).is_nan(), "no window yet");
+    }
+
+    #[test]
+    fn percentiles_are_of_the_last_minute_and_need_enough_samples() {
+        let mut row = row("/imu", 100.0, 0);
+        let mut value = |text: &str, samples: u32, at: Instant| {
+            let mut distribution = Distribution::default();
+            (0..samples).for_each(|_| assert!(distribution.accept(4.0)));
+            row.last_minute.add(Metric::MessageAge, &distribution, at);
+            let condition = &parse(text)[0];
+            let value = condition.value_of(&row, at);
+            (value, condition.is_fulfilled_by(value), condition.missing_samples(&row, at))
+        };
+        let (nan, is_fulfilled, missing) = value("age.p99<5", 60, at(100));
+        assert!(nan.is_nan() && !is_fulfilled && missing == Some((60, 100)));
+        assert_eq!(value("age.p99<5", 40, at(101)), (4.0, true, None), "the samples of both windows");
+        assert_eq!(value("message_age.p50>=5", 0, at(101)), (4.0, false, None));
+        assert!(value("age.p999<5", 0, at(101)).0.is_nan() && value("period.p50<5", 0, at(101)).0.is_nan());
+        assert_eq!(value("age.p999<5", 900, at(101)), (4.0, true, None));
+        for name in ["age.p99.9<5", "age.p99_9<5"] {
+            assert_eq!(value(name, 0, at(101)).0, 4.0, "{name}");
+        }
+        assert!(value("age.p50<5", 0, at(300)).0.is_nan(), "three minutes later");
+        assert_eq!(values("bandwidth>30000 bytes=32000"), [(32_000.0, true), (32_000.0, true)]);
+        let mut unknown = row.clone();
+        unknown.window.as_mut().unwrap().bytes = None;
+        for text in ["bandwidth>=0", "bandwidth!=1", "bytes>=0"] {
+            let condition = &parse(text)[0];
+            assert!(!condition.is_fulfilled_by(condition.value_of(&unknown, at(100))), "{text}");
+        }
     }
 
     #[test]
@@ -356,6 +421,9 @@ mod tests {
             ("", "no condition", "rate>=90"),
             ("rte>1", "\"rte\"", "rate, period"),
             ("age.mx<1", "\"mx\"", "mean, min, max"),
+            ("age.p98<1", "\"p98\"", "p50, p90, p99, p999"),
+            ("silent.p99<1", "\"p99\"", "one sample per window"),
+            ("bandwith>1", "\"bandwith\"", "bandwidth, received, bytes"),
             ("lost.max=0", "\"max\"", "one value"),
             ("rate 90", "\"90\"", "<="),
             ("rate", "\"the end\"", "<="),

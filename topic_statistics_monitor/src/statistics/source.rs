@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use rclrs_topic_statistics::Metric;
+
 use super::message::SourceMetric;
 use crate::row::{Figures, Row, Window};
 
@@ -58,6 +60,7 @@ impl Source {
                 received: None,
                 lost: None,
                 out_of_order: None,
+                bytes: None,
                 metrics: vec![],
             };
             self.incomplete = Some((window, received_at));
@@ -99,8 +102,12 @@ impl Source {
         };
         let (period, age) = (of("message_period"), of("message_age"));
         let (gap, silence) = (of("publication_seq_gap"), of("time_since_last_message_ms"));
+        let size = of(Metric::MessageSize.name());
         let row = &mut self.row;
         window.rate = rate(period.mean);
+        // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of unknown size.
+        window.bytes =
+            (size.count > 0 && size.mean >= 0.0).then(|| (size.mean * size.count as f64).round() as u64);
         // A sample is the number of messages lost before a message.
         if gap.count > 0 && gap.mean >= 0.0 {
             let lost = (gap.mean * gap.count as f64).round() as u64;

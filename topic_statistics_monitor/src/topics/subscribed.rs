@@ -8,7 +8,9 @@ use std::{
 };
 
 use rclrs::DynamicMessage;
-use rclrs_topic_statistics::{watch::Receiver, PublisherTotals, StatsSubscription, Totals, WindowStatistics};
+use rclrs_topic_statistics::{
+    watch::Receiver, Metric, PublisherTotals, StatsSubscription, Totals, WindowStatistics,
+};
 
 use super::{
     qos::Qos,
@@ -115,6 +117,11 @@ impl Subscribed {
         let before = std::mem::replace(&mut self.totals, window.totals.unwrap_or_default());
         if is_whole {
             row.add_window(row_window(&window, &before, ended));
+            for metric in Metric::OF_SUBSCRIPTIONS {
+                if let Some(distribution) = window.distribution(*metric) {
+                    row.last_minute.add(*metric, distribution, ended);
+                }
+            }
         }
         is_whole
     }

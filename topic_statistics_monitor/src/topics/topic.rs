@@ -134,8 +134,10 @@ impl Topic {
         let mut options = SubscriptionOptions::new(topic);
         options.qos = qos.profile(depth);
         // Set here, so that a parameter of the node cannot override the command line.
-        let statistics =
-            TopicStatisticsOptions::new().state(TopicStatisticsState::Enable).publish_period(context.period);
+        let statistics = TopicStatisticsOptions::new()
+            .state(TopicStatisticsState::Enable)
+            .publish_period(context.period)
+            .distributions(true);
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
             self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));

@@ -14,6 +14,13 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
     let since = totals.received.saturating_sub(before.received);
     let gap = window.get(Metric::PublicationSeqGap).filter(|gap| gap.sample_count > 0);
     let gaps = gap.map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
+    let bytes = match window.get(Metric::MessageSize) {
+        _ if window.count == 0 => Some(0),
+        Some(sizes) if sizes.sample_count == window.count => {
+            Some((sizes.average * window.count as f64).round() as u64)
+        }
+        _ => None,
+    };
     let metrics = window.metrics.iter().map(|(metric, summary)| MetricFigures {
         name: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
@@ -29,6 +36,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         received: Some(window.count),
         lost: in_window(totals.lost, before.lost, window.count, since, gaps),
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
+        bytes,
         metrics: metrics.collect(),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The details of one topic: all metrics, and the publishers.
+//! The details of one topic: all metrics, the histogram of one, and the publishers.
 
 use std::time::Instant;
 
@@ -9,14 +9,19 @@ use ratatui::{
     text::Line,
 };
 
+use rclrs_topic_statistics::Metric;
+
 use crate::{
     format::{count, count_if_known, figure, milliseconds, name, seconds, start_of},
-    row::Row,
-    views::sparkline::sparkline,
+    row::{MetricFigures, Row},
+    views::{histogram, sparkline::sparkline},
 };
 
-/// Returns the lines of the details.
-pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
+/// From this width on, the table of metrics has the percentiles of the last minute.
+const WITH_PERCENTILES: usize = 92;
+
+/// Returns the lines of the details, with the histogram of a metric if one is chosen.
+pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let status = row.status(now).text();
     let mut lines = vec![
@@ -42,35 +47,31 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
     )));
     if let Some(window) = &row.window {
         lines.push(Line::raw(format!(
-            "window      {:.3} s, rate {} Hz, {} received, {} lost, {} out of order",
+            "window      {:.3} s, {} Hz, {} B/s, {} received, {} lost, {} out of order",
             window.length.as_secs_f64(),
             figure(window.rate),
+            figure(window.bandwidth()),
             count_if_known(window.received),
             count_if_known(window.lost),
             count_if_known(window.out_of_order),
         )));
     }
     lines.push(Line::raw(format!("last minute {}", sparkline(&row.history, now, width.saturating_sub(13)))));
-    lines.push(Line::raw(""));
-    lines.push(Line::styled(
-        format!(
-            "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            "metric", "unit", "mean", "min", "max", "std dev", "count"
-        ),
-        bold,
-    ));
+    if let Some(metric) = chosen {
+        let distribution = row.last_minute.distribution(metric, now);
+        lines.push(Line::raw(""));
+        lines.extend(histogram::lines(metric, distribution.as_ref(), width).into_iter().map(Line::raw));
+        lines.push(Line::raw(""));
+    }
+    let has_percentiles = width >= WITH_PERCENTILES;
+    let columns = format!(
+        "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "metric", "unit", "mean", "min", "max", "std dev", "count"
+    );
+    let percentiles = if has_percentiles { "     p50     p99 of the last minute" } else { "" };
+    lines.push(Line::styled(columns + percentiles, bold));
     for metric in row.window.iter().flat_map(|window| &window.metrics) {
-        let figures = &metric.figures;
-        lines.push(Line::raw(format!(
-            "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            start_of(&name(&metric.name), 27),
-            start_of(&name(&metric.unit), 8),
-            figure(figures.mean),
-            figure(figures.min),
-            figure(figures.max),
-            figure(figures.std_dev),
-            count(figures.count),
-        )));
+        lines.push(Line::raw(metric_line(row, metric, has_percentiles, now)));
     }
     if !row.publishers.is_empty() {
         lines.push(Line::raw(""));
@@ -94,6 +95,27 @@ pub fn lines(row: &Row, now: Instant, width: usize) -> Vec<Line<'static>> {
         )));
     }
     lines
+}
+
+/// Returns the line of a metric in the table.
+fn metric_line(row: &Row, metric: &MetricFigures, has_percentiles: bool, now: Instant) -> String {
+    let figures = &metric.figures;
+    let mut line = format!(
+        "{:27} {:8} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        start_of(&name(&metric.name), 27),
+        start_of(&name(&metric.unit), 8),
+        figure(figures.mean),
+        figure(figures.min),
+        figure(figures.max),
+        figure(figures.std_dev),
+        count(figures.count),
+    );
+    if let (true, Ok(metric)) = (has_percentiles, metric.name.parse()) {
+        for quantile in [0.5, 0.99] {
+            line += &format!(" {:>7}", figure(row.quantile(metric, quantile, now)));
+        }
+    }
+    line
 }
 
 /// Returns a text in lines of at most `width` characters, broken between words. A longer word has a line of its own.
@@ -120,6 +142,7 @@ mod tests {
         tests::{at, row, window, S},
         Problem, Publisher,
     };
+    use rclrs_topic_statistics::collector::Distribution;
 
     #[test]
     fn all_metrics_and_the_losses_of_each_publisher_are_shown() {
@@ -135,18 +158,50 @@ mod tests {
         };
         imu.publishers = vec![publisher("a", Some("/front"), 12), publisher("b", None, 0)];
         imu.problem = Some(Problem::Error("something is wrong ".repeat(10)));
-        let lines: Vec<String> = lines(&imu, at(100), 80).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = lines(&imu, None, at(100), 80).iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
         for expected in [
             "/imu  ERROR",
             "message_period              ms         10.00   9.000   11.00   0.500     100",
             "in all      1234 received, 12 lost, 0 out of order, last 0.0s ago",
+            "window      1.000 s, 100.0 Hz, 32000 B/s, 100 received, 12 lost, 0 out of order",
             &format!("{}       600     12      1   1.0s  /front", "a".repeat(32)),
             &format!("{}       600      0      1   1.0s  -", "b".repeat(32)),
         ] {
             assert!(text.contains(expected), "{expected}\nnot in\n{text}");
         }
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn the_histogram_of_the_chosen_metric_is_above_the_table_and_wide_tables_have_percentiles() {
+        let mut imu = row("/imu", 100.0, 0);
+        let mut ages = Distribution::default();
+        (1..=200).for_each(|age| assert!(ages.accept(f64::from(age.min(190)) / 10.0)));
+        imu.last_minute.add(Metric::MessageAge, &ages, at(99));
+        let text = |chosen, width| {
+            let lines = lines(&imu, chosen, at(100), width);
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        let narrow = text(Some(Metric::MessageAge), 80);
+        let (histogram, table) =
+            (narrow.find("message_age in the last minute, ms: 200 samples"), narrow.find("metric   "));
+        assert!(histogram.is_some() && histogram < table && !narrow.contains("p99 of"), "{narrow}");
+        assert!(narrow.contains('█') && narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(
+            text(Some(Metric::MessagePeriod), 80).contains("message_period: no sample in the last minute")
+        );
+        let wide = text(None, 100);
+        let error = ages.relative_error();
+        let figures = |metric| {
+            let line = wide.lines().find(|line| line.starts_with(metric)).unwrap();
+            line.split_whitespace().skip(7).map(str::to_owned).collect::<Vec<_>>()
+        };
+        for (figure, exact) in figures("message_age").iter().zip([10.0, 19.0]) {
+            assert!((figure.parse::<f64>().unwrap() - exact).abs() <= exact * error, "{wide}");
+        }
+        assert_eq!((figures("message_age").len(), figures("message_period")), (2, vec!["-".to_owned(); 2]));
+        assert!(!wide.contains("samples"), "{wide}");
     }
 
     #[test]
@@ -157,7 +212,7 @@ mod tests {
         let mut window = window(101, 100.0, 0);
         (window.metrics[0].name, window.metrics[0].unit) = (hostile.to_owned(), hostile.to_owned());
         imu.add_window(window);
-        let lines: String = lines(&imu, at(101), 80).iter().map(ToString::to_string).collect();
+        let lines: String = lines(&imu, None, at(101), 80).iter().map(ToString::to_string).collect();
         assert!(!lines.contains(['\u{1b}', '\n', '\u{202e}']) && lines.contains("x\\u{1b}[2J"), "{lines:?}");
     }
 }

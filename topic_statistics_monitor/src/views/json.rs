@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use rclrs_topic_statistics::Metric;
 use serde::Serialize;
 
 use crate::row::{Figures, MetricFigures, Publisher, Row, Status, Window};
@@ -51,12 +52,15 @@ struct Line<'a> {
     nodes: &'a [String],
     qos: Option<&'a str>,
     rate: f64,
+    bandwidth: f64,
     received: Option<u64>,
+    bytes: Option<u64>,
     lost: Option<u64>,
     out_of_order: Option<u64>,
     since_last_message: f64,
     total: Total,
     metrics: BTreeMap<&'a str, MetricLine<'a>>,
+    last_minute: BTreeMap<&'static str, LastMinuteLine>,
     senders: Vec<PublisherLine<'a>>,
 }
 
@@ -75,6 +79,19 @@ struct MetricLine<'a> {
     max: f64,
     std_dev: f64,
     count: u64,
+}
+
+/// A distribution. The names are those of `MetricsDistribution`.
+#[derive(Serialize)]
+struct LastMinuteLine {
+    unit: &'static str,
+    count: u64,
+    min: f64,
+    max: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
 }
 
 #[derive(Serialize)]
@@ -100,6 +117,20 @@ impl<'a> Line<'a> {
             let Figures { mean, min, max, std_dev, count } = metric.figures;
             (&*metric.name, MetricLine { unit: &metric.unit, mean, min, max, std_dev, count })
         };
+        let last_minute = |metric: Metric| {
+            let distribution = row.last_minute.distribution(metric, now)?;
+            let line = LastMinuteLine {
+                unit: metric.unit(),
+                count: distribution.count(),
+                min: distribution.minimum(),
+                max: distribution.maximum(),
+                p50: distribution.quantile(0.5),
+                p90: distribution.quantile(0.9),
+                p99: distribution.quantile(0.99),
+                p99_9: distribution.quantile(0.999),
+            };
+            Some((metric.name(), line))
+        };
         let publisher = |publisher: &'a Publisher| PublisherLine {
             gid: &publisher.gid,
             node: publisher.node.as_deref(),
@@ -120,12 +151,15 @@ impl<'a> Line<'a> {
             nodes: &row.nodes,
             qos: (!row.qos.is_empty()).then_some(&row.qos),
             rate: window.rate,
+            bandwidth: window.bandwidth(),
             received: window.received,
+            bytes: window.bytes,
             lost: window.lost,
             out_of_order: window.out_of_order,
             since_last_message: row.silence(now),
             total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
             metrics: window.metrics.iter().map(metric).collect(),
+            last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
             senders: row.publishers.iter().map(publisher).collect(),
         }
     }

@@ -7,6 +7,8 @@ use std::{
     time::Instant,
 };
 
+use rclrs_topic_statistics::Metric;
+
 use crate::{
     format::{self, count_if_known, end_of, figure},
     row::{Row, Window},
@@ -48,10 +50,14 @@ impl<W: Write> Report<W> {
         if self.lines.is_multiple_of(Self::LINES) || width > self.width {
             self.width = self.width.max(width);
             let width = self.width;
-            writeln!(self.to, "{:width$}           ----------- period ms ----------- --- age ms ---", "")?;
             writeln!(
                 self.to,
-                "{:width$} pubs rate Hz    mean     min     max std dev    mean    max  lost state",
+                "{:width$}                     --------------- period ms --------------- -------- age ms --------",
+                ""
+            )?;
+            writeln!(
+                self.to,
+                "{:width$} pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state",
                 "topic"
             )?;
             self.lines = 0;
@@ -59,20 +65,29 @@ impl<W: Write> Report<W> {
         self.lines += 1;
         let (period, age) = (row.figures("message_period"), row.figures("message_age"));
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-        let line = format!(
-            "{name:width$} {publishers:>4} {rate:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6} {lost:>5} {state}",
-            figure(period.mean),
-            figure(period.min),
-            figure(period.max),
-            figure(period.std_dev),
-            figure(age.mean),
-            figure(age.max),
-            name = end_of(&name, self.width),
-            width = self.width,
-            rate = figure(window.rate),
-            lost = count_if_known(window.lost),
-            state = row.status(now).text(),
+        let mut line = format!(
+            "{:width$} {publishers:>4} {:>7}",
+            end_of(&name, self.width),
+            figure(window.rate),
+            width = self.width
         );
+        let quantile = |metric, quantile| row.quantile(metric, quantile, now);
+        for value in [
+            window.bandwidth(),
+            period.mean,
+            period.min,
+            period.max,
+            period.std_dev,
+            quantile(Metric::MessagePeriod, 0.5),
+            quantile(Metric::MessagePeriod, 0.99),
+            age.mean,
+            age.max,
+            quantile(Metric::MessageAge, 0.5),
+            quantile(Metric::MessageAge, 0.99),
+        ] {
+            line += &format!(" {:>6}", figure(value));
+        }
+        line += &format!(" {:>5} {}", count_if_known(window.lost), row.status(now).text());
         writeln!(self.to, "{}", line.trim_end())
     }
 }
@@ -81,6 +96,7 @@ impl<W: Write> Report<W> {
 mod tests {
     use super::*;
     use crate::row::tests::{at, row, window, S};
+    use rclrs_topic_statistics::collector::Distribution;
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];
@@ -89,15 +105,24 @@ mod tests {
         String::from_utf8(to).unwrap()
     }
 
+    /// Ten samples of 10.
+    fn ten() -> Distribution {
+        let mut distribution = Distribution::default();
+        (0..10).for_each(|_| assert!(distribution.accept(10.0)));
+        distribution
+    }
+
     #[test]
     fn lines_are_aligned_below_their_header() {
-        let text = written(false, &[row("/imu", 100.0, 0), row("/camera/image_raw", 30.0, 3)]);
+        let mut imu = row("/imu", 100.0, 0);
+        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
+        let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
         assert_eq!(
             text,
-            "                               ----------- period ms ----------- --- age ms ---\n\
-             topic                pubs rate Hz    mean     min     max std dev    mean    max  lost state\n\
-             /imu                    1   100.0   10.00   9.000   11.00   0.500   2.500  3.500     0\n\
-             /camera/image_raw       1   30.00   33.33   32.33   34.33   0.500   2.500  3.500     3 LOSS 3\n"
+            "                                         --------------- period ms --------------- -------- age ms --------\n\
+             topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
+             /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
+             /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"
         );
     }
 
@@ -117,6 +142,7 @@ mod tests {
         window.metrics[0].figures = crate::row::Figures::NONE;
         window.lost = None;
         imu.add_window(window);
+        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
         let json: serde_json::Value = serde_json::from_str(&written(true, &[imu])).unwrap();
         assert_eq!(json["topic"], "/imu");
         assert_eq!(json["window_stop"], 101 * S);
@@ -125,6 +151,16 @@ mod tests {
         assert!(json["lost"].is_null() && json["metrics"]["message_age"]["mean"].is_null());
         assert_eq!(json["metrics"]["message_age"]["count"], 0);
         assert_eq!(json["metrics"]["message_period"]["max"], 11.0);
+        assert_eq!((&json["bytes"], &json["bandwidth"]), (&32_000.into(), &32_000.0.into()));
+        let last_minute = json["last_minute"].as_object().unwrap();
+        assert_eq!(last_minute.keys().collect::<Vec<_>>(), ["message_period"]);
+        let period = &last_minute["message_period"];
+        assert_eq!((&period["unit"], &period["count"]), (&"ms".into(), &10.into()));
+        assert_eq!(
+            (&period["p50"], &period["p90"], &period["max"]),
+            (&10.0.into(), &10.0.into(), &10.0.into())
+        );
+        assert!(period["p99"].is_null() && period["p99_9"].is_null(), "10 samples have no p99: {json}");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use ratatui::{
     Frame,
 };
 
+use rclrs_topic_statistics::Metric;
+
 use crate::{
     format::start_of,
     row::{Row, Status},
@@ -38,6 +40,8 @@ pub struct Screen {
     page: usize,
     /// The first line of the detail view.
     scrolled: u16,
+    /// The metric whose histogram the detail view shows.
+    histogram: Option<Metric>,
     /// A notice for the first line.
     pub notice: Option<String>,
 }
@@ -61,6 +65,7 @@ impl Screen {
             first: 0,
             page: 1,
             scrolled: 0,
+            histogram: None,
             notice: None,
         }
     }
@@ -84,6 +89,7 @@ impl Screen {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace | KeyCode::Left => self.mode = Mode::List,
                 KeyCode::Up | KeyCode::Char('k') => self.scrolled = self.scrolled.saturating_sub(1),
                 KeyCode::Down | KeyCode::Char('j') => self.scrolled = self.scrolled.saturating_add(1),
+                KeyCode::Char('h') => self.next_histogram(rows, now),
                 _ => {}
             },
             Mode::List => return self.list_key(key.code, rows, now),
@@ -124,6 +130,14 @@ impl Screen {
         self.selected = shown.get(to).map(|row| row.name.clone());
     }
 
+    /// Chooses the next metric that the selected topic has a distribution of; after the last one, none.
+    fn next_histogram(&mut self, rows: &[Row], now: Instant) {
+        let selected = rows.iter().find(|row| Some(&row.name) == self.selected.as_ref());
+        let mut metrics = selected.into_iter().flat_map(|row| row.last_minute.metrics(now));
+        self.histogram = metrics.find(|metric| Some(*metric) > self.histogram);
+        self.scrolled = 0;
+    }
+
     fn position(&self, shown: &[&Row]) -> Option<usize> {
         shown.iter().position(|row| Some(&row.name) == self.selected.as_ref())
     }
@@ -157,11 +171,17 @@ impl Screen {
         let selected = rows.iter().find(|row| Some(&row.name) == self.selected.as_ref());
         match (self.mode, selected) {
             (Mode::Detail, Some(row)) => {
-                let lines = detail::lines(row, now, area.width.into());
+                let lines = detail::lines(row, self.histogram, now, area.width.into());
                 let max = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
                 self.scrolled = self.scrolled.min(max);
                 draw_lines(frame.buffer_mut(), body, lines.into_iter().skip(self.scrolled.into()));
-                self.draw_frame(frame.buffer_mut(), area, rows, now, " q quit  Esc back  ↑↓ scroll");
+                self.draw_frame(
+                    frame.buffer_mut(),
+                    area,
+                    rows,
+                    now,
+                    " q quit  Esc back  ↑↓ scroll  h next histogram",
+                );
             }
             (mode, _) => {
                 self.draw_list(frame.buffer_mut(), body, &shown, now);
@@ -241,6 +261,7 @@ mod tests {
         Problem,
     };
     use ratatui::{backend::TestBackend, Terminal};
+    use rclrs_topic_statistics::collector::Distribution;
 
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);
@@ -277,17 +298,61 @@ mod tests {
         screen.shown(rows, at(100)).iter().map(|row| row.name.clone()).collect()
     }
 
+    /// The rows, with 200 ages and periods of the first one: one in twenty is ten times as high.
+    fn rows_with_percentiles() -> Vec<Row> {
+        let mut rows = rows();
+        for (metric, usual) in [(Metric::MessageAge, 4.0), (Metric::MessagePeriod, 32.0)] {
+            let mut distribution = Distribution::default();
+            (0..200).for_each(|number| {
+                assert!(distribution.accept(if number % 20 == 0 { 10.0 * usual } else { usual }))
+            });
+            rows[0].last_minute.add(metric, &distribution, at(99));
+        }
+        rows
+    }
+
+    #[test]
+    fn wider_lists_have_more_columns() {
+        for (width, columns) in [
+            (79, "rate mean p99 max mean p99"),
+            (86, "rate mean p99 max mean p50 p99"),
+            (100, "rate B/s mean p50 p99 max mean p50 p99"),
+            (120, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
+            (174, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
+            (175, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
+        ] {
+            let screen = draw(&mut Screen::new(), &rows_with_percentiles(), width, 24);
+            let words: Vec<&str> = screen[2].split_whitespace().collect();
+            assert!(
+                words.join(" ").starts_with(&format!("topic pub {columns} lost seen")),
+                "{width}: {words:?}"
+            );
+            let title = screen[1].find("- period ms -").zip(screen[1].find("- age ms -"));
+            assert!(title.is_some_and(|(period, age)| period < age), "{}", screen[1]);
+            // Each figure ends below the end of its title.
+            let row = screen[3].chars().collect::<Vec<_>>();
+            let (mut end, header) = (0, screen[2].chars().collect::<String>());
+            for title in columns.split(' ').chain(["lost", "seen"]) {
+                end += header[end..].find(title).unwrap() + title.len();
+                assert!(
+                    row[end - 1] != ' ' && row.get(end).is_none_or(|c| *c == ' '),
+                    "{title}: {screen:#?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn eighty_columns_have_all_figures() {
-        let screen = draw(&mut Screen::new(), &rows(), 80, 24);
+        let screen = draw(&mut Screen::new(), &rows_with_percentiles(), 80, 24);
         let text = screen.join("\n");
         for expected in [
-            "                               Hz -------- period ms --------     ms",
-            "  topic                pub   rate    min   mean    max  stdev    age  lost  seen",
-            ">!/camera/image_raw      1  30.00  32.33  33.33  34.33  0.500  2.500    12  0.0s",
+            "                               Hz ---- period ms ----- -- age ms ---",
+            "  topic                pub   rate   mean    p99    max   mean    p99  lost  seen",
+            ">!/camera/image_raw      1  30.00  33.33  320.0  34.33  2.500  40.00    12  0.0s",
             "    sensor_msgs/msg/Image       LOSS 12    ",
-            "  /imu                   1  100.0  9.000  10.00  11.00  0.500  2.500     0  0.0s",
-            " !/odom                  1  50.00  19.00  20.00  21.00  0.500  2.500     0  7.0s",
+            "  /imu                   1  100.0  10.00      -  11.00  2.500      -     0  0.0s",
+            " !/odom                  1  50.00  20.00      -  21.00  2.500      -     0  7.0s",
             "STALE 7.0s",
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
@@ -363,6 +428,34 @@ mod tests {
         assert!(draw(&mut screen, &rows, 80, 24)[3].starts_with("> /t49"));
         press(&mut screen, &rows, "G");
         assert!(draw(&mut screen, &rows, 80, 24).iter().any(|line| line.starts_with("> /t00")));
+    }
+
+    #[test]
+    fn h_goes_through_the_histograms_of_the_topic() {
+        let (rows, mut screen) = (rows_with_percentiles(), Screen::new());
+        draw(&mut screen, &rows, 80, 40);
+        press(&mut screen, &rows, "\n");
+        let histogram = |screen: &mut Screen| {
+            let text = draw(screen, &rows, 80, 40).join("\n");
+            let shown: Vec<&str> = ["message_age", "message_period"]
+                .into_iter()
+                .filter(|metric| text.contains(&format!("{metric} in the last minute, ms: 200 samples")))
+                .collect();
+            shown.join(" ")
+        };
+        for expected in ["", "message_age", "message_period", "", "message_age"] {
+            assert_eq!(histogram(&mut screen), expected);
+            press(&mut screen, &rows, "h");
+        }
+        // Another topic has no sample of that metric, and says so.
+        press(&mut screen, &rows, "\x1bj\n");
+        let text = draw(&mut screen, &rows, 80, 40).join("\n");
+        assert!(
+            text.contains("/imu") && text.contains("message_period: no sample in the last minute"),
+            "{text}"
+        );
+        press(&mut screen, &rows, "h");
+        assert!(!draw(&mut screen, &rows, 80, 40).join("\n").contains("no sample"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, time::Instant};
 
-use crate::row::Row;
+use crate::row::{Row, Window};
 
 /// A column that topics are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,20 @@ pub enum Column {
     Age,
     Lost,
     Seen,
+    Bandwidth,
 }
 
 impl Column {
-    const ALL: [Self; 7] =
-        [Self::Topic, Self::State, Self::Rate, Self::Period, Self::Age, Self::Lost, Self::Seen];
+    const ALL: [Self; 8] = [
+        Self::Topic,
+        Self::State,
+        Self::Rate,
+        Self::Period,
+        Self::Age,
+        Self::Lost,
+        Self::Seen,
+        Self::Bandwidth,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -31,6 +40,7 @@ impl Column {
             Self::Age => "age",
             Self::Lost => "lost",
             Self::Seen => "seen",
+            Self::Bandwidth => "bandwidth",
         }
     }
 
@@ -54,6 +64,7 @@ impl Column {
             Self::Age => highest(&|row| row.figures("message_age").mean),
             Self::Lost => other.lost.cmp(&one.lost),
             Self::Seen => highest(&|row| row.silence(now)),
+            Self::Bandwidth => highest(&|row| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
         };
         column.then_with(|| one.name.cmp(&other.name))
     }

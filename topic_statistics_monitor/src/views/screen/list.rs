@@ -9,30 +9,93 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use rclrs_topic_statistics::Metric;
+
 use crate::{
     format::{self, count_if_known, end_of, figure, seconds, start_of},
-    row::{Row, Status},
+    row::{Row, Status, Window},
     views::sparkline::sparkline,
 };
 
-/// From this width on, a topic has one line instead of two.
-const WIDE: u16 = 150;
-/// The width of the columns of figures.
-const FIGURES: usize = 58;
+/// From this width on, a topic has one line instead of two: there is room for all columns.
+const WIDE: u16 = 175;
+/// The width of the columns that are always there: those of publishers, losses and silence, and six figures.
+const ALWAYS: usize = 16 + 6 * FIGURE;
+/// The width of a figure, with the blank before it.
+const FIGURE: usize = 7;
+/// The width of a name. If there is more room, it is for further columns, and then for longer names.
+const NAME: usize = 19;
 /// The width of the type and of the state: on the second line of a topic, or on the first if the list is wide.
 const TYPE: usize = 27;
 const STATE: usize = 11;
+
+/// A column of figures.
+struct Figure {
+    group: Group,
+    title: &'static str,
+    /// It is shown if there is room for so many columns beyond those that are always there.
+    rank: usize,
+    of: fn(&Row, Instant) -> f64,
+}
+
+/// What neighbouring columns have in common.
+#[derive(Clone, Copy, PartialEq)]
+enum Group {
+    Rate,
+    Bandwidth,
+    Period,
+    Age,
+}
+
+/// The columns of figures, from the left to the right.
+const FIGURES: [Figure; 11] = {
+    use Group::{Age, Bandwidth, Period, Rate};
+    const fn figure(group: Group, title: &'static str, rank: usize, of: fn(&Row, Instant) -> f64) -> Figure {
+        Figure { group, title, rank, of }
+    }
+    [
+        figure(Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
+        figure(Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
+        figure(Period, "min", 4, |row, _| row.figures("message_period").min),
+        figure(Period, "mean", 0, |row, _| row.figures("message_period").mean),
+        figure(Period, "p50", 2, |row, now| row.quantile(Metric::MessagePeriod, 0.5, now)),
+        figure(Period, "p99", 0, |row, now| row.quantile(Metric::MessagePeriod, 0.99, now)),
+        figure(Period, "max", 0, |row, _| row.figures("message_period").max),
+        figure(Period, "stdev", 5, |row, _| row.figures("message_period").std_dev),
+        figure(Age, "mean", 0, |row, _| row.figures("message_age").mean),
+        figure(Age, "p50", 1, |row, now| row.quantile(Metric::MessageAge, 0.5, now)),
+        figure(Age, "p99", 0, |row, now| row.quantile(Metric::MessageAge, 0.99, now)),
+    ]
+};
+/// How many columns there are beyond those that are always there.
+const MORE: usize = 5;
+
+impl Group {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "Hz",
+            Self::Bandwidth => "",
+            Self::Period => " period ms ",
+            Self::Age => " age ms ",
+        }
+    }
+}
 
 /// How the list fits the width of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     width: usize,
     is_wide: bool,
+    /// How many columns of figures there are beyond those that are always there.
+    more: usize,
 }
 
 impl Layout {
     pub fn new(width: u16) -> Self {
-        Self { width: width.into(), is_wide: width >= WIDE }
+        let is_wide = width >= WIDE;
+        let width = usize::from(width);
+        let room = width.saturating_sub(2 + NAME + ALWAYS + Self::beside(is_wide));
+        Self { width, is_wide, more: (room / FIGURE).min(MORE) }
     }
 
     /// Returns how many lines a topic has.
@@ -44,18 +107,45 @@ impl Layout {
         }
     }
 
+    /// Returns the width of type, state and sparkline beside the figures.
+    fn beside(is_wide: bool) -> usize {
+        if is_wide {
+            TYPE + STATE + 2 + 20
+        } else {
+            0
+        }
+    }
+
+    /// Returns the width of the columns of figures.
+    fn figures_width(self) -> usize {
+        ALWAYS + self.more * FIGURE
+    }
+
     /// Returns the width of a topic's name.
     fn name_width(self) -> usize {
-        let others = if self.is_wide { TYPE + STATE + 2 + 20 } else { 0 };
-        self.width.saturating_sub(2 + FIGURES + others).clamp(8, 60)
+        self.width.saturating_sub(2 + self.figures_width() + Self::beside(self.is_wide)).clamp(8, 60)
+    }
+
+    /// Returns the columns of figures that there is room for.
+    fn figures(self) -> impl Iterator<Item = &'static Figure> {
+        FIGURES.iter().filter(move |figure| figure.rank <= self.more)
     }
 
     pub fn header(self) -> Vec<Line<'static>> {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let name = self.name_width();
-        let above = format!("  {:name$}         Hz -------- period ms --------     ms", "");
-        let mut columns =
-            format!("  {:name$} pub   rate    min   mean    max  stdev    age  lost  seen", "topic");
+        let mut above = format!("  {:name$}    ", "");
+        for group in [Group::Rate, Group::Bandwidth, Group::Period, Group::Age] {
+            match (group.title(), self.figures().filter(|figure| figure.group == group).count()) {
+                (title, columns @ 2..) => {
+                    above += &format!(" {title:-^width$}", width = columns * FIGURE - 1)
+                }
+                (title, columns) => above += &format!("{title:>width$}", width = columns * FIGURE),
+            }
+        }
+        let mut columns = format!("  {:name$} pub", "topic");
+        columns.extend(self.figures().map(|figure| format!("{:>FIGURE$}", figure.title)));
+        columns += "  lost  seen";
         if self.is_wide {
             columns += &format!(" {:TYPE$} {:STATE$}last minute", "type", "state");
         }
@@ -77,7 +167,7 @@ impl Layout {
             Span::raw(cursor),
             Span::styled(mark, style),
             Span::styled(format!("{:name$}", end_of(&format::name(&row.name), name)), name_style),
-            Span::raw(figures(row)),
+            Span::raw(self.figures_of(row, now)),
             Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
             Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
         ];
@@ -86,7 +176,11 @@ impl Layout {
         if self.is_wide {
             line.push(Span::raw(format!(" {:TYPE$} ", start_of(&message_type, TYPE))));
             line.push(state);
-            line.push(self.problem_or_sparkline(row, now, 2 + name + FIGURES + TYPE + STATE + 2));
+            line.push(self.problem_or_sparkline(
+                row,
+                now,
+                2 + name + self.figures_width() + TYPE + STATE + 2,
+            ));
             return vec![Line::from(line)];
         }
         let below = vec![
@@ -99,6 +193,14 @@ impl Layout {
             self.problem_or_sparkline(row, now, 4 + TYPE + 1 + STATE),
         ];
         vec![Line::from(line), Line::from(below)]
+    }
+
+    /// Returns the columns of publishers and figures.
+    fn figures_of(self, row: &Row, now: Instant) -> String {
+        let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let mut columns = format!(" {publishers:>3}");
+        columns.extend(self.figures().map(|column| format!("{:>FIGURE$}", figure((column.of)(row, now)))));
+        columns
     }
 
     /// Returns what fills the rest of a line of which `used` characters are taken.
@@ -120,19 +222,4 @@ fn mark(status: Status) -> (&'static str, Style) {
         Status::Waiting => ("…", Style::new().add_modifier(Modifier::DIM)),
         Status::Good => (" ", Style::new()),
     }
-}
-
-/// Returns the columns of publishers, rate, period and age.
-fn figures(row: &Row) -> String {
-    let (period, age) = (row.figures("message_period"), row.figures("message_age"));
-    let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-    format!(
-        " {publishers:>3} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
-        figure(row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
-        figure(period.min),
-        figure(period.mean),
-        figure(period.max),
-        figure(period.std_dev),
-        figure(age.mean),
-    )
 }
