@@ -62,6 +62,7 @@ impl Source {
                 out_of_order: None,
                 bytes: None,
                 metrics: vec![],
+                distributions: vec![],
             };
             self.incomplete = Some((window, received_at));
         }
