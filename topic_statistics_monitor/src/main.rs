@@ -56,7 +56,6 @@ fn main() -> ExitCode {
     let is_terminal = io::stdout().is_terminal();
     match run(&arguments, ros, is_terminal) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if has_no_reader(&*error, is_terminal) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error.to_string());
             ExitCode::from(FAILED)
@@ -81,10 +80,14 @@ fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8,
     } else {
         session.write_lines(&mut provider)
     };
-    // Also if the run was cut short.
+    let code = match ended {
+        Err(error) if has_no_reader(&*error, is_terminal) => Ok(0),
+        other => other,
+    };
+    // Also of a run that was cut short.
     let is_fulfilled = match report {
         Some(file) => session.write_report(&file, &provider)?,
         None => true,
     };
-    Ok(if is_fulfilled { ended? } else { ended?.max(UNFULFILLED) })
+    Ok(if is_fulfilled { code? } else { code?.max(UNFULFILLED) })
 }

@@ -135,7 +135,7 @@ impl Slot {
     /// Returns whether there is no window between this slot and the next. When a window ended is known to a tick of the
     /// monitor.
     fn is_followed_by(&self, next: &Self) -> bool {
-        next.began <= self.ended + next.window.max(self.window) / 2
+        next.began <= self.ended.saturating_add(next.window.max(self.window) / 2)
     }
 }
 

@@ -66,7 +66,7 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
     let duration = now.saturating_duration_since(recording.started);
     let topics = recording.topics(now);
     let started = clock(recording.started_at);
-    let title = format!("ROS 2 topics on {}, {started}", name(&origin.host));
+    let title = format!("ROS 2 topics on {}", name(&origin.host));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -75,7 +75,7 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 // Whatever a name contains, a browser runs no script and loads nothing.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
-                title { (title) }
+                title { (title) ", " (started) }
                 style { (PreEscaped(style())) }
             }
             body {
@@ -409,9 +409,9 @@ fn length(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let whole = seconds.round() as u64;
     match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        3600..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        _ if seconds < 59.95 => format!("{seconds:.1} s"),
+        ..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        ..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
         _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
     }
 }

@@ -262,19 +262,19 @@ impl Axis {
     /// Returns the label of a coordinate, with as many digits as it takes to tell it from the next.
     fn label(&self, coordinate: f64) -> String {
         let value = coordinate * self.scale;
-        let step = (self.to - self.from) * self.scale / 10.0;
-        if value.abs() >= 99_999.5 {
-            return figure(value);
-        }
+        let (unit, suffix) = match value.abs() {
+            ..99_999.5 => (1.0, ""),
+            ..1e7 => (1e3, "k"),
+            ..1e10 => (1e6, "M"),
+            ..1e13 => (1e9, "G"),
+            _ => (1e12, "T"),
+        };
+        let step = (self.to - self.from) * self.scale / unit / 10.0;
         let digits = (-step.log10().floor()).clamp(0.0, 7.0) as usize;
-        let label = format!("{value:.digits$}");
+        let label = format!("{:.digits$}", value / unit);
         let label =
             if label.contains('.') { label.trim_end_matches('0').trim_end_matches('.') } else { &label };
-        if label == "-0" {
-            "0".to_owned()
-        } else {
-            label.to_owned()
-        }
+        format!("{}{suffix}", if label == "-0" { "0" } else { label })
     }
 }
 
