@@ -61,13 +61,17 @@ impl RowProvider {
 
     /// Returns what is left out or dropped because a bound is reached, in a few words.
     pub fn notice(&self) -> Option<String> {
-        let (left_out, dropped) = match self {
-            Self::Topics(topics) => (topics.left_out(), 0),
-            Self::Statistics(statistics) => (statistics.left_out(), statistics.dropped()),
+        let (left_out, dropped, invalid) = match self {
+            Self::Topics(topics) => (topics.left_out(), 0, None),
+            Self::Statistics(statistics) => {
+                (statistics.left_out(), statistics.dropped(), statistics.invalid())
+            }
         };
         let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
         let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
-        let notices: Vec<String> = left_out.into_iter().chain(dropped).collect();
+        let invalid =
+            invalid.map(|(number, why)| format!("{number} invalid distributions, the last one {why}"));
+        let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(invalid).collect();
         (!notices.is_empty()).then(|| notices.join(", "))
     }
 }

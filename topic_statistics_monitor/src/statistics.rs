@@ -19,27 +19,43 @@ use std::{
 };
 
 use rclrs::*;
-use ros_env::statistics_msgs::msg::MetricsMessage;
+use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
 
 use crate::{
     pattern::Pattern,
     row::Row,
     topics::{Graph, Qos},
 };
-use message::SourceMetric;
+use message::{SourceDistribution, SourceMetric};
 use sources::Sources;
 
 /// The statistics that nodes publish.
 pub struct StatisticsReader {
     worker: Worker<()>,
     graph: Graph,
-    topic: String,
-    subscribed: Option<(WorkerSubscription<MetricsMessage, ()>, Qos)>,
-    sender: SyncSender<SourceMetric>,
-    messages: Receiver<SourceMetric>,
+    metrics: Subscribed<MetricsMessage>,
+    distributions: Subscribed<MetricsDistribution>,
+    sender: SyncSender<Received>,
+    messages: Receiver<Received>,
     /// Messages that were not accepted: the queue was full, or their names were too long.
     dropped: Arc<AtomicU64>,
+    /// How many distributions were invalid, and why the last one was.
+    invalid: Option<(u64, String)>,
     sources: Sources,
+}
+
+/// A message that waits to be read.
+enum Received {
+    Metric(SourceMetric),
+    Distribution(SourceDistribution),
+    /// A distribution that is invalid, and why.
+    Invalid(String),
+}
+
+/// The subscription of a topic, with a QoS that all its publishers can serve. There is none before the first publisher.
+struct Subscribed<T: rosidl_runtime_rs::Message> {
+    topic: String,
+    subscription: Option<(WorkerSubscription<T, ()>, Qos)>,
 }
 
 impl StatisticsReader {
@@ -55,11 +71,12 @@ impl StatisticsReader {
         Self {
             worker: node.create_worker(()),
             graph: Graph::new(node),
-            topic: topic.to_owned(),
-            subscribed: None,
+            metrics: Subscribed { topic: topic.to_owned(), subscription: None },
+            distributions: Subscribed { topic: format!("{topic}/distribution"), subscription: None },
             sender,
             messages,
             dropped: Arc::default(),
+            invalid: None,
             sources: Sources::new(patterns, topic, max_sources),
         }
     }
@@ -72,7 +89,14 @@ impl StatisticsReader {
         let mut complete = vec![];
         // One queue at most, so that a flood of messages does not hold up the rest.
         for message in self.messages.try_iter().take(Self::QUEUE) {
-            complete.extend(self.sources.accept(message));
+            match message {
+                Received::Metric(metric) => complete.extend(self.sources.accept(metric)),
+                Received::Distribution(distribution) => self.sources.accept_distribution(&distribution),
+                Received::Invalid(why) => {
+                    let number = self.invalid.as_ref().map_or(0, |(number, _)| *number);
+                    self.invalid = Some((number + 1, why));
+                }
+            }
         }
         complete.extend(self.sources.settle(Instant::now()));
         Ok(complete)
@@ -92,27 +116,52 @@ impl StatisticsReader {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Subscribes with a QoS that all publishers can serve.
+    /// Returns how many distributions were invalid, and why the last one was. `None` without any.
+    pub fn invalid(&self) -> Option<(u64, &str)> {
+        self.invalid.as_ref().map(|(number, why)| (*number, &**why))
+    }
+
     fn subscribe(&mut self) -> Result<(), RclrsError> {
-        let publishers = self.graph.publishers(&self.topic);
+        let sender = |sender: &SyncSender<Received>, dropped: &Arc<AtomicU64>| {
+            let (sender, dropped) = (sender.clone(), Arc::clone(dropped));
+            move |message: Option<Received>| {
+                if message.is_none_or(|message| sender.try_send(message).is_err()) {
+                    dropped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let send = sender(&self.sender, &self.dropped);
+        self.metrics.refresh(&self.graph, &self.worker, move |message| {
+            send(SourceMetric::new(message, Instant::now()).map(Received::Metric));
+        })?;
+        let send = sender(&self.sender, &self.dropped);
+        self.distributions.refresh(&self.graph, &self.worker, move |message| {
+            let checked = SourceDistribution::new(message, Instant::now());
+            send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
+        })
+    }
+}
+
+impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
+    /// Subscribes if the topic has publishers, and the present subscription does not fit them.
+    fn refresh(
+        &mut self,
+        graph: &Graph,
+        worker: &Worker<()>,
+        receive: impl Fn(T) + Send + Sync + 'static,
+    ) -> Result<(), RclrsError> {
+        let publishers = graph.publishers(&self.topic);
         // Volatile, because windows that ended before the monitor started are of no interest.
         let offered = publishers.iter().map(|of| of.qos_profile.volatile()).collect::<Vec<_>>();
         let qos = Qos::of_all(offered.iter());
-        let is_same = self.subscribed.as_ref().is_some_and(|(_, before)| *before == qos);
+        let is_same = self.subscription.as_ref().is_some_and(|(_, before)| *before == qos);
         if publishers.is_empty() || is_same {
             return Ok(());
         }
         let mut options = SubscriptionOptions::new(&self.topic);
-        options.qos = qos.profile(Self::DEPTH);
-        let (sender, dropped) = (self.sender.clone(), Arc::clone(&self.dropped));
-        let subscription = self.worker.create_subscription(options, move |message: MetricsMessage| {
-            let is_accepted = SourceMetric::new(message, Instant::now())
-                .is_some_and(|message| sender.try_send(message).is_ok());
-            if !is_accepted {
-                dropped.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
-        self.subscribed = Some((subscription, qos));
+        options.qos = qos.profile(StatisticsReader::DEPTH);
+        let subscription = worker.create_subscription(options, move |message: T| receive(message))?;
+        self.subscription = Some((subscription, qos));
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod subscribed;
 mod time;
 mod topic;
 mod window;
+mod windows;
 
 pub use graph::{silence_history_errors, Graph};
 pub use qos::Qos;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any messages on `/statistics` into `topic_monitor --from-statistics`.
+//! Any messages on `/statistics` and `/statistics/distribution` into `topic_monitor --from-statistics`.
 
 use std::{
     sync::OnceLock,
@@ -11,12 +11,18 @@ use ratatui::{backend::TestBackend, crossterm::event::KeyCode, Terminal};
 use ros_env::{
     builtin_interfaces::msg::Time,
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
+    topic_statistics_interfaces::msg::MetricsDistribution,
 };
+
+use rclrs_topic_statistics::{collector::Distribution, Metric};
 
 use crate::{
     check::{has_no_control, is_no_infinity},
     input::Input,
-    monitor::statistics::{message::SourceMetric, sources::Sources},
+    monitor::statistics::{
+        message::{SourceDistribution, SourceMetric},
+        sources::Sources,
+    },
     pattern::Pattern,
     require::{self, Conditions},
     row::{Figures, Row},
@@ -26,7 +32,8 @@ use crate::{
 /// What is kept has a bound. Figures are finite or NaN. What is written has no control character, and JSON keeps each name.
 pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
-    let max = input.below(4) + 1;
+    let first = input.u8();
+    let (max, has_distributions) = (usize::from(first % 4) + 1, first / 4 % 2 == 1);
     let patterns: &[&str] = match input.below(4) {
         0 => &["/a:/b", "asked_for"],
         1 => &["/**"],
@@ -46,7 +53,12 @@ pub fn from_statistics(bytes: &[u8]) {
         }
         now += [Duration::from_millis(input.u8().into()), Duration::from_millis(input.u16().into())]
             [usize::from(number % 4 == 3)];
-        if let Some(message) = SourceMetric::new(message(&mut input), now) {
+        if has_distributions && input.below(2) == 1 {
+            match SourceDistribution::new(distribution(&mut input), now) {
+                Ok(message) => sources.accept_distribution(&message),
+                Err(why) => has_no_control(&why, "why a distribution is invalid"),
+            }
+        } else if let Some(message) = SourceMetric::new(message(&mut input), now) {
             sources.accept(message);
         }
         let complete = sources.settle(now + Duration::from_millis(u64::from(input.u8()) * 2));
@@ -59,9 +71,10 @@ pub fn from_statistics(bytes: &[u8]) {
         for row in rows.iter().filter(|row| complete.contains(&row.name)) {
             report.write(row, now).expect("writes to memory");
             is_json(row, now);
-            detail::lines(row, None, now, 80)
-                .iter()
-                .for_each(|line| has_no_control(&line.to_string(), "a detail"));
+            for chosen in row.last_minute.metrics(now).map(Some).chain([None]) {
+                let lines = detail::lines(row, chosen, now, 80 + 10 * usize::from(first % 4));
+                lines.iter().for_each(|line| has_no_control(&line.to_string(), "a detail"));
+            }
         }
         if number % 64 == 16 {
             live.draw(&mut input, &rows, now);
@@ -69,7 +82,8 @@ pub fn from_statistics(bytes: &[u8]) {
     }
     let rows: Vec<&Row> = sources.rows().collect();
     live.draw(&mut input, &rows, now);
-    let Conditions(conditions) = "rate>1 age.max<5 gap.count=0 lost=0".parse().expect("conditions");
+    let Conditions(conditions) =
+        "rate>1 age.max<5 age.p99<5 bandwidth>1 gap.count=0 lost=0".parse().expect("conditions");
     for failure in require::failures(&conditions, &rows, now) {
         has_no_control(&failure, "a failure of a condition");
     }
@@ -86,7 +100,18 @@ fn is_sound(row: &Row, now: Instant) {
     for entry in &row.history {
         is_no_infinity(entry.rate, "a rate of the history");
     }
+    for metric in row.last_minute.metrics(now) {
+        // None if there is no room for the number of samples.
+        let Some(distribution) = row.last_minute.distribution(metric, now) else { continue };
+        let (minimum, maximum) = (distribution.minimum(), distribution.maximum());
+        assert!(distribution.count() > 0 && minimum <= maximum, "{distribution:?}");
+        for quantile in [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile)) {
+            let is_within = (minimum..=maximum).contains(&quantile);
+            assert!(is_within || quantile.is_nan(), "{quantile} of {distribution:?}");
+        }
+    }
     let Some(window) = &row.window else { return };
+    is_no_infinity(window.bandwidth(), "the bandwidth");
     assert!(window.rate.is_nan() || (window.rate > 0.0 && window.rate.is_finite()), "rate {}", window.rate);
     assert!(window.metrics.len() <= 64, "{} metrics", window.metrics.len());
     for metric in &window.metrics {
@@ -147,6 +172,7 @@ impl LiveView {
                 KeyCode::Char('/'),
                 KeyCode::Char('a'),
                 KeyCode::Char('G'),
+                KeyCode::Char('h'),
                 KeyCode::Down,
                 KeyCode::Up,
                 KeyCode::PageDown,
@@ -161,6 +187,69 @@ impl LiveView {
         let cells = self.terminal.backend().buffer().content().iter().map(|cell| cell.symbol());
         has_no_control(&cells.filter(|symbol| *symbol != " ").collect::<String>(), "the screen");
     }
+}
+
+/// The distribution of a few samples. A part of it may be a lie.
+fn distribution(input: &mut Input) -> MetricsDistribution {
+    let sources = ["/a:/b", "asked_for", "c", "/d:/e", "/f:g"];
+    let metrics = [Metric::MessageAge, Metric::MessagePeriod, Metric::MessageSize, Metric::Duration];
+    let metric = metrics[input.below(metrics.len())];
+    let mut all = Distribution::default();
+    for _ in 0..input.below(16) {
+        all.accept(input.f64());
+    }
+    let counts = |buckets: Vec<(i32, u64)>| {
+        let first = buckets.first().map_or(0, |(index, _)| *index);
+        let mut counts = vec![];
+        for (index, count) in buckets {
+            counts.resize(index.abs_diff(first) as usize, 0);
+            counts.push(count);
+        }
+        (first, counts)
+    };
+    let (positive_offset, positive_counts) = counts(all.positive().collect());
+    let (negative_offset, negative_counts) = counts(all.negative().collect());
+    let mut message = MetricsDistribution {
+        measurement_source_name: sources[input.below(sources.len())].to_owned(),
+        metrics_source: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        count: all.count(),
+        sum: all.sum(),
+        minimum: all.minimum(),
+        maximum: all.maximum(),
+        scale: all.scale(),
+        zero_threshold: all.zero_threshold(),
+        zero_count: all.zero_count(),
+        positive_offset,
+        positive_counts,
+        negative_offset,
+        negative_counts,
+        ..Default::default()
+    };
+    // Many more samples in a bucket are no lie.
+    if let (true, Some(count)) = (input.bool(), message.positive_counts.first_mut()) {
+        let more = input.u64() >> 1;
+        *count += more;
+        message.count += more;
+    }
+    match input.below(16) {
+        0 => message.scale = input.i32(),
+        1 => message.zero_threshold = input.f64(),
+        2 => message.minimum = input.f64(),
+        3 => message.maximum = input.f64(),
+        4 => message.sum = input.f64(),
+        5 => message.count = input.u64(),
+        6 => message.zero_count = input.u64(),
+        7 => message.positive_offset = input.i32(),
+        8 => message.negative_offset = input.i32(),
+        9 => message.positive_counts = (0..input.u8()).map(|_| input.u64()).collect(),
+        10 => message.negative_counts.resize(usize::from(input.u8()), 1),
+        11 => message.metrics_source = input.text(),
+        12 => message.unit = input.text(),
+        13 => message.measurement_source_name = input.text(),
+        _ => {}
+    }
+    message
 }
 
 fn message(input: &mut Input) -> MetricsMessage {

@@ -202,10 +202,11 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         received: None,
         lost: None,
         out_of_order: None,
+        bytes: None,
         metrics: vec![metric(other, node), metric("message_age", "ms")],
     });
     is_json(&row, now);
-    for line in detail::lines(&row, now, 80) {
+    for line in detail::lines(&row, None, now, 80) {
         has_no_control(&line.to_string(), "a detail");
     }
     let Conditions(conditions) = "rate>2 age<1".parse().expect("conditions");

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on /statistics, with its names and figures checked.
+//! A message on /statistics or /statistics/distribution, with its names and figures checked.
 
 use std::time::Instant;
 
-use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
+use rclrs_topic_statistics::{
+    collector::{Distribution, DistributionParts},
+    Metric,
+};
+use ros_env::{
+    builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::MetricsDistribution,
+};
 
-use crate::row::{Figures, MetricFigures};
+use crate::{
+    format,
+    row::{Figures, MetricFigures},
+};
 
 /// One metric in one window of a source, as it was received.
 #[derive(Clone, Debug)]
@@ -46,6 +56,55 @@ impl SourceMetric {
     }
 }
 
+/// The distribution of one metric in one window of a source, as it was received.
+#[derive(Clone, Debug)]
+pub struct SourceDistribution {
+    pub received_at: Instant,
+    /// The `measurement_source_name`.
+    pub source: String,
+    pub metric: Metric,
+    /// Boxed, because many messages can wait.
+    pub distribution: Box<Distribution>,
+}
+
+impl SourceDistribution {
+    /// Checks a message. Errors with what is wrong and what would be right, in printable characters.
+    pub fn new(message: MetricsDistribution, received_at: Instant) -> Result<Self, String> {
+        let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
+        if let Some(long) = names.iter().find(|name| name.len() > SourceMetric::MAX_NAME) {
+            return Err(format!(
+                "a name has {} bytes; at most {} are read",
+                long.len(),
+                SourceMetric::MAX_NAME
+            ));
+        }
+        let [source, name, unit] = names.map(|name| format::name(name));
+        let of = |why: String| format!("{name} of {source}: {why}");
+        let metric: Metric = match message.metrics_source.parse() {
+            Ok(metric) => metric,
+            Err(_) => return Err(of("not a metric of this library".to_owned())),
+        };
+        if message.unit != metric.unit() {
+            return Err(of(format!("The unit is {unit}: it has to be {}", metric.unit())));
+        }
+        let distribution = Distribution::from_parts(&DistributionParts {
+            count: message.count,
+            sum: message.sum,
+            minimum: message.minimum,
+            maximum: message.maximum,
+            scale: message.scale,
+            zero_threshold: message.zero_threshold,
+            zero_count: message.zero_count,
+            positive_offset: message.positive_offset,
+            positive_counts: &message.positive_counts,
+            negative_offset: message.negative_offset,
+            negative_counts: &message.negative_counts,
+        });
+        let distribution = Box::new(distribution.map_err(|error| of(error.to_string()))?);
+        Ok(Self { received_at, source: message.measurement_source_name, metric, distribution })
+    }
+}
+
 /// Returns the figures of a message. Infinite and missing ones are NaN; a negative or missing count is 0.
 fn figures(message: &MetricsMessage) -> Figures {
     let mut figures = Figures::NONE;
@@ -81,6 +140,43 @@ pub mod tests {
             statistics: vec![point(1, average), point(5, 50.0)],
         };
         SourceMetric::new(message, at(stop)).unwrap()
+    }
+
+    /// The distribution of ten ages, received at `second`.
+    pub fn distribution(source: &str) -> MetricsDistribution {
+        MetricsDistribution {
+            measurement_source_name: source.to_owned(),
+            metrics_source: "message_age".to_owned(),
+            unit: "ms".to_owned(),
+            count: 10,
+            sum: 15.0,
+            minimum: 1.5,
+            maximum: 1.5,
+            scale: 8,
+            positive_offset: 149,
+            positive_counts: vec![10],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn distributions_are_checked() {
+        let right = SourceDistribution::new(distribution("/listener:/imu"), at(1)).unwrap();
+        assert_eq!((right.metric, right.distribution.count()), (Metric::MessageAge, 10));
+        assert_eq!(right.distribution.quantile(0.5), 1.5);
+        let error = |change: &dyn Fn(&mut MetricsDistribution)| {
+            let mut message = distribution("/x\u{1b}[2J");
+            change(&mut message);
+            SourceDistribution::new(message, at(1)).unwrap_err()
+        };
+        assert_eq!(
+            error(&|message| message.scale = 9),
+            "message_age of /x\\u{1b}[2J: The scale is 9: it has to be from 2 to 8"
+        );
+        assert!(error(&|message| message.count = 11).contains("The count is 11"));
+        assert!(error(&|message| message.unit = "s".to_owned()).contains("it has to be ms"));
+        assert!(error(&|message| message.metrics_source = "jitter\n".to_owned()).contains("jitter\\u{a} of "));
+        assert!(error(&|message| message.unit = "x".repeat(100_000)).contains("100000 bytes"));
     }
 
     #[test]

@@ -7,7 +7,10 @@ use std::{
     time::Instant,
 };
 
-use super::{message::SourceMetric, source::Source};
+use super::{
+    message::{SourceDistribution, SourceMetric},
+    source::Source,
+};
 use crate::{
     pattern::Pattern,
     row::{Problem, Row},
@@ -66,6 +69,14 @@ impl Sources {
         source.accept(message).then_some(name)
     }
 
+    /// Adds a distribution to the last minute of its source. One of a source without metrics is ignored: its metrics are about to be
+    /// received, or there is no room for it.
+    pub fn accept_distribution(&mut self, message: &SourceDistribution) {
+        if let Some(source) = self.sources.get_mut(&message.source) {
+            source.row.last_minute.add(message.metric, &message.distribution, message.received_at);
+        }
+    }
+
     /// Removes a source that was waited for under this name and has not published under it.
     fn remove_waiting(&mut self, name: &str) {
         if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
@@ -105,8 +116,9 @@ mod tests {
             tests::{at, S},
             Status,
         },
-        statistics::message::tests::message,
+        statistics::message::tests::{distribution, message},
     };
+    use rclrs_topic_statistics::Metric;
     use std::time::Duration;
 
     fn sources(patterns: &[&str], max: usize) -> Sources {
@@ -169,6 +181,27 @@ mod tests {
         sources.settle(at(161));
         sources.accept(message("node_19", "message_age", 161, 1.5));
         assert_eq!((names(&sources), sources.left_out()), (vec!["node_19"], 0));
+    }
+
+    #[test]
+    fn distributions_go_to_the_last_minute_of_their_source() {
+        let mut sources = sources(&["/r1/*:/imu"], 10);
+        let mut receive = |source: &str, second| {
+            let distribution = SourceDistribution::new(distribution(source), at(second)).unwrap();
+            sources.accept_distribution(&distribution);
+            sources.accept(message(source, "message_age", second, 1.5));
+            let count = |row: &Row| {
+                row.last_minute.distribution(Metric::MessageAge, at(second)).map_or(0, |ages| ages.count())
+            };
+            sources.rows().map(count).collect::<Vec<_>>()
+        };
+        assert_eq!(receive("/r1/a:/imu", 100), [0], "the source is not known yet");
+        assert_eq!(receive("/r1/a:/imu", 101), [10]);
+        assert_eq!(receive("/r1/b:/imu", 101), [10, 0]);
+        assert_eq!(receive("/r1/b:/imu", 102), [10, 10]);
+        assert_eq!(receive("/r1/a:/imu", 120), [20, 10]);
+        assert_eq!(receive("/r2/a:/imu", 121), [20, 10], "not asked for");
+        assert_eq!(receive("/r1/b:/imu", 162), [10, 10], "a minute later");
     }
 
     #[test]

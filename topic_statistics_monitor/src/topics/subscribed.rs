@@ -2,36 +2,29 @@
 
 //! A subscription of a topic: its windows, its totals and its publishers.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use rclrs::DynamicMessage;
-use rclrs_topic_statistics::{
-    watch::Receiver, Metric, PublisherTotals, StatsSubscription, Totals, WindowStatistics,
-};
+use rclrs::{DynamicMessage, Node};
+use rclrs_topic_statistics::{PublisherTotals, StatsSubscription, Totals};
 
 use super::{
     qos::Qos,
     time::{age, between},
     window::row_window,
+    windows::Windows,
 };
 use crate::row::{Publisher, Row};
 
 /// A subscription, with what was read of it last.
 pub struct Subscribed {
     subscription: StatsSubscription<DynamicMessage>,
-    windows: Receiver<Option<Arc<WindowStatistics>>>,
+    windows: Windows,
     pub message_type: String,
     pub qos: Qos,
-    since: Instant,
     last_read: Instant,
     publishers_read: Instant,
     /// Messages received at the last reading.
     received: u64,
-    /// The totals at the end of the last window that was read.
-    totals: Totals,
     /// The counts of the topic's earlier subscriptions.
     before: Counts,
 }
@@ -61,29 +54,26 @@ impl Counts {
 }
 
 impl Subscribed {
-    /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
-    const MATCHING: Duration = Duration::from_millis(500);
     /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known
     /// to this interval if the system clock is stepped.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
         subscription: StatsSubscription<DynamicMessage>,
+        node: &Node,
         message_type: String,
         qos: Qos,
         before: Counts,
     ) -> Self {
         let now = Instant::now();
         Self {
-            windows: subscription.watch(),
+            windows: Windows::of(&subscription, node),
             subscription,
             message_type,
             qos,
-            since: now,
             last_read: now,
             publishers_read: now,
             received: 0,
-            totals: Totals::default(),
             before,
         }
     }
@@ -104,26 +94,16 @@ impl Subscribed {
             self.received = totals.received;
             row.last_message = Some(between(last_read, now, age(last)));
         }
-        let has_window = self.windows.has_changed().unwrap_or(false);
-        if has_window || now.saturating_duration_since(self.publishers_read) >= Self::PUBLISHERS_INTERVAL {
+        let window = self.windows.take();
+        if window.is_some()
+            || now.saturating_duration_since(self.publishers_read) >= Self::PUBLISHERS_INTERVAL
+        {
             row.publishers = self.publishers(&row.publishers, &row.nodes, now);
         }
-        if !has_window {
-            return false;
-        }
-        let Some(window) = self.windows.borrow_and_update().clone() else { return false };
-        let ended = between(last_read, now, age(window.window.stop));
-        let is_whole = ended.saturating_duration_since(self.since) >= window.length + Self::MATCHING;
-        let before = std::mem::replace(&mut self.totals, window.totals.unwrap_or_default());
-        if is_whole {
-            row.add_window(row_window(&window, &before, ended));
-            for metric in Metric::OF_SUBSCRIPTIONS {
-                if let Some(distribution) = window.distribution(*metric) {
-                    row.last_minute.add(*metric, distribution, ended);
-                }
-            }
-        }
-        is_whole
+        let Some((window, last_minute)) = window else { return false };
+        row.add_window(row_window(&window.statistics, &window.before, window.ended));
+        row.last_minute = last_minute;
+        true
     }
 
     /// Returns the publishers that messages were received from, the latest first.

@@ -154,7 +154,7 @@ impl Topic {
             error => name(&error.to_string()),
         })?;
         self.row.qos = qos.text(depth);
-        Ok(Subscribed::new(subscription, message_type.to_owned(), qos, before))
+        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, before))
     }
 
     /// Updates the row; returns whether a whole window has ended.

@@ -8,7 +8,7 @@ use rclrs_topic_statistics::{Metric, Totals, WindowStatistics};
 
 use crate::row::{MetricFigures, Window};
 
-/// Returns a window as the row shows it. `before` are the totals at the end of the last window that was read.
+/// Returns a window as the row shows it. `before` are the totals at the end of the window before.
 pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
     let totals = window.totals.unwrap_or_default();
     let since = totals.received.saturating_sub(before.received);
@@ -48,7 +48,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
 /// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at
 /// the end of the last window that was read. `since` messages were received since then.
 ///
-/// If `since` is more than `received`, windows in between were not read, because nobody read the monitor's output. The
+/// If `since` is more than `received`, windows in between were not read, because the monitor had no CPU time. The
 /// result is then of this window alone: `own`, which is known from its metrics, or `None`.
 fn in_window(
     total: Option<u64>,

@@ -122,6 +122,75 @@ fn hostile_figures_and_more_sources_than_there_is_room_for_do_no_harm() {
     assert!(sources.len() <= 40, "{sources:?}");
 }
 
+#[test]
+fn distributions_are_merged_and_hostile_ones_are_refused() {
+    let domain = domain(30);
+    let mut foreign = Program::start("foreign_statistics.py", &[], domain);
+    let monitor = Json::start(&["--from-statistics"], domain);
+    let window = |foreign: &mut Program| {
+        let mut last = Value::Null;
+        wait_for("window", || {
+            assert_eq!(foreign.request("window"), "done");
+            let objects = monitor.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+            last = objects.last().unwrap_or_default();
+            last["topic"] == "/honest:/imu"
+        });
+        last
+    };
+    assert!(window(&mut foreign)["last_minute"]["message_age"].is_null());
+    // Its subscription to distributions may be matched later than that to metrics: once a lie is received, it is.
+    wait_for("a refusal", || {
+        assert_eq!(foreign.request("lies"), "done");
+        monitor.errors.try_iter().any(|line| {
+            line.contains("invalid distributions, the last one message_age of /honest:/imu: ")
+                || line.contains(
+                    "invalid distributions, the last one jitter\\u{1b}[2J of /honest:/imu: not a metric",
+                )
+                || line.contains("invalid distributions, the last one a name has 100000 bytes")
+        })
+    });
+    assert_eq!(foreign.request("distributions"), "done");
+    let mut ages = Value::Null;
+    wait_for("both windows", || {
+        ages = window(&mut foreign)["last_minute"]["message_age"].clone();
+        ages["count"].as_u64() >= Some(1180)
+    });
+    // Each of the other messages was a lie. Of 1180 ages, 92 % are 1 ms. The averages of both windows' percentiles are 50.5 ms.
+    let expected = |ages: &Value| {
+        assert_eq!((&ages["count"], &ages["unit"]), (&1180.into(), &"ms".into()));
+        assert_eq!((&ages["min"], &ages["max"]), (&1.0.into(), &100.0.into()));
+        let quantile = |name: &str| ages[name].as_f64().unwrap();
+        // The scale is 4: an error of 4.4 %.
+        assert!((quantile("p50") - 1.0).abs() < 0.044 && (quantile("p90") - 1.0).abs() < 0.044, "{ages}");
+        assert!((quantile("p99") - 100.0).abs() < 4.4 && (quantile("p99_9") - 100.0).abs() < 4.4, "{ages}");
+    };
+    expected(&ages);
+    (0..3).for_each(|_| assert_eq!(foreign.request("lies"), "done"));
+    expected(&window(&mut foreign)["last_minute"]["message_age"]);
+}
+
+#[test]
+fn the_distributions_of_a_node_are_shown() {
+    let domain = domain(31);
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let distributions = ["--ros-args", "-p", "topic_statistics.distributions:=true"];
+    let _listener = Process::start(program("listener"), &distributions, domain);
+    let monitor = Json::start(&["--from-statistics", "/listener:/imu"], domain);
+    let is_of = |json: &Value, metric: &str| {
+        let of = &json["last_minute"][metric];
+        let [min, p50, p99, max] =
+            ["min", "p50", "p99", "max"].map(|name| of[name].as_f64().unwrap_or(f64::NAN));
+        of["count"].as_u64() >= Some(100) && min <= p50 && p50 <= p99 && p99 <= max
+    };
+    let imu =
+        monitor.until("percentiles", |json| is_of(json, "message_age") && is_of(json, "message_period"));
+    let p50 = imu["last_minute"]["message_period"]["p50"].as_f64().unwrap();
+    assert!((15.0..25.0).contains(&p50), "a period of 20 ms: {imu}");
+    let conditions = "/listener:/imu: period.p50>15 /listener:/imu: age.p99<10000";
+    let output = run(&["--from-statistics", "--require", conditions, "--duration", "50"], domain);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
 /// Returns the resident memory of a process, in kB.
 fn memory(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();

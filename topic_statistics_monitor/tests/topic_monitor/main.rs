@@ -6,6 +6,7 @@ mod ending;
 mod from_statistics;
 mod live_view;
 mod output;
+mod percentiles;
 mod run;
 mod terminal;
 mod topics;

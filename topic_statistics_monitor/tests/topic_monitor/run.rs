@@ -42,7 +42,12 @@ pub struct Json {
 
 impl Json {
     pub fn start(arguments: &[&str], domain: u32) -> Json {
-        let arguments = [&["--json", "--period", "0.25"], arguments].concat();
+        Self::with_period("0.25", arguments, domain)
+    }
+
+    /// Starts it with windows of so many seconds.
+    pub fn with_period(period: &str, arguments: &[&str], domain: u32) -> Json {
+        let arguments = [&["--json", "--period", period], arguments].concat();
         let mut child =
             command(&arguments, domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = test_support::lines(child.stdout.take().unwrap());
