@@ -61,8 +61,8 @@ pub struct RecordedMetric {
     pub name: String,
     pub unit: String,
     pub figures: Merged,
-    /// `None` if a window with samples had no distribution.
-    pub distribution: Option<Distribution>,
+    /// Of the windows that had a distribution. Those of other nodes may have none, or one that was not received.
+    pub distribution: Distribution,
 }
 
 impl Recording {
@@ -226,27 +226,21 @@ impl RecordedMetric {
             name: name.to_owned(),
             unit: unit.to_owned(),
             figures: Merged::NONE,
-            distribution: Some(Distribution::default()),
+            distribution: Distribution::default(),
         }
     }
 
     fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
         self.figures.merge(figures);
-        if figures.is_none() {
-            return;
-        }
-        let is_merged = match (&mut self.distribution, distribution) {
-            (Some(all), Some(distribution)) => all.merge(distribution),
-            _ => false,
-        };
-        if !is_merged {
-            self.distribution = None;
+        if let Some(distribution) = distribution {
+            // Without room for their number, the page has the number of samples that the percentiles are of.
+            let _has_room = self.distribution.merge(distribution);
         }
     }
 
-    /// Returns a quantile of all samples. NaN if there are too few, or if their distribution is not known.
+    /// Returns a quantile of the distribution. NaN if it has too few samples.
     pub fn quantile(&self, quantile: f64) -> f64 {
-        self.distribution.as_ref().map_or(f64::NAN, |distribution| distribution.quantile(quantile))
+        self.distribution.quantile(quantile)
     }
 }
 

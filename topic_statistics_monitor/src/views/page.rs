@@ -289,7 +289,7 @@ fn charts(topic: &RecordedTopic, duration: Duration) -> Markup {
         .iter()
         .filter(|metric| [PERIOD, AGE].contains(&&*metric.name) || metric.is_other() && metric.is_varied());
     let distributions = distributed.filter_map(|metric| {
-        let svg = chart::histogram(&bars(metric.distribution.as_ref()?, BARS))?;
+        let svg = chart::histogram(&bars(&metric.distribution, BARS))?;
         let (name, unit) = (name(&metric.name), name(&metric.unit));
         Some(figure_of(html! { "Distribution of " (name) ": samples per range, " (unit) }, svg))
     });
@@ -338,7 +338,13 @@ fn metrics(topic: &RecordedTopic) -> Markup {
                         @for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)] {
                             td { (number(label, metric.quantile(quantile))) }
                         }
-                        td { (whole("count", metric.figures.count())) }
+                        td {
+                            (whole("count", metric.figures.count()))
+                            @let distributed = metric.distribution.count();
+                            @if distributed > 0 && distributed != metric.figures.count() {
+                                " (percentiles: " (whole("distributed", distributed)) ")"
+                            }
+                        }
                     }
                 }
             } }

@@ -145,17 +145,20 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
 
 /// Returns a chart of the losses over a run of so many seconds. `None` if no message was lost.
 pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
-    let lossy = || parts.iter().flatten().filter(|slot| slot.lost.is_some_and(|lost| lost > 0));
-    let highest = lossy().filter_map(|slot| slot.lost).max()? as f64;
-    let axis = Axis::of(0.0, highest.min(LARGEST), true);
+    let highest = parts.iter().flatten().filter_map(|slot| slot.lost).max().filter(|lost| *lost > 0)?;
+    let axis = Axis::of(0.0, (highest as f64).min(LARGEST), true);
     let time = Time::of(until);
-    let whole = |y: f64| if (y * axis.scale).fract().abs() < 1e-6 { axis.label(y) } else { String::new() };
-    draw(0.0..time.value(until), &axis, &|x| time.label(x), &whole, |chart| {
-        chart.draw_series(lossy().map(|slot| {
-            let lost = axis.value((slot.lost.unwrap_or_default() as f64).min(LARGEST));
-            let (began, ended) = (slot.began.as_secs_f64(), slot.ended.as_secs_f64());
-            Rectangle::new([(time.value(began), 0.0), (time.value(ended), lost)], LOSSES.light.filled())
-        }))?;
+    draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.whole_label(y), |chart| {
+        for part in parts {
+            // What is not known is a gap, not 0.
+            for known in part.split(|slot| slot.lost.is_none()) {
+                let bar = |slot: &&Slot| {
+                    let lost = axis.value((slot.lost.unwrap_or_default() as f64).min(LARGEST));
+                    (time.value(slot.began.as_secs_f64()), time.value(slot.ended.as_secs_f64()), lost)
+                };
+                draw_bars(chart, known.iter().map(bar), &LOSSES)?;
+            }
+        }
         Ok(())
     })
 }
@@ -170,15 +173,31 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
         Some(bar) => figure(bar.from),
         None => bars.last().map_or_else(String::new, |bar| figure(bar.to)),
     };
-    let whole = |y: f64| if (y * axis.scale).fract().abs() < 1e-6 { axis.label(y) } else { String::new() };
-    draw(0.0..bars.len() as f64, &axis, &end, &whole, |chart| {
-        let bars = bars.iter().enumerate().filter(|(_, bar)| bar.count > 0);
-        chart.draw_series(bars.map(|(number, bar)| {
-            let (from, count) = (number as f64, axis.value(bar.count as f64));
-            Rectangle::new([(from, 0.0), (from + 1.0, count)], LINES[0].light.filled())
-        }))?;
-        Ok(())
+    draw(0.0..bars.len() as f64, &axis, &end, &|y| axis.whole_label(y), |chart| {
+        let bar =
+            |(number, bar): (usize, &Bar)| (number as f64, number as f64 + 1.0, axis.value(bar.count as f64));
+        draw_bars(chart, bars.iter().enumerate().map(bar), &LINES[0])
     })
+}
+
+/// Draws bars that follow each other, from, to and height of each, as one shape: that is a fifth of the size of a shape
+/// for each.
+fn draw_bars(
+    chart: &mut Chart,
+    bars: impl Iterator<Item = (f64, f64, f64)>,
+    colour: &Colour,
+) -> Result<(), DrawingError> {
+    let mut outline: Vec<(f64, f64)> = vec![];
+    for (from, to, height) in bars {
+        match outline.last_mut() {
+            None => outline.extend([(from, 0.0), (from, height), (to, height)]),
+            Some(last) if last.1 == height => last.0 = to,
+            Some(_) => outline.extend([(from, height), (to, height)]),
+        }
+    }
+    outline.extend(outline.last().map(|(to, _)| (*to, 0.0)));
+    chart.draw_series([Polygon::new(outline, colour.light.filled())])?;
+    Ok(())
 }
 
 type Chart<'a, 'b> = ChartContext<
@@ -257,6 +276,16 @@ impl Axis {
 
     fn value(&self, figure: f64) -> f64 {
         figure / self.scale
+    }
+
+    /// Returns the label of a coordinate that is a whole number; none for others.
+    fn whole_label(&self, coordinate: f64) -> String {
+        let value = coordinate * self.scale;
+        if (value - value.round()).abs() < 1e-6 {
+            self.label(coordinate)
+        } else {
+            String::new()
+        }
     }
 
     /// Returns the label of a coordinate, with as many digits as it takes to tell it from the next.
