@@ -11,7 +11,7 @@ use crate::{
     require::{Condition, Conditions},
 };
 
-/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type.
+/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their bytes.
 ///
 /// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
@@ -24,11 +24,11 @@ pub struct Arguments {
     /// later are watched, too.
     ///
     /// Without TOPIC, the topics of the --require conditions are watched if each condition names its topic; otherwise
-    /// all topics but /parameter_events, /rosout, /statistics and hidden ones.
+    /// all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden ones.
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Pattern>,
 
-    /// Include /parameter_events, /rosout, /statistics and hidden topics
+    /// Include /parameter_events, /rosout, /statistics, /statistics/distribution and hidden topics
     ///
     /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
     #[arg(long, help_heading = WATCHED)]
@@ -102,14 +102,16 @@ const OUTPUT: &str = "Output";
 
 const AFTER_HELP: &str = "\
 Conditions:
-  Metrics    rate (Hz); age, period, silent (ms); gap (messages); received, lost, out_of_order
-             (messages in the window); publishers; any metrics_source, such as source_to_receive_ms
-  Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources
+  Metrics    rate (Hz); bandwidth (bytes/s); age, period, silent (ms); gap (messages); received, lost,
+             out_of_order (messages in the window); bytes (in the window); publishers; any
+             metrics_source, such as source_to_receive_ms
+  Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources;
+             p50, p90, p99, p999: percentiles of the last minute, which need 2, 10, 100 and 1000 samples
   Operators  < <= > >= = == !=
   A metric without a value in the window fulfils no condition.
 
 Keys of the live view:
-  up/down select, Enter details, Esc back, s sort, r reverse, / filter, q quit
+  up/down select, Enter details, h histogram, Esc back, s sort, r reverse, / filter, q quit
 
 Exit status:
   0  ended as asked; with --require, all conditions are fulfilled

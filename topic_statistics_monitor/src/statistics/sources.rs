@@ -205,6 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_the_sum_of_the_sizes_that_a_node_knows() {
+        let mut sources = sources(&[], 10);
+        let mut window = |sizes: &[f64], second| {
+            sources.accept(message("/a:/b", "message_period", second, 20.0));
+            for average in sizes {
+                sources.accept(message("/a:/b", "message_size", second, *average));
+            }
+            sources.settle(at(second) + Duration::from_secs(1));
+            let window = sources.rows().next().unwrap().window.clone().unwrap();
+            (window.bytes, window.bandwidth())
+        };
+        assert_eq!(window(&[320.5], 100), (Some(16_025), 16_025.0), "50 messages in a second");
+        for (unknown, second) in [(&[][..], 101), (&[f64::NAN], 102), (&[-1.0], 103)] {
+            let (bytes, bandwidth) = window(unknown, second);
+            assert!(bytes.is_none() && bandwidth.is_nan(), "{unknown:?}: {bytes:?} {bandwidth}");
+        }
+        assert_eq!(window(&[1e300], 104).0, Some(u64::MAX));
+    }
+
+    #[test]
     fn a_step_of_the_system_clock_spoils_no_length() {
         let mut sources = sources(&[], 3);
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {

@@ -52,7 +52,7 @@ impl<W: Write> Report<W> {
             let width = self.width;
             writeln!(
                 self.to,
-                "{:width$}                     --------------- period ms --------------- -------- age ms --------",
+                "{:width$}                     --------------- period ms --------------- --------- age ms ----------",
                 ""
             )?;
             writeln!(
@@ -119,7 +119,7 @@ mod tests {
         let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
         assert_eq!(
             text,
-            "                                         --------------- period ms --------------- -------- age ms --------\n\
+            "                                         --------------- period ms --------------- --------- age ms ----------\n\
              topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
              /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
              /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"

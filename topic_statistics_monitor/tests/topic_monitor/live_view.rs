@@ -130,4 +130,7 @@ fn screenshot() {
     terminal.press("jj\r");
     wait(&terminal, 2);
     println!("{}", terminal.text());
+    terminal.press("h");
+    wait(&terminal, 2);
+    println!("{}", terminal.text());
 }

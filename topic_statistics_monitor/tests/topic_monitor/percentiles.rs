@@ -202,10 +202,11 @@ fn bytes_are_those_that_a_reader_of_serialized_messages_counts() {
     let (mut published, mut received, mut bytes) = (0, 0, 0);
     while received < 300 {
         // In several windows.
-        for number in published..(published + 40).min(300) {
+        let last = (published + 40).min(300);
+        for number in published..last {
             publisher.publish(StringMessage { data: "x".repeat(number * 7 % 1000) }).unwrap();
-            published = number + 1;
         }
+        published = last;
         let window = monitor.until("a window", |json| !json["bytes"].is_null());
         let integer = |field: &str| window[field].as_u64().unwrap();
         let (of_window, nanoseconds) = (integer("bytes"), integer("window_stop") - integer("window_start"));
