@@ -129,6 +129,8 @@ fn a_condition_without_a_value_in_the_whole_run_has_failed() {
             "/waiting: age<5 failed: there is no topic /waiting yet; waiting for it",
         ]
     );
+    let failed = recording.verdicts().iter().filter(|(_, _, verdict)| verdict.is_failed()).count();
+    assert_eq!(failed, 3, "those with a topic");
     recording.finish(&[], at(60));
     let failures = recording.failures();
     assert!(

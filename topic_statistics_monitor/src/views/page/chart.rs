@@ -122,7 +122,7 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
     draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.label(y), |chart| {
         for (line, Colour { light, .. }) in lines.iter().zip(&LINES) {
             for part in &line.0 {
-                let at = |point: &Point, value: f64| (time.value(point.middle()), axis.value(value));
+                let at = |point: &Point, value: f64| (time.value(point.middle()), value);
                 let upper = part.iter().map(|point| at(point, point.max));
                 let lower = part.iter().rev().map(|point| at(point, point.min));
                 if part.iter().any(|point| point.min < point.max) {
@@ -132,8 +132,8 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
                     )])?;
                 }
                 // The line is as long as the windows are, also if there is only one.
-                let first = part.first().map(|point| (time.value(point.began), axis.value(point.mean)));
-                let last = part.last().map(|point| (time.value(point.ended), axis.value(point.mean)));
+                let first = part.first().map(|point| (time.value(point.began), point.mean));
+                let last = part.last().map(|point| (time.value(point.ended), point.mean));
                 let middle = part.iter().map(|point| at(point, point.mean));
                 let path = first.into_iter().chain(middle).chain(last);
                 chart.draw_series([PathElement::new(path.collect::<Vec<_>>(), light.stroke_width(3))])?;
@@ -153,7 +153,7 @@ pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
             // What is not known is a gap, not 0.
             for known in part.split(|slot| slot.lost.is_none()) {
                 let bar = |slot: &&Slot| {
-                    let lost = axis.value((slot.lost.unwrap_or_default() as f64).min(LARGEST));
+                    let lost = (slot.lost.unwrap_or_default() as f64).min(LARGEST);
                     (time.value(slot.began.as_secs_f64()), time.value(slot.ended.as_secs_f64()), lost)
                 };
                 draw_bars(chart, known.iter().map(bar), &LOSSES)?;
@@ -174,8 +174,7 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
         None => bars.last().map_or_else(String::new, |bar| figure(bar.to)),
     };
     draw(0.0..bars.len() as f64, &axis, &end, &|y| axis.whole_label(y), |chart| {
-        let bar =
-            |(number, bar): (usize, &Bar)| (number as f64, number as f64 + 1.0, axis.value(bar.count as f64));
+        let bar = |(number, bar): (usize, &Bar)| (number as f64, number as f64 + 1.0, bar.count as f64);
         draw_bars(chart, bars.iter().enumerate().map(bar), &LINES[0])
     })
 }
@@ -243,11 +242,9 @@ fn draw(
     Some(svg)
 }
 
-/// An axis of figures. Its coordinates are figures divided by a power of ten, so that they are of the order of one: the
-/// search for the labels works for these only.
+/// An axis of figures.
 #[derive(Debug)]
 struct Axis {
-    scale: f64,
     from: f64,
     to: f64,
 }
@@ -259,38 +256,31 @@ impl Axis {
     /// Returns an axis with these figures. It begins with 0 if asked to, or if it is nearby.
     fn of(low: f64, high: f64, from_zero: bool) -> Self {
         let largest = low.abs().max(high.abs()).max(1e-9);
-        let scale = 10_f64.powf(largest.log10().floor());
-        let (mut low, mut high) = (low / scale, high / scale);
+        let (mut low, mut high) = (low, high);
         if low > 0.0 && (from_zero || low < high / 2.0) {
             low = 0.0;
         }
         if high < 0.0 && high > low / 2.0 {
             high = 0.0;
         }
-        let missing = (Self::RANGE * largest / scale - (high - low)).max(0.0);
+        let missing = (Self::RANGE * largest - (high - low)).max(0.0);
         let room = missing / 2.0 + (high - low) * 0.06;
         let from = if low == 0.0 { 0.0 } else { low - room };
         let to = if high == 0.0 && low < 0.0 { 0.0 } else { high + room };
-        Self { scale, from, to }
+        Self { from, to }
     }
 
-    fn value(&self, figure: f64) -> f64 {
-        figure / self.scale
-    }
-
-    /// Returns the label of a coordinate that is a whole number; none for others.
-    fn whole_label(&self, coordinate: f64) -> String {
-        let value = coordinate * self.scale;
+    /// Returns the label of a figure that is a whole number; none for others.
+    fn whole_label(&self, value: f64) -> String {
         if (value - value.round()).abs() < 1e-6 {
-            self.label(coordinate)
+            self.label(value)
         } else {
             String::new()
         }
     }
 
-    /// Returns the label of a coordinate, with as many digits as it takes to tell it from the next.
-    fn label(&self, coordinate: f64) -> String {
-        let value = coordinate * self.scale;
+    /// Returns the label of a figure, with as many digits as it takes to tell it from the next.
+    fn label(&self, value: f64) -> String {
         let (unit, suffix) = match value.abs() {
             ..99_999.5 => (1.0, ""),
             ..1e7 => (1e3, "k"),
@@ -298,7 +288,7 @@ impl Axis {
             ..1e13 => (1e9, "G"),
             _ => (1e12, "T"),
         };
-        let step = (self.to - self.from) * self.scale / unit / 10.0;
+        let step = (self.to - self.from) / unit / 10.0;
         let digits = (-step.log10().floor()).clamp(0.0, 7.0) as usize;
         let label = format!("{:.digits$}", value / unit);
         let label =

@@ -195,7 +195,7 @@ fn slots(rates: &[Option<f64>]) -> Timeline {
     let mut timeline = Timeline::new(Duration::from_secs(1));
     for (rate, stop) in rates.iter().zip(1..) {
         if let Some(rate) = rate {
-            let window = window(stop, *rate, if *rate == 7.0 { 3 } else { 0 });
+            let window = window(stop, 1.0, if *rate == 7.0 { 3 } else { 0 });
             timeline.add(Slot::new(&window, at(0), Merged::of_rate(*rate, window.length)));
         }
     }
@@ -256,6 +256,18 @@ fn all_colours_of_charts_have_a_dark_one() {
     for colour in colours {
         assert!(chart::dark_style().contains(&format!("[stroke=\"{colour}\"]")), "{colour}");
     }
+}
+
+#[test]
+fn figures_that_are_too_large_are_not_drawn() {
+    let line = |rates: &[f64]| {
+        let timeline = slots(&rates.iter().copied().map(Some).collect::<Vec<_>>());
+        chart::lines(&[Line::new(&timeline.parts(), |slot| slot.rate)], false, 9.0)
+    };
+    assert!(line(&[f64::MAX, f64::MIN, 1.1e15]).is_none());
+    let parts =
+        |svg: &str| svg.matches("<polyline").count() - line(&[1.0]).unwrap().matches("<polyline").count();
+    assert_eq!(parts(&line(&[1.0, f64::MAX, -1e15, 1e15, f64::MIN, 2.0]).unwrap()), 2, "two more");
 }
 
 #[test]
