@@ -416,8 +416,8 @@ fn length(duration: Duration) -> String {
     let whole = seconds.round() as u64;
     match whole {
         _ if seconds < 59.95 => format!("{seconds:.1} s"),
-        ..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        ..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        0..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
         _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
     }
 }
