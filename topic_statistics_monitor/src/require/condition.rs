@@ -423,7 +423,7 @@ mod tests {
             ("age.mx<1", "\"mx\"", "mean, min, max"),
             ("age.p98<1", "\"p98\"", "p50, p90, p99, p999"),
             ("silent.p99<1", "\"p99\"", "one sample per window"),
-            ("bandwith>1", "\"bandwith\"", "bandwidth, received, bytes"),
+            ("band>1", "\"band\"", "bandwidth, received, bytes"),
             ("lost.max=0", "\"max\"", "one value"),
             ("rate 90", "\"90\"", "<="),
             ("rate", "\"the end\"", "<="),

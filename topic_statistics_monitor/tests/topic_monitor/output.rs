@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rclrs::CreateBasicExecutor;
 use serde_json::Value;
 use test_support::{domain, middleware, program, wait_for, Process, Reader};
 
@@ -148,6 +149,10 @@ fn windows_are_published_if_asked_for_and_only_then() {
     let mut reader = Reader::start(domain);
     let silent = Json::start(&["imu", "--ros-args", "-r", "__node:=silent"], domain);
     silent.until("window", |json| json["received"].as_u64() > Some(5));
+    let node = test_support::context(domain, &[]).create_basic_executor().create_node("observer").unwrap();
+    let publishers = |topic: &str| node.count_publishers(topic).unwrap();
+    wait_for("the graph", || publishers("/imu") > 0);
+    assert_eq!((publishers("/statistics"), publishers("/statistics/distribution")), (0, 0));
     let _publishing = Json::start(&["--publish", "imu"], domain);
     let has_gaps = !middleware::lacks_sequence_numbers("gaps that the monitor publishes");
     reader.read_until("windows of the monitor", |metrics| {
@@ -155,6 +160,11 @@ fn windows_are_published_if_asked_for_and_only_then() {
         of("message_age") && of("message_period") && (!has_gaps || of("publication_seq_gap"))
     });
     assert!(reader.metrics.iter().any(|of| of.source == "/topic_monitor:/imu"));
+    let reading = Json::start(&["--from-statistics", "/topic_monitor:/imu"], domain);
+    reading.until("percentiles and bytes of the monitor", |json| {
+        json["last_minute"]["message_age"]["count"].as_u64() > Some(5)
+            && json["bandwidth"].as_f64() > Some(0.0)
+    });
     assert!(reader.metrics.iter().all(|of| !of.source.starts_with("/silent")), "{:#?}", reader.metrics);
 }
 
