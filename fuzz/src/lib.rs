@@ -36,6 +36,7 @@ mod library {
 mod monitor {
     pub mod format;
     pub mod pattern;
+    pub mod recording;
     pub mod require;
     pub mod row;
     pub mod statistics {
@@ -76,7 +77,7 @@ use library::{
     report, schedule, sync, totals, transport, window,
     window::{Metric, Summary, Window, WindowStatistics},
 };
-use monitor::{format, pattern, require, row, views};
+use monitor::{format, pattern, recording, require, row, views};
 /// A constant of the generator's module `search`.
 mod search {
     pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";

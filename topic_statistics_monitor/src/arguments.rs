@@ -2,7 +2,7 @@
 
 //! The command line.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
 
@@ -78,6 +78,12 @@ pub struct Arguments {
     /// Print a JSON object for each topic and window, one per line
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+    /// Write a page of the whole run to this file when the program ends
+    ///
+    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions, and
+    /// the --require conditions that failed. With it, conditions do not end the program: each window is judged.
+    #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
+    pub report: Option<PathBuf>,
     /// Wait until all topics fulfil these conditions in the same window, then end
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50

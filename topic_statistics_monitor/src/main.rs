@@ -7,19 +7,22 @@
 //! ```text
 //!  graph, messages ──▶ topics ──────┐                        ┌──▶ views::Screen   live view
 //!                                   ├──▶ provider ──▶ rows ──┼──▶ views::Report   lines, JSON
-//!  /statistics ──────▶ statistics ──┘                        └──▶ require         exit status
+//!  /statistics ──────▶ statistics ──┘                        ├──▶ require         exit status
+//!                                                            └──▶ recording ──▶ views::page   the page of --report
 //! ```
 //!
 //! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
-//! `views` and `require` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
-//! other. `arguments` and `pattern` are the command line; `signals`, `executor` and `error` are about the process.
+//! `views`, `recording` and `require` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
+//! other. `arguments` and `pattern` are the command line; `signals`, `executor`, `error` and `origin` are about the process.
 
 mod arguments;
 mod error;
 mod executor;
 mod format;
+mod origin;
 mod pattern;
 mod provider;
+mod recording;
 mod require;
 mod row;
 mod session;
@@ -31,7 +34,6 @@ mod views;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
-    time::Instant,
 };
 
 use clap::Parser;
@@ -42,7 +44,9 @@ use crate::{
     error::{has_no_reader, print_error, Failure},
     executor::Spinning,
     provider::RowProvider,
-    session::{Session, FAILED},
+    session::{Session, FAILED, UNFULFILLED},
+    signals::Interrupt,
+    views::PageFile,
 };
 
 fn main() -> ExitCode {
@@ -52,7 +56,6 @@ fn main() -> ExitCode {
     let is_terminal = io::stdout().is_terminal();
     match run(&arguments, ros, is_terminal) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if has_no_reader(&*error, is_terminal) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error.to_string());
             ExitCode::from(FAILED)
@@ -61,19 +64,30 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8, Failure> {
-    let is_interrupted = signals::interrupted()?;
+    let interrupt = Interrupt::listen()?;
+    let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let ros_arguments = [vec!["topic_monitor".to_owned()], ros].concat();
     let context = Context::new(ros_arguments, InitOptions::default())?;
     let executor = context.create_basic_executor();
     let node = executor.create_node("topic_monitor")?;
     // The rows show what the library warns of in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
-    let provider = RowProvider::new(&node, arguments)?;
+    let mut provider = RowProvider::new(&node, arguments)?;
     let spinning = Spinning::start(executor)?;
-    let session = Session { arguments, spinning, is_interrupted, started: Instant::now() };
-    if arguments.is_live(is_terminal) {
-        session.show_live_view(provider)
+    let mut session = Session::new(arguments, spinning, interrupt);
+    let ended = if arguments.is_live(is_terminal) {
+        session.show_live_view(&mut provider)
     } else {
-        session.write_lines(provider)
-    }
+        session.write_lines(&mut provider)
+    };
+    let code = match ended {
+        Err(error) if has_no_reader(&*error, is_terminal) => Ok(0),
+        other => other,
+    };
+    // Also of a run that was cut short.
+    let is_fulfilled = match report {
+        Some(file) => session.write_report(&file, &provider)?,
+        None => true,
+    };
+    Ok(if is_fulfilled { code? } else { code?.max(UNFULFILLED) })
 }

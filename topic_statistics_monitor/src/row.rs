@@ -9,10 +9,11 @@ mod last_minute;
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::{Metric, Summary};
+use rclrs_topic_statistics::{collector::Distribution, Metric, Summary};
 
 use crate::format::{count, milliseconds, seconds};
 pub use last_minute::LastMinute;
@@ -92,6 +93,8 @@ pub struct Window {
     /// The bytes of the messages received in the window. `None` if that is not known.
     pub bytes: Option<u64>,
     pub metrics: Vec<MetricFigures>,
+    /// The distributions of the metrics that have one. Shared with the copies of a row.
+    pub distributions: Vec<(Metric, Arc<Distribution>)>,
 }
 
 /// The figures of one metric in one window.
@@ -315,6 +318,7 @@ pub mod tests {
             out_of_order: Some(0),
             bytes: Some(320 * rate as u64),
             metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
+            distributions: vec![],
         }
     }
 

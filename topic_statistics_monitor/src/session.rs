@@ -5,10 +5,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc,
-    },
     time::{Duration, Instant},
 };
 
@@ -18,14 +14,17 @@ use crate::{
     arguments::Arguments,
     error::{print_error, Failure},
     executor::Spinning,
+    origin,
     provider::{Notices, RowProvider},
+    recording::Recording,
     require::{self, Condition},
     row::{Problem, Row},
-    views::{Input, LiveTerminal, Report, Screen},
+    signals::Interrupt,
+    views::{render_page, Input, LiveTerminal, PageFile, Report, Screen},
 };
 
 /// The exit status if conditions are not fulfilled.
-const UNFULFILLED: u8 = 1;
+pub const UNFULFILLED: u8 = 1;
 /// The exit status if the program cannot start or go on.
 pub const FAILED: u8 = 3;
 
@@ -38,22 +37,31 @@ const DISCOVERY: Duration = Duration::from_secs(2);
 
 /// One run of the program.
 pub struct Session<'a> {
-    pub arguments: &'a Arguments,
-    pub spinning: Spinning,
-    pub is_interrupted: Arc<AtomicBool>,
-    pub started: Instant,
+    arguments: &'a Arguments,
+    spinning: Spinning,
+    interrupt: Interrupt,
+    started: Instant,
+    /// What the report shows. `None` without a report.
+    recording: Option<Recording>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    pub fn new(arguments: &'a Arguments, spinning: Spinning, interrupt: Interrupt) -> Self {
+        let conditions = || arguments.conditions().cloned().collect();
+        let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
+        Self { arguments, spinning, interrupt, started: Instant::now(), recording }
+    }
+
     /// Shows the live view until the program ends. Returns the exit status.
-    pub fn show_live_view(mut self, mut provider: RowProvider) -> Result<u8, Failure> {
+    pub fn show_live_view(&mut self, provider: &mut RowProvider) -> Result<u8, Failure> {
         let mut live = LiveTerminal::start()?;
         let input = Input::start()?;
         let mut screen = Screen::new();
         let mut rows: Vec<Row> = vec![];
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
-            provider.poll()?;
+            let new = provider.poll()?;
+            self.record(provider.rows().into_iter().filter(|row| new.contains(&row.name)));
             if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
                 rows = provider.rows().into_iter().cloned().collect();
                 screen.notice = provider.notice();
@@ -74,7 +82,7 @@ impl Session<'_> {
     }
 
     /// Writes lines until the program ends. Returns the exit status.
-    pub fn write_lines(mut self, mut provider: RowProvider) -> Result<u8, Failure> {
+    pub fn write_lines(&mut self, provider: &mut RowProvider) -> Result<u8, Failure> {
         let arguments = self.arguments;
         let conditions: Vec<Condition> = arguments.conditions().cloned().collect();
         let mut report = Report::new(io::stdout().lock(), arguments.json);
@@ -88,6 +96,7 @@ impl Session<'_> {
             for row in rows.iter().filter(|row| new.contains(&row.name)) {
                 let is_first = written.insert(row.name.clone());
                 if is_first || !arguments.once {
+                    self.record([*row]);
                     report.write(row, Instant::now())?;
                 }
             }
@@ -98,7 +107,7 @@ impl Session<'_> {
                 print_error(&notice);
             }
             let is_discovered = self.started.elapsed() >= DISCOVERY;
-            if !conditions.is_empty() {
+            if !conditions.is_empty() && self.recording.is_none() {
                 let failures = require::failures(&conditions, &rows, Instant::now());
                 if failures.is_empty() && !new.is_empty() && is_discovered {
                     return Ok(0);
@@ -132,7 +141,26 @@ impl Session<'_> {
             panic!("as --panic-after asks");
         }
         let is_late = self.arguments.duration.is_some_and(|duration| elapsed >= duration);
-        Ok(is_late || self.is_interrupted.load(Ordering::Relaxed))
+        Ok(is_late || self.interrupt.is_set())
+    }
+
+    /// Records the last windows of rows for the report.
+    fn record<'r>(&mut self, rows: impl IntoIterator<Item = &'r Row>) {
+        if let Some(recording) = &mut self.recording {
+            rows.into_iter().for_each(|row| recording.add(row));
+        }
+    }
+
+    /// Writes the report. Returns whether all conditions were fulfilled in each window.
+    pub fn write_report(&mut self, file: &PageFile, provider: &RowProvider) -> Result<bool, Failure> {
+        let Some(recording) = &mut self.recording else { return Ok(true) };
+        self.interrupt.let_end();
+        let now = Instant::now();
+        recording.finish(&provider.rows(), now);
+        file.write(&render_page(recording, &origin::of_this_process(), now))?;
+        let failures = recording.failures();
+        failures.iter().for_each(|failure| print_error(failure));
+        Ok(failures.is_empty())
     }
 }
 

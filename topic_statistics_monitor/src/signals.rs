@@ -23,26 +23,49 @@ use signal_hook::{
 /// hold it up for good.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Returns a flag that SIGINT, SIGTERM and SIGHUP set.
+/// How long it may take from then on to end if nothing holds it up any more: it only writes the report, to a file.
+const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
+
+/// Whether SIGINT, SIGTERM or SIGHUP ends the program.
 ///
-/// If the program does not end in time after that, the signal ends it. A SIGHUP that is ignored, as under nohup, stays
-/// ignored.
-pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    if !is_ignored(SIGHUP) {
-        signals.add_signal(SIGHUP)?;
+/// If it does not end in time after that, the signal ends it. A SIGHUP that is ignored, as under nohup, stays ignored.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    is_set: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Starts to listen to the signals.
+    pub fn listen() -> io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        if !is_ignored(SIGHUP) {
+            signals.add_signal(SIGHUP)?;
+        }
+        let interrupt = Self::default();
+        let Self { is_set, is_ending } = interrupt.clone();
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let Some(signal) = signals.forever().next() else { return };
+            is_set.store(true, Ordering::Relaxed);
+            thread::sleep(LIMIT);
+            if is_ending.load(Ordering::Relaxed) {
+                thread::sleep(LIMIT_OF_REPORT);
+            }
+            // What can be restored without a write to the terminal, if there is one.
+            let _no_terminal = disable_raw_mode();
+            let _ends_here = emulate_default_handler(signal);
+        })?;
+        Ok(interrupt)
     }
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    let interrupt = Arc::clone(&is_interrupted);
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let Some(signal) = signals.forever().next() else { return };
-        interrupt.store(true, Ordering::Relaxed);
-        thread::sleep(LIMIT);
-        // What can be restored without a write to the terminal, if there is one.
-        let _no_terminal = disable_raw_mode();
-        let _ends_here = emulate_default_handler(signal);
-    })?;
-    Ok(is_interrupted)
+
+    pub fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// From now on, the program ends by itself, and a signal leaves it more time for that.
+    pub fn let_end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
 }
 
 fn is_ignored(signal: i32) -> bool {

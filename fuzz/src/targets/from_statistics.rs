@@ -24,9 +24,10 @@ use crate::{
         sources::Sources,
     },
     pattern::Pattern,
+    recording::Recording,
     require::{self, Conditions},
     row::{Figures, Row},
-    views::{detail, Report, Screen},
+    views::{detail, render_page, Origin, Report, Screen},
 };
 
 /// What is kept has a bound. Figures are finite or NaN. What is written has no control character, and JSON keeps each name.
@@ -34,6 +35,7 @@ pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
     let first = input.u8();
     let (max, has_distributions) = (usize::from(first % 4) + 1, first / 4 % 2 == 1);
+    let has_report = first / 8 % 8 == 1;
     let patterns: &[&str] = match input.below(4) {
         0 => &["/a:/b", "asked_for"],
         1 => &["/**"],
@@ -46,7 +48,12 @@ pub fn from_statistics(bytes: &[u8]) {
     let mut report = Report::new(vec![], false);
     // A time that others can be before.
     static START: OnceLock<Instant> = OnceLock::new();
-    let mut now = *START.get_or_init(Instant::now) + Duration::from_secs(1000);
+    let started = *START.get_or_init(Instant::now);
+    let mut now = started + Duration::from_secs(1000);
+    let Conditions(conditions) =
+        "rate>1 age.max<5 age.p99<5 bandwidth>1 gap.count=0 lost=0".parse().expect("conditions");
+    let mut recording = Recording::new(Duration::from_secs(1), conditions.clone());
+    recording.started = started;
     for number in 0..200 {
         if input.is_empty() {
             break;
@@ -70,6 +77,7 @@ pub fn from_statistics(bytes: &[u8]) {
         }
         for row in rows.iter().filter(|row| complete.contains(&row.name)) {
             report.write(row, now).expect("writes to memory");
+            recording.add(row);
             is_json(row, now);
             for chosen in row.last_minute.metrics(now).map(Some).chain([None]) {
                 let lines = detail::lines(row, chosen, now, 80 + 10 * usize::from(first % 4));
@@ -82,10 +90,11 @@ pub fn from_statistics(bytes: &[u8]) {
     }
     let rows: Vec<&Row> = sources.rows().collect();
     live.draw(&mut input, &rows, now);
-    let Conditions(conditions) =
-        "rate>1 age.max<5 age.p99<5 bandwidth>1 gap.count=0 lost=0".parse().expect("conditions");
     for failure in require::failures(&conditions, &rows, now) {
         has_no_control(&failure, "a failure of a condition");
+    }
+    if has_report {
+        is_page(&mut recording, &rows, now);
     }
 }
 
@@ -146,6 +155,24 @@ pub fn is_json(row: &Row, now: Instant) {
         let json = &object["metrics"][&metric.name];
         assert!(json["unit"].is_string(), "{line} has no metric {:?}", metric.name);
         assert!(json["mean"].is_number() || json["mean"].is_null(), "{line}");
+    }
+}
+
+/// Panics if the page of a report has markup or a control character of a name, or no number for a figure.
+pub fn is_page(recording: &mut Recording, rows: &[&Row], now: Instant) {
+    recording.finish(rows, now);
+    recording.failures().iter().for_each(|failure| has_no_control(failure, "a failure of a condition"));
+    let origin = Origin {
+        host: "robot".to_owned(),
+        distribution: None,
+        middleware: "rmw_fastrtps_cpp".to_owned(),
+        arguments: vec![],
+    };
+    let page = render_page(recording, &origin, now);
+    page.lines().for_each(|line| has_no_control(line, "the page"));
+    assert_eq!(page.matches('<').count(), page.matches('>').count(), "{page}");
+    for wrong in ["<script", "<img", "value=\"inf", "value=\"-inf", "value=\"NaN"] {
+        assert!(!page.contains(wrong), "{wrong} on the page");
     }
 }
 

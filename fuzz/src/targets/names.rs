@@ -22,10 +22,11 @@ use crate::{
         source::{FinishedWindow, Source, WindowedCollector},
     },
     monitor::topics::message_type,
+    recording::Recording,
     report::{log_table, loss_events::LossEvents, message::metrics_message, totals_file, Failures, Publish},
     require::{self, Conditions},
     row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
-    targets::from_statistics::{is_json, LiveView},
+    targets::from_statistics::{is_json, is_page, LiveView},
     totals::{TopicTotals, Totals},
     views::detail,
     window::{self, Metric, Summary, WindowStatistics},
@@ -204,6 +205,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         out_of_order: None,
         bytes: None,
         metrics: vec![metric(other, node), metric("message_age", "ms")],
+        distributions: vec![],
     });
     is_json(&row, now);
     for line in detail::lines(&row, None, now, 80) {
@@ -213,6 +215,9 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
     for failure in require::failures(&conditions, &[&row], now) {
         has_no_control(&failure, "a failure of a condition");
     }
+    let mut recording = Recording::new(Duration::from_secs(1), conditions);
+    recording.add(&row);
+    is_page(&mut recording, &[&row, &Row::new(other)], now);
     let mut live = LiveView::new(&mut view);
     live.draw(&mut view, &[&row, &Row::new(other)], now);
 }

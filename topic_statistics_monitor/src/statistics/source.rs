@@ -2,11 +2,14 @@
 
 //! A source of statistics: its windows, which arrive metric by metric.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{collector::Distribution, Metric};
 
-use super::message::SourceMetric;
+use super::message::{SourceDistribution, SourceMetric};
 use crate::row::{Figures, Row, Window};
 
 /// A source of statistics.
@@ -18,6 +21,8 @@ pub struct Source {
     last_window: Option<Instant>,
     /// The window whose metrics are being received, and when the last of them was.
     incomplete: Option<(Window, Instant)>,
+    /// The distributions that were received since the last window was complete, one for each metric.
+    distributions: Vec<(Metric, Arc<Distribution>)>,
 }
 
 impl Source {
@@ -34,7 +39,13 @@ impl Source {
     const GONE_WINDOWS: u32 = 10;
 
     pub fn new(name: &str) -> Self {
-        Self { row: Row::new(name), last_received: None, last_window: None, incomplete: None }
+        Self {
+            row: Row::new(name),
+            last_received: None,
+            last_window: None,
+            incomplete: None,
+            distributions: vec![],
+        }
     }
 
     /// Adds a metric; returns whether it completes the window before.
@@ -62,6 +73,7 @@ impl Source {
                 out_of_order: None,
                 bytes: None,
                 metrics: vec![],
+                distributions: vec![],
             };
             self.incomplete = Some((window, received_at));
         }
@@ -72,6 +84,14 @@ impl Source {
             }
         }
         completes_last
+    }
+
+    /// Adds a distribution to the last minute, and to the window that will be complete next.
+    pub fn accept_distribution(&mut self, message: &SourceDistribution) {
+        let SourceDistribution { received_at, metric, distribution, .. } = message;
+        self.row.last_minute.add(*metric, distribution, *received_at);
+        self.distributions.retain(|(of, _)| of != metric);
+        self.distributions.push((*metric, Arc::new((**distribution).clone())));
     }
 
     /// Completes the window if its metrics have all been received by now. Returns whether it did.
@@ -103,6 +123,7 @@ impl Source {
         let (period, age) = (of("message_period"), of("message_age"));
         let (gap, silence) = (of("publication_seq_gap"), of("time_since_last_message_ms"));
         let size = of(Metric::MessageSize.name());
+        window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
         window.rate = rate(period.mean);
         // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of unknown size.

@@ -73,7 +73,7 @@ impl Sources {
     /// received, or there is no room for it.
     pub fn accept_distribution(&mut self, message: &SourceDistribution) {
         if let Some(source) = self.sources.get_mut(&message.source) {
-            source.row.last_minute.add(message.metric, &message.distribution, message.received_at);
+            source.accept_distribution(message);
         }
     }
 

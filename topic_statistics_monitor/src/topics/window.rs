@@ -2,7 +2,7 @@
 
 //! A window of a subscription as the row shows it.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use rclrs_topic_statistics::{Metric, Totals, WindowStatistics};
 
@@ -26,6 +26,9 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         unit: metric.unit().to_owned(),
         figures: summary.into(),
     });
+    let metrics_of_subscriptions = Metric::OF_SUBSCRIPTIONS.iter().copied();
+    let distributions = metrics_of_subscriptions
+        .filter_map(|metric| Some((metric, Arc::new(window.distribution(metric)?.clone()))));
     Window {
         start: window.window.start,
         stop: window.window.stop,
@@ -38,6 +41,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
         bytes,
         metrics: metrics.collect(),
+        distributions: distributions.collect(),
     }
 }
 

@@ -13,10 +13,10 @@ const LABEL: usize = 32;
 
 /// Samples in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Bar {
-    from: f64,
-    to: f64,
-    count: u64,
+pub struct Bar {
+    pub from: f64,
+    pub to: f64,
+    pub count: u64,
 }
 
 /// Returns the lines of a metric's histogram: the percentiles, and a bar for each range of samples. All ranges have the
@@ -39,7 +39,7 @@ pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) 
             figure(distribution.maximum()),
         ),
     ];
-    let bars = bars(distribution);
+    let bars = bars(distribution, BARS);
     let highest = bars.iter().map(|bar| bar.count).max().unwrap_or_default().max(1);
     for Bar { from, to, count: samples } in bars {
         let share = 100.0 * samples as f64 / all as f64;
@@ -61,8 +61,8 @@ fn bar(eighths: usize) -> String {
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// Returns the bars in the order of the samples. Buckets that follow each other share one, if there are too many.
-fn bars(distribution: &Distribution) -> Vec<Bar> {
+/// Returns at most that many bars, in the order of the samples. Buckets that follow each other share one, if there are too many.
+pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
     let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
         first.zip(last).map(|(first, last)| (first.0, last.0))
     };
@@ -70,7 +70,7 @@ fn bars(distribution: &Distribution) -> Vec<Bar> {
     let positive = ends(distribution.positive().next(), distribution.positive().next_back());
     let zero = distribution.zero_count();
     let number = |(first, last): (i32, i32), buckets: i32| (last - first) / buckets + 1;
-    let room = (BARS - usize::from(zero > 0)) as i32;
+    let room = (max - usize::from(zero > 0)) as i32;
     let buckets = (1..)
         .find(|buckets| {
             [negative, positive].into_iter().flatten().map(|ends| number(ends, *buckets)).sum::<i32>() <= room
@@ -144,7 +144,7 @@ mod tests {
                 })
                 .chain([0.0])
                 .collect();
-            let bars = bars(&of(&samples));
+            let bars = bars(&of(&samples), BARS);
             assert!(bars.len() <= BARS && bars.iter().map(|bar| bar.count).sum::<u64>() == 2001, "{bars:#?}");
             assert!(bars.windows(2).all(|pair| pair[0].to <= pair[1].from), "{bars:#?}");
             for bar in &bars {

@@ -2,11 +2,13 @@
 
 //! The program topic_monitor on real topics: in a terminal, whose screen is read, and as a process that writes lines.
 
+mod browser;
 mod ending;
 mod from_statistics;
 mod live_view;
 mod output;
 mod percentiles;
+mod report;
 mod run;
 mod terminal;
 mod topics;

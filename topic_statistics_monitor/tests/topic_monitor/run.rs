@@ -67,6 +67,22 @@ impl Json {
         }
     }
 
+    /// Sends it a signal, for example `STOP`.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits until it has ended. Returns its exit status.
+    pub fn end(&mut self) -> Option<i32> {
+        let mut status = None;
+        test_support::wait_for("end", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+
     /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()

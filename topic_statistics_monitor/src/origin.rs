@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Where a run is made: host, ROS distribution, middleware.
+
+use std::{
+    env,
+    ffi::{c_char, CStr},
+};
+
+use crate::views::Origin;
+
+// A function of librmw_implementation, which rclrs is linked to.
+extern "C" {
+    fn rmw_get_implementation_identifier() -> *const c_char;
+}
+
+/// Returns the origin of what this process measures.
+pub fn of_this_process() -> Origin {
+    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never
+    // unloaded.
+    let middleware = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+    Origin {
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        distribution: env::var("ROS_DISTRO").ok(),
+        middleware: middleware.to_string_lossy().into_owned(),
+        arguments: env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect(),
+    }
+}
