@@ -237,17 +237,38 @@ fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
     assert_eq!(rig.schedule.totals(), []);
 }
 
-#[test]
-fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_the_time_until_the_check() {
-    let mut rig = Rig::new();
-    let recorder = Arc::new(Recorder::new("/imu", &TopicStatisticsOptions::new(), None, &rig.host));
+/// Returns a subscription of that name, which is not added yet.
+fn subscription(name: &str, host: &Host) -> Arc<Source> {
+    let recorder = Arc::new(Recorder::new("/imu", &TopicStatisticsOptions::new(), None, host));
     let request = Request {
         topic: "/imu".into(),
         message_type: "sensor_msgs/msg/Imu".into(),
         qos: QoSProfile::default(),
     };
-    let source = Source::new("/node:/imu".to_owned(), recorder, Some(PublisherCheck::new(request)));
-    let (source, state) = (Arc::new(source), TopicStatisticsState::Enable);
+    Arc::new(Source::new(name.to_owned(), recorder, Some(PublisherCheck::new(request))))
+}
+
+impl Rig {
+    /// Adds a subscription that is not published.
+    fn subscribe(&mut self, name: &str) -> Arc<Source> {
+        let source = subscription(name, &self.host);
+        self.schedule.add(&source.collector, SourceOptions::default(), None, self.host.now(), &self.host);
+        self.schedule.complete(&source, self.host.now());
+        source
+    }
+
+    /// Returns the next warnings that are handed out, when time passes. There must be no more than one window until then.
+    fn warnings(&mut self, pass: Duration) -> Vec<String> {
+        let now = self.host.pass(pass);
+        self.schedule.end_windows(now, &self.host);
+        self.schedule.take_hand_out().warnings
+    }
+}
+
+#[test]
+fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_the_time_until_the_check() {
+    let mut rig = Rig::new();
+    let (source, state) = (subscription("/node:/imu", &rig.host), TopicStatisticsState::Enable);
     rig.schedule.add(&source.collector, state.into(), None, rig.host.now(), &rig.host);
     rig.windows(SECOND / 2);
     rig.schedule.complete(&source, rig.host.now());
@@ -259,6 +280,124 @@ fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_t
         panic!("no check")
     };
     assert!(matches!(&sources[..], [of] if Arc::ptr_eq(of, &source)));
+}
+
+#[test]
+fn publishers_are_checked_soon_after_a_subscription_was_enabled_and_when_the_check_asks_for_it() {
+    let mut rig = Rig::new();
+    let _subscription = rig.subscribe("/node:/imu");
+    rig.run();
+    rig.host.pass(Schedule::CHECK_TOGETHER);
+    rig.run();
+    let checks = |rig: &mut Rig, pass: Duration| {
+        let now = rig.host.pass(pass);
+        matches!(rig.schedule.next(now, &rig.host), Action::CheckPublishers(_))
+    };
+    assert!(!checks(&mut rig, SECOND / 4), "once");
+    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    let (_timer, _) = rig.add("timer", TopicStatisticsState::NodeDefault); // behind it
+    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
+    assert!(checks(&mut rig, Schedule::CHECK_TOGETHER));
+
+    let again = rig.host.now() + SECOND / 4;
+    rig.schedule.add_publisher_check(vec!["a publisher".to_owned()], Some(again));
+    let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) else { panic!("no warning") };
+    assert_eq!(out.warnings, ["a publisher"]);
+    assert!(!checks(&mut rig, SECOND / 8));
+    assert!(checks(&mut rig, SECOND / 8));
+}
+
+#[test]
+fn sources_that_are_created_at_the_same_time_are_completed_each_for_itself() {
+    let mut rig = Rig::new();
+    let [first, second] = ["first", "second"].map(|name| {
+        let durations = Arc::new(Windowed::new(Durations::default()));
+        Arc::new(Source::new(name.to_owned(), durations, None))
+    });
+    let options =
+        |seconds| SourceOptions { publish_period: Some(SECOND * seconds), ..SourceOptions::default() };
+    rig.schedule.add(&first.collector, options(1), None, rig.host.now(), &rig.host);
+    rig.schedule.add(&second.collector, options(2), None, rig.host.now(), &rig.host);
+    rig.schedule.complete(&second, rig.host.now());
+    assert_eq!(rig.windows(SECOND), [], "the first one is still being created");
+    assert_eq!(rig.windows(SECOND)[0].0, "second", "with its own period");
+}
+
+#[test]
+fn the_end_of_windows_is_periodic_and_a_new_period_begins_at_once() {
+    let mut rig = Rig::new();
+    let (_source, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    rig.windows(SECOND * 11 / 10);
+    assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
+    rig.schedule.set_publish_period(3 * SECOND, rig.host.now(), &rig.host);
+    assert_eq!(rig.run().1, Some(SECOND * 41 / 10));
+}
+
+#[test]
+fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound_with_one_warning() {
+    let mut rig = Rig::new();
+    let live = rig.subscribe("/node:/live");
+    let (timer, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    assert!(!rig.schedule.remove(&timer) && rig.schedule.ended.is_empty(), "a timer has no totals");
+    let mut warned = vec![];
+    for number in 0..Schedule::ENDED + 2 {
+        let source = rig.subscribe(&format!("/node:/{number}"));
+        if rig.schedule.remove(&source) {
+            warned.push(number);
+        }
+    }
+    assert_eq!(warned, [Schedule::ENDED], "the first one that is too many");
+    let totals = rig.schedule.totals();
+    assert_eq!(totals.len(), 1 + Schedule::ENDED);
+    assert_eq!((&totals[0].source_name, &totals[1].source_name), (&"/node:/live".into(), &"/node:/2".into()));
+    drop(live);
+}
+
+#[test]
+fn what_is_dropped_without_a_word_leaves_the_lists() {
+    let mut rig = Rig::new();
+    let (kept, _) = rig.add("kept", TopicStatisticsState::NodeDefault);
+    drop(rig.add("dropped", TopicStatisticsState::NodeDefault));
+    let collector: Arc<dyn WindowedCollector> = Arc::new(Windowed::new(Durations::default()));
+    rig.schedule.add(&collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
+    drop(collector);
+    assert_eq!(
+        (rig.schedule.entries.len(), rig.schedule.new_entries.len()),
+        (1, 1),
+        "seen at the next change"
+    );
+    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    assert_eq!((rig.schedule.entries.len(), rig.schedule.new_entries.len()), (1, 0));
+    drop(kept);
+    rig.windows(SECOND);
+    assert_eq!(rig.schedule.entries.len(), 0, "at the end of a window");
+}
+
+#[test]
+fn failures_are_reported_at_the_end_of_a_window_at_most_once_a_second() {
+    let mut rig = Rig::new();
+    rig.schedule.set_publish_period(SECOND / 4, rig.host.now(), &rig.host);
+    let (_source, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    assert_eq!(rig.warnings(SECOND / 4), [""; 0], "nothing has failed");
+    for (passed, reported) in [(1, "1 mess"), (1, ""), (1, ""), (1, ""), (1, "4 mess")] {
+        let mut failures = Failures::default();
+        failures.add(|| "why".to_owned());
+        rig.schedule.add_failures(failures);
+        let warnings = rig.warnings(SECOND / 4 * passed).concat();
+        assert_eq!(warnings.is_empty(), reported.is_empty(), "{warnings}");
+        assert!(warnings.starts_with(reported), "{warnings}");
+    }
+}
+
+#[test]
+fn a_step_of_the_clock_is_one_warning_for_all_sources() {
+    let mut warned = Warned::default();
+    let (offset, by) = (1_790_000_000 * S, 5 * S / 2);
+    let warning = warned.clock_step(by, offset).unwrap();
+    assert!(warning.contains("stepped by +2.500000 s"), "{warning}");
+    assert_eq!(warned.clock_step(by, offset + 50_000), None, "another source, which has read the same clock");
+    assert!(warned.clock_step(-by, offset + 50_000 + 50_001).is_some(), "another step");
 }
 
 #[test]
@@ -317,12 +456,13 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
     let mut rig = Rig::new();
     let sources: Vec<_> = (0..100).map(|_| rig.add("timer", TopicStatisticsState::NodeDefault)).collect();
     let mut warnings = vec![];
-    for _ in 0..2 * Outbox::BOUND / 90 {
+    for round in 0..2 * Outbox::BOUND / 90 {
         rig.host.pass(SECOND);
         // Each second time, windows end, and 100 messages wait. Each other time, 5 of them are taken.
         if let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) {
             warnings.extend(out.warnings);
         }
+        assert!(warnings.is_empty() || round > 2 * Outbox::BOUND / 100, "there is room: {warnings:?}");
     }
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("are discarded"), "{warnings:?}");
