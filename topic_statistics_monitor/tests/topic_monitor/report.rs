@@ -17,6 +17,7 @@ use test_support::{domain, middleware, program, wait_for, Process, Program};
 use crate::{
     browser::Browser,
     run::{command, objects, run, text, Json, FAST},
+    terminal::Terminal,
 };
 
 /// A directory of the test's own, and a file in it.
@@ -268,6 +269,20 @@ fn a_closed_pipe_ends_the_run_with_a_page() {
     drop(lines);
     assert_eq!(Process::from(child).wait().code(), Some(0));
     assert!(fs::read_to_string(&file).unwrap().contains("<h2>/imu</h2>"));
+}
+
+#[test]
+fn the_live_view_ends_with_a_page_too() {
+    let domain = domain(37);
+    let (directory, file) = report();
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let mut terminal = Terminal::start(&["imu", "--report", file.to_str().unwrap()], domain);
+    terminal.wait("rate", |text| text.contains("50.0"));
+    assert!(names(directory.path()).is_empty());
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(page.contains("<h2>/imu</h2>") && page.contains("Rate, Hz"), "{page}");
 }
 
 #[test]
