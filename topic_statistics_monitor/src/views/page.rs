@@ -193,7 +193,7 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
             @for (position, topic) in topics.iter().enumerate() {
                 tr data-topic=(name(&topic.row.name)) {
                     td.name { a href=(format!("#t{position}")) { (name(&topic.row.name)) } }
-                    td.text { (state(topic, now)) }
+                    td.state { (state(topic, now)) }
                     td { (number("rate", topic.rate.mean())) }
                     td { (number("lowest_rate", topic.rate.min())) }
                     @for metric in [PERIOD, AGE] {
