@@ -41,7 +41,7 @@ pub(crate) struct Outgoing {
 
 impl Outbox {
     /// Half of the usual queue depth of a reader, 10.
-    const BATCH: usize = 5;
+    pub(crate) const BATCH: usize = 5;
     /// Longer than a reader takes for a batch; rclpy's takes the longest.
     const GAP: Duration = Duration::from_millis(10);
     /// The largest number of messages: all metrics of some 1800 subscriptions, a few megabytes; with distributions, of some 1000,

@@ -52,6 +52,8 @@ pub(crate) struct Schedule {
     finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
     tables: Vec<String>,
     warnings: Vec<String>,
+    /// Whether the last thing to do was to hand out.
+    has_handed_out: bool,
     failures: Failures,
     warned: Warned,
     is_closed: bool,
@@ -144,6 +146,7 @@ impl Schedule {
             finished: vec![],
             tables: vec![],
             warnings: vec![],
+            has_handed_out: false,
             failures: Failures::default(),
             warned: Warned::default(),
             is_closed: false,
@@ -292,17 +295,22 @@ impl Schedule {
         if self.is_closed {
             return self.end(now);
         }
-        self.end_windows(now, clock);
-        if !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty()) {
-            return Action::HandOut(self.take_hand_out());
+        // Where the end of all windows takes longer than the period, there are always some to end, and messages that are always
+        // due. So what comes next here has its turn after each.
+        if !std::mem::take(&mut self.has_handed_out) {
+            self.end_windows(now, clock);
         }
-        let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
-        if event.is_some() || !batch.is_empty() {
-            return Action::Publish { event, batch };
+        if !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty()) {
+            self.has_handed_out = true;
+            return Action::HandOut(self.take_hand_out());
         }
         if self.check_publishers_at.take_if(|at| *at <= now).is_some() {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
+        }
+        let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
+        if event.is_some() || !batch.is_empty() {
+            return Action::Publish { event, batch };
         }
         Action::Wait(self.wake(now))
     }

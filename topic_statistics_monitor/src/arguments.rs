@@ -108,6 +108,7 @@ Conditions:
   Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources;
              p50, p90, p99, p999: percentiles of the last minute, which need 2, 10, 100 and 1000 samples
   Operators  < <= > >= = == !=
+  Values     90, 50ms, 0.05s, 1.5MB/s; with = and != also 90..110 and 100±10% (or 100+-10%)
   A metric without a value in the window fulfils no condition.
 
 Keys of the live view:

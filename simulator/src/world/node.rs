@@ -72,7 +72,8 @@ impl World {
     pub fn subscribe(&mut self, topic: usize) {
         let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
         let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
-        metrics.extend(optional.filter(|of| *of != Metric::ClockOffset && self.random.u32(..3) > 0));
+        let thirds = self.random.u32(..4); // from none of them to all
+        metrics.extend(optional.filter(|of| *of != Metric::ClockOffset && self.random.u32(..3) < thirds));
         if self.random.u32(..8) == 0 {
             metrics.push(Metric::ClockOffset); // a system call for each window
         }

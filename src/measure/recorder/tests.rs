@@ -12,6 +12,7 @@ use super::*;
 use crate::{
     collector::{Distribution, FirstPeriod},
     measure::clock::{monotonic, HostClock},
+    options::AgeSource,
     transport::MIDDLEWARES,
 };
 
@@ -368,6 +369,28 @@ fn messages_of_another_time_are_not_counted_where_there_is_no_room_for_them_eith
 }
 
 #[test]
+fn the_rate_is_not_known_if_a_time_begins_with_messages_that_were_not_measured() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new());
+    let epoch_before = recorder.epoch().unwrap();
+    recorder.disable();
+    recorder.enable(&clock);
+    let held = recorder.collectors.lock();
+    let message = recorder.received_message(epoch_before, 0, &info(Some(FAST_DDS), 1, 1), || 100);
+    for _ in 0..SampleLock::<Collectors>::QUEUE {
+        recorder.record(&message, || clock.monotonic());
+    }
+    receive_on(&recorder, &clock, 2); // finds no room
+    drop(held);
+    for number in 3..=4 {
+        clock.pass(S / 100);
+        receive_on(&recorder, &clock, number);
+    }
+    let totals = end_on(&recorder, &clock).totals.unwrap();
+    assert_eq!((totals.received, totals.intervals), (3, None), "the time of the first one is not known");
+}
+
+#[test]
 fn messages_that_were_not_measured_make_the_losses_of_each_publisher_unknown() {
     let clock = TestClock::new();
     let options = TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]);
@@ -434,6 +457,13 @@ fn a_suspend_does_not_change_the_time_of_the_last_message_before_it() {
 
     receive_on(&recorder, &clock, 2);
     assert_eq!(end_on(&recorder, &clock).totals.unwrap().last_message, Some(clock.system()), "the next one");
+
+    // At the start of the window in which the host is suspended: perhaps after that.
+    receive_on(&recorder, &clock, 3);
+    let earliest = clock.system();
+    clock.suspend(S);
+    let last = end_on(&recorder, &clock).totals.unwrap().last_message;
+    assert_eq!(last, Some(earliest + S));
 }
 
 #[test]
@@ -494,6 +524,20 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
     assert_eq!(totals.intervals, Some(2));
     assert!(totals.active < Duration::from_millis(300), "{totals:?}");
     assert!(totals.rate() > 6.0, "{}", totals.rate());
+}
+
+#[test]
+fn an_age_from_the_source_timestamp_needs_no_other_metric() {
+    let recorder = recorder(TopicStatisticsOptions::new().age_source(AgeSource::SourceTimestamp));
+    let message = recorder.received_message(
+        recorder.epoch().unwrap(),
+        0, // no header
+        &info(Some(FAST_DDS), 1, 1),
+        || 100,
+    );
+    recorder.record(&message, monotonic);
+    let age = *end(&recorder).get(Metric::MessageAge).unwrap();
+    assert!(age.sample_count == 1 && age.average >= 30.0, "{age:?}");
 }
 
 #[test]

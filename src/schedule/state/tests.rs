@@ -251,6 +251,9 @@ fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_t
     rig.schedule.add(&source.collector, state.into(), None, rig.host.now(), &rig.host);
     rig.windows(SECOND / 2);
     rig.schedule.complete(&source, rig.host.now());
+    rig.host.pass(Schedule::CHECK_TOGETHER / 2);
+    let next = rig.schedule.next(rig.host.now(), &rig.host);
+    assert!(!matches!(next, Action::CheckPublishers(_)), "others may be created soon");
     rig.host.pass(Schedule::CHECK_TOGETHER);
     let Action::CheckPublishers(sources) = rig.schedule.next(rig.host.now(), &rig.host) else {
         panic!("no check")
@@ -289,13 +292,34 @@ fn a_closed_schedule_returns_what_is_left_and_enables_nothing_any_more() {
 }
 
 #[test]
+fn where_the_end_of_windows_takes_longer_than_the_period_messages_are_published_all_the_same() {
+    let mut rig = Rig::new();
+    let _sources: Vec<_> =
+        (0..20).map(|timer| rig.add(&format!("/node:{timer}"), SourceOptions::default())).collect();
+    rig.schedule.check_publishers_by(rig.host.now());
+    let mut has_checked = false;
+    for _ in 0..300 {
+        let now = rig.host.pass(SECOND); // so long takes each thing that is to do
+        match rig.schedule.next(now, &rig.host) {
+            Action::Publish { batch, .. } => {
+                batch.into_iter().for_each(|message| message.publish(&mut Failures::default()));
+            }
+            Action::CheckPublishers(_) => has_checked = true,
+            _ => {}
+        }
+    }
+    assert!(has_checked);
+    assert!(rig.reader.0.lock().unwrap().len() >= 100 * Outbox::BATCH, "a batch after each end of windows");
+}
+
+#[test]
 fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
     let mut rig = Rig::new();
     let sources: Vec<_> = (0..100).map(|_| rig.add("timer", TopicStatisticsState::NodeDefault)).collect();
     let mut warnings = vec![];
-    for _ in 0..Outbox::BOUND / 100 + 2 {
+    for _ in 0..2 * Outbox::BOUND / 90 {
         rig.host.pass(SECOND);
-        // Nobody publishes: the messages wait.
+        // Each second time, windows end, and 100 messages wait. Each other time, 5 of them are taken.
         if let Action::HandOut(out) = rig.schedule.next(rig.host.now(), &rig.host) {
             warnings.extend(out.warnings);
         }

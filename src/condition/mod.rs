@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Conditions on the figures of a window: `rate>=90 age.p99<50ms lost=0`.
+//!
+//! ```text
+//! [TOPIC:] METRIC[.FIGURE] OPERATOR VALUE
+//! ```
+//!
+//! - `TOPIC` is the name of a topic or of a source, as whoever reads the condition understands it.
+//! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`, `out_of_order`,
+//!   `publishers`, or a [`Metric`](crate::Metric) by its name, also without `_ms`. Short names are `age`, `period`, `gap` and `silent`.
+//! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max`, `std`, `count`, `p50`, `p90`, `p99`, `p999`.
+//! - `OPERATOR` is one of `<`, `<=`, `>`, `>=`, `=` (or `==`), `!=`.
+//! - `VALUE` is a number, with `=` and `!=` also a range with both ends (`90..110`), or a number with a tolerance (`100±10%`, or
+//!   `100+-10%`). Without a unit it is in the quantity's own: ms, Hz, bytes, bytes/s. Units are `ns`, `us`, `ms`, `s` and `min`; `Hz`
+//!   and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and `GiB`; these with `/s`. In a range, a unit at the end is that of the start, too.
+//!
+//! Blanks separate conditions. What was not measured is NaN, and fulfils no condition.
+//!
+//! ```
+//! use rclrs_topic_statistics::condition::{Condition, Conditions};
+//!
+//! let Conditions(conditions) = "/imu: rate=100±10% age.p99<0.05s".parse()?;
+//! let [rate, age] = &conditions[..] else { panic!("two conditions") };
+//! assert_eq!(rate.topic(), Some("/imu"));
+//! assert!(rate.is_fulfilled_by(91.0) && !rate.is_fulfilled_by(89.0) && !rate.is_fulfilled_by(f64::NAN));
+//! assert!(age.is_fulfilled_by(49.9) && !age.is_fulfilled_by(50.0)); // milliseconds
+//!
+//! let error = "rate>=90 lost<fast".parse::<Conditions>().unwrap_err();
+//! assert_eq!(&error.text()[error.place()], "fast");
+//! # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+//! ```
+
+use std::{fmt, str::FromStr};
+
+use crate::escape::Escaped;
+use expected::Expected;
+
+pub use error::{ConditionError, ConditionProblem};
+pub use quantity::{Figure, Quantity};
+
+mod error;
+mod expected;
+mod quantity;
+#[cfg(test)]
+mod tests;
+
+/// One condition or more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions(pub Vec<Condition>);
+
+/// A condition on one quantity. `Display` writes it as it was read, without blanks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    topic: Option<Box<str>>,
+    quantity: Quantity,
+    operator: Operator,
+    expected: Expected,
+    /// The quantity as it was written.
+    name: Box<str>,
+    /// The value as it was written.
+    value: Box<str>,
+}
+
+impl Condition {
+    /// Returns the topic or the source that it is about, as it was written; None if none was.
+    pub fn topic(&self) -> Option<&str> {
+        self.topic.as_deref()
+    }
+
+    /// Returns what it is about.
+    pub fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// Returns whether a value, in the [unit](Quantity::unit) of the quantity, fulfils it. NaN never does.
+    pub fn is_fulfilled_by(&self, value: f64) -> bool {
+        let Expected { lowest, highest } = self.expected;
+        match self.operator {
+            Operator::Less => value < lowest,
+            Operator::LessOrEqual => value <= lowest,
+            Operator::Greater => value > highest,
+            Operator::GreaterOrEqual => value >= highest,
+            Operator::Equal => (lowest..=highest).contains(&value),
+            Operator::NotEqual => value < lowest || value > highest,
+        }
+    }
+
+    /// Returns the quantity as it was written, for example `age.max`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the condition without its topic, as it was written, but for blanks: `rate=100±10%`.
+    pub fn requirement(&self) -> impl fmt::Display + '_ {
+        Requirement(self)
+    }
+}
+
+/// Displays a condition without its topic.
+struct Requirement<'a>(&'a Condition);
+
+impl fmt::Display for Requirement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Condition { name, operator, value, .. } = self.0;
+        write!(f, "{name}{}{value}", operator.sign())
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(topic) = self.topic() {
+            write!(f, "{}: ", Escaped(topic))?;
+        }
+        write!(f, "{}", self.requirement())
+    }
+}
+
+impl FromStr for Conditions {
+    type Err = ConditionError;
+
+    /// Errors with the place of the wrong word, and with what is possible there.
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let mut reader = Reader { text, rest: text.trim_start() };
+        let mut conditions = vec![];
+        while !reader.rest.is_empty() {
+            conditions.push(reader.condition()?);
+        }
+        match conditions.is_empty() {
+            true => Err(reader.error("", ConditionProblem::Empty)),
+            false => Ok(Self(conditions)),
+        }
+    }
+}
+
+/// Reads conditions from the start of what is left of a text.
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn condition(&mut self) -> Result<Condition, ConditionError> {
+        let topic = self.topic();
+        let name = self.word();
+        if name.is_empty() {
+            let found = first(self.rest);
+            return Err(self.error(found, ConditionProblem::MissingMetric { found: found.into() }));
+        }
+        let quantity = Quantity::parse(name).map_err(|(word, problem)| self.error(word, problem))?;
+        let Some((sign, operator)) = Operator::at_start_of(self.rest) else {
+            let found = first(self.rest);
+            let problem = ConditionProblem::MissingOperator { after: name.into(), found: found.into() };
+            return Err(self.error(found, problem));
+        };
+        let (operator_word, rest) = self.rest.split_at(sign.len());
+        self.rest = rest.trim_start();
+        let value = first(self.rest);
+        let expected = Expected::parse(value, name, quantity.unit());
+        let expected = expected.map_err(|(word, problem)| self.error(word, problem))?;
+        if expected.lowest != expected.highest && !matches!(operator, Operator::Equal | Operator::NotEqual) {
+            return Err(self.error(operator_word, ConditionProblem::RangeNeedsEqual { operator: sign }));
+        }
+        self.rest = self.rest[value.len()..].trim_start();
+        Ok(Condition { topic, quantity, operator, expected, name: name.into(), value: value.into() })
+    }
+
+    /// Reads a topic, if there is one.
+    fn topic(&mut self) -> Option<Box<str>> {
+        let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
+        // The name of a source has a colon, too, so the topic ends at the last one.
+        let (topic, _) = self.rest[..operator].rsplit_once(':')?;
+        let length = topic.len() + 1;
+        let topic = topic.trim();
+        if topic.contains(char::is_whitespace) {
+            return None;
+        }
+        self.rest = self.rest[length..].trim_start();
+        Some(topic.into())
+    }
+
+    /// Reads the name of a quantity.
+    fn word(&mut self) -> &'a str {
+        let end = |c: char| c.is_whitespace() || c == ':' || SIGNS.contains(&c);
+        let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));
+        self.rest = rest.trim_start();
+        word
+    }
+
+    /// Returns an error at a word of the text; at its end if that is empty.
+    fn error(&self, word: &str, problem: ConditionProblem) -> ConditionError {
+        let start = match word.is_empty() {
+            true => self.text.trim_end().len(),
+            false => word.as_ptr() as usize - self.text.as_ptr() as usize,
+        };
+        ConditionError::new(self.text, start..start + word.len(), problem)
+    }
+}
+
+/// Returns the first word of a text.
+fn first(text: &str) -> &str {
+    &text[..text.find(char::is_whitespace).unwrap_or(text.len())]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// The characters that operators begin with.
+const SIGNS: [char; 4] = ['<', '>', '=', '!'];
+
+impl Operator {
+    /// Returns the operator that a text starts with, and how it is written.
+    fn at_start_of(text: &str) -> Option<(&'static str, Self)> {
+        // Longer ones first, because some operators start with another one.
+        let all = [
+            ("<=", Self::LessOrEqual),
+            (">=", Self::GreaterOrEqual),
+            ("==", Self::Equal),
+            ("!=", Self::NotEqual),
+            ("<", Self::Less),
+            (">", Self::Greater),
+            ("=", Self::Equal),
+        ];
+        all.into_iter().find(|(sign, _)| text.starts_with(sign))
+    }
+
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+        }
+    }
+}
