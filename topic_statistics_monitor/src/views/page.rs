@@ -175,7 +175,7 @@ fn failure(condition: &Condition, topic: &RecordedTopic, verdict: &Verdict) -> M
             td { (number("first", value(&verdict.first))) }
             td.text { (when(&verdict.last)) }
             td { (number("last", value(&verdict.last))) }
-            td.text { (verdict.missing.as_deref().map(name).unwrap_or_default()) }
+            td.name { (verdict.missing.as_deref().map(name).unwrap_or_default()) }
         }
     }
 }
