@@ -204,6 +204,7 @@ fn the_page_is_readable_on_a_phone_in_print_in_light_and_dark_and_needs_no_netwo
     assert_eq!(phone["background"], "rgb(22, 24, 27)");
     assert_ne!(desktop["line"], phone["line"]);
 
+    // To look at them, set the variable to a directory.
     let pictures = match std::env::var_os("REPORT_PICTURES") {
         Some(pictures) => PathBuf::from(pictures),
         None => directory.path().to_owned(),
