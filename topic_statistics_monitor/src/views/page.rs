@@ -175,7 +175,7 @@ fn failure(condition: &Condition, topic: &RecordedTopic, verdict: &Verdict) -> M
             td { (number("first", value(&verdict.first))) }
             td.text { (when(&verdict.last)) }
             td { (number("last", value(&verdict.last))) }
-            td.text { (verdict.missing.as_deref().map(name).unwrap_or_default()) }
+            td.name { (verdict.missing.as_deref().map(name).unwrap_or_default()) }
         }
     }
 }
@@ -193,7 +193,7 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
             @for (position, topic) in topics.iter().enumerate() {
                 tr data-topic=(name(&topic.row.name)) {
                     td.name { a href=(format!("#t{position}")) { (name(&topic.row.name)) } }
-                    td.text { (state(topic, now)) }
+                    td.state { (state(topic, now)) }
                     td { (number("rate", topic.rate.mean())) }
                     td { (number("lowest_rate", topic.rate.min())) }
                     @for metric in [PERIOD, AGE] {

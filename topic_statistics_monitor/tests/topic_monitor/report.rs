@@ -17,6 +17,7 @@ use test_support::{domain, middleware, program, wait_for, Process, Program};
 use crate::{
     browser::Browser,
     run::{command, objects, run, text, Json, FAST},
+    terminal::Terminal,
 };
 
 /// A directory of the test's own, and a file in it.
@@ -203,6 +204,7 @@ fn the_page_is_readable_on_a_phone_in_print_in_light_and_dark_and_needs_no_netwo
     assert_eq!(phone["background"], "rgb(22, 24, 27)");
     assert_ne!(desktop["line"], phone["line"]);
 
+    // To look at them, set the variable to a directory.
     let pictures = match std::env::var_os("REPORT_PICTURES") {
         Some(pictures) => PathBuf::from(pictures),
         None => directory.path().to_owned(),
@@ -268,6 +270,20 @@ fn a_closed_pipe_ends_the_run_with_a_page() {
     drop(lines);
     assert_eq!(Process::from(child).wait().code(), Some(0));
     assert!(fs::read_to_string(&file).unwrap().contains("<h2>/imu</h2>"));
+}
+
+#[test]
+fn the_live_view_ends_with_a_page_too() {
+    let domain = domain(37);
+    let (directory, file) = report();
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let mut terminal = Terminal::start(&["imu", "--report", file.to_str().unwrap()], domain);
+    terminal.wait("rate", |text| text.contains("50.0"));
+    assert!(names(directory.path()).is_empty());
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(page.contains("<h2>/imu</h2>") && page.contains("Rate, Hz"), "{page}");
 }
 
 #[test]
