@@ -91,8 +91,9 @@ fn check(text: &str, kind: &str) -> Result<(), String> {
     if name.starts_with('~') {
         return Err("private names (~) belong to a node; give the whole name".to_owned());
     }
-    if text.len() > 255 {
-        return Err(format!("{kind} has at most 255 characters, not {}", text.len()));
+    let length = name.len() + 1; // with the slash
+    if length > 255 {
+        return Err(format!("{kind} has at most 255 characters, not {length}"));
     }
     let is_allowed =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '-' | '!' | ',') || GLOB.contains(&c);
@@ -118,6 +119,18 @@ mod tests {
 
     fn is_match(pattern: &str, topic: &str) -> bool {
         pattern.parse::<Pattern>().unwrap().is_match(topic)
+    }
+
+    #[test]
+    fn a_name_has_at_most_255_characters_with_its_slash() {
+        let longest = "a".repeat(254);
+        for name in [longest.clone(), format!("/{longest}"), format!("{longest}:/imu")] {
+            let text = name.parse::<Pattern>().unwrap().text().to_owned();
+            assert_eq!(text.parse::<Pattern>().unwrap().text(), text, "what is written can be read again");
+        }
+        for name in [format!("{longest}a"), format!("/{longest}a"), format!("{longest}a:/imu")] {
+            assert!(name.parse::<Pattern>().unwrap_err().contains("not 256"), "{name}");
+        }
     }
 
     #[test]

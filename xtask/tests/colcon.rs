@@ -21,12 +21,16 @@ const LIBRARY: &str = "rclrs_topic_statistics";
 const EXAMPLES: &str = "rclrs_topic_statistics_examples";
 const MONITOR: &str = "topic_statistics_monitor";
 const GENERATOR: &str = "ros_interface_crates";
+/// Without a terminal, colcon reads at most so many bytes of what `cargo metadata` prints, which is one line.
+const LONGEST_METADATA: usize = 64 * 1024;
+/// The path below which docs/colcon.md promises that this is enough.
+const LONGEST_PATH: usize = 60;
 /// The application in `colcon_app`.
 const APPLICATION: &str = "imu_listener";
 
 #[test]
 fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends_on_the_library() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let directory = tempfile::tempdir().unwrap(); // its path is short, which that of a target directory need not be
     let colcon = match Colcon::install(&directory.path().join("venv"), &[]) {
         Ok(colcon) => colcon,
         Err(reason) => {
@@ -74,6 +78,17 @@ fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends
     workspace.check_interface_crates();
     workspace.check_statistics();
     workspace.check_monitor();
+}
+
+#[test]
+fn colcon_can_read_what_cargo_tells_of_the_workspace() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(project);
+    let metadata = String::from_utf8(cargo.env_remove("CARGO_TARGET_DIR").output().unwrap().stdout).unwrap();
+    let paths = metadata.matches(project.to_str().unwrap()).count();
+    let length = metadata.len() - paths * project.as_os_str().len() + paths * LONGEST_PATH;
+    assert!(paths > 0 && length < LONGEST_METADATA, "{length} bytes: the workspace has too many packages");
 }
 
 #[test]
