@@ -38,7 +38,8 @@ impl Row {
     }
 }
 
-/// Returns the table of windows of that length, with p99 if there are distributions. It starts with a line of its own, because the log has a prefix.
+/// Returns the table of windows of that length, with p99 if there are distributions. It starts with a line of its own, because the
+/// log has a prefix.
 pub(crate) fn render(length: Duration, rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
     let has_p99 = rows.iter().any(|row| row.p99.is_some());

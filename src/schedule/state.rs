@@ -295,8 +295,8 @@ impl Schedule {
         if self.is_closed {
             return self.end(now);
         }
-        // Where the end of all windows takes longer than the period, there are always some to end, and messages that are always
-        // due. So what comes next here has its turn after each.
+        // Where ending all windows takes longer than their period, windows are always due. So after each hand-out, the publishers'
+        // check and the waiting messages come first.
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
@@ -339,8 +339,8 @@ impl Schedule {
         }
     }
 
-    /// Enables and disables the sources and their distributions as their options say, and schedules the ends of their windows. A closed schedule enables
-    /// none.
+    /// Enables and disables the sources and their distributions as their options say, and schedules the ends of their windows. A
+    /// closed schedule enables none.
     fn update(&mut self, now: Instant, clock: &dyn Clock) {
         if self.is_closed {
             return;
