@@ -298,8 +298,7 @@ fn stepped_talker() {
             let mut imu = Imu::default();
             imu.linear_acceleration.x = monotonic();
             imu.header.stamp = clock.now().to_ros_msg().unwrap();
-            // Fast DDS waits for its lock until a time on the system clock: a step forward can end the wait at once, and this
-            // message is not sent.
+            // Fast DDS sometimes refuses a publication while the clock is stepped forward: this message is not sent.
             drop(publisher.publish(imu));
         })
         .unwrap();
