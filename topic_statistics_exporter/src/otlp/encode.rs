@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The state as OTLP has it: the same families as Prometheus's, by OpenTelemetry's names.
+//!
+//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. What a reader makes of the names for Prometheus, by
+//! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>, are the names of `/metrics`.
+
+use std::{
+    collections::HashMap,
+    mem,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use opentelemetry_proto::tonic::{
+    collector::metrics::v1::ExportMetricsServiceRequest,
+    common::v1::{any_value, AnyValue, InstrumentationScope, KeyValue},
+    metrics::v1::{
+        metric::Data, number_data_point::Value, summary_data_point::ValueAtQuantile, AggregationTemporality,
+        ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Metric, NumberDataPoint, ResourceMetrics,
+        ScopeMetrics, Sum, Summary, SummaryDataPoint,
+    },
+    resource::v1::Resource,
+};
+
+use super::{environment::Temporality, samples::Samples};
+use crate::{
+    exposition::{Family, Kind, Labels, SummaryValue, Writer},
+    state::{Histogram, QUANTILES},
+};
+
+/// How many data points a request has at most: some 2 MB, where a server takes 20 MiB.
+const MAX_DATA_POINTS: usize = 4000;
+
+/// Makes requests, each of which follows the one before.
+#[derive(Debug)]
+pub struct Encoder {
+    resource: Resource,
+    temporality: Temporality,
+    /// The values of the last report, by family and labels. Empty unless deltas are sent.
+    before: HashMap<String, Before>,
+    /// When the last report was made.
+    last: Option<SystemTime>,
+}
+
+/// What a time series had in the report before.
+#[derive(Clone, Debug)]
+struct Before {
+    created: SystemTime,
+    value: Cumulative,
+}
+
+#[derive(Clone, Debug)]
+enum Cumulative {
+    Number(f64),
+    Samples(Samples),
+}
+
+impl Encoder {
+    /// An encoder of what is known of a robot, whose attributes these are. Of two with the same name, the last one counts.
+    pub fn new(attributes: &[(String, String)], temporality: Temporality) -> Self {
+        let mut unique: Vec<KeyValue> = Vec::new();
+        for (name, value) in attributes {
+            unique.retain(|attribute| attribute.key != *name);
+            unique.push(attribute(name, value));
+        }
+        let resource = Resource { attributes: unique, ..Resource::default() };
+        Self { resource, temporality, before: HashMap::new(), last: None }
+    }
+
+    /// A report of the present state, which [`write_state`](crate::exposition::write_state) writes to it.
+    pub fn report(&mut self, now: SystemTime) -> Report<'_> {
+        Report {
+            now,
+            created: now,
+            family: None,
+            open: Vec::new(),
+            closed: Vec::new(),
+            data_points: 0,
+            requests: Vec::new(),
+            after: HashMap::new(),
+            encoder: self,
+        }
+    }
+}
+
+/// Writes one report: one request, or some if it is large.
+#[derive(Debug)]
+pub struct Report<'a> {
+    encoder: &'a mut Encoder,
+    now: SystemTime,
+    /// When the values that follow began to be counted.
+    created: SystemTime,
+    family: Option<Family>,
+    /// The metrics of this family.
+    open: Vec<Metric>,
+    /// Those of the families before it.
+    closed: Vec<Metric>,
+    data_points: usize,
+    requests: Vec<ExportMetricsServiceRequest>,
+    after: HashMap<String, Before>,
+}
+
+impl Report<'_> {
+    fn end_request(&mut self) {
+        self.closed.append(&mut self.open);
+        if self.closed.is_empty() {
+            return;
+        }
+        let scope = InstrumentationScope {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..InstrumentationScope::default()
+        };
+        let metrics = mem::take(&mut self.closed);
+        let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics, ..ScopeMetrics::default() }];
+        let resource = Some(self.encoder.resource.clone());
+        let resource_metrics =
+            vec![ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() }];
+        self.requests.push(ExportMetricsServiceRequest { resource_metrics });
+        self.data_points = 0;
+    }
+
+    /// The metric that is called as the family and `part`.
+    fn metric(&mut self, part: &str, data: Data) -> Option<&mut Data> {
+        if self.data_points >= MAX_DATA_POINTS {
+            self.end_request();
+        }
+        self.data_points += 1;
+        let family = self.family.as_ref()?;
+        let name = format!("{}{part}", name(family));
+        let index = self.open.iter().position(|metric| metric.name == name).unwrap_or_else(|| {
+            let unit = if part == COUNT { "" } else { unit(family) };
+            self.open.push(Metric {
+                name,
+                description: family.help.clone(),
+                unit: unit.to_owned(),
+                data: Some(data),
+                ..Metric::default()
+            });
+            self.open.len() - 1
+        });
+        self.open[index].data.as_mut()
+    }
+
+    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
+        let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
+        if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
+            gauge.data_points.push(point);
+        }
+    }
+
+    fn sum(&mut self, part: &str, labels: Labels<'_>, value: f64) {
+        let (start, before) = self.before(part, labels, || Cumulative::Number(value));
+        let value = match before {
+            Some(Cumulative::Number(before)) => (value - before).max(0.0),
+            _ => value,
+        };
+        let point =
+            NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, Some(start)) };
+        let aggregation_temporality = self.aggregation_temporality();
+        let sum = Sum { data_points: Vec::new(), aggregation_temporality, is_monotonic: true };
+        if let Some(Data::Sum(sum)) = self.metric(part, Data::Sum(sum)) {
+            sum.data_points.push(point);
+        }
+    }
+
+    /// When the samples of a time series begin that are to be sent, and what it had before, which is not.
+    fn before(
+        &mut self,
+        part: &str,
+        labels: Labels<'_>,
+        value: impl FnOnce() -> Cumulative,
+    ) -> (SystemTime, Option<Cumulative>) {
+        if self.encoder.temporality == Temporality::Cumulative {
+            return (self.created, None);
+        }
+        // No label has a control character.
+        let mut key =
+            self.family.as_ref().map_or_else(String::new, |family| format!("{}{part}", family.name));
+        for (name, value) in labels {
+            key.extend(["\0", name, "\0", value]);
+        }
+        let before = self.encoder.before.remove(&key).filter(|before| before.created == self.created);
+        self.after.insert(key, Before { created: self.created, value: value() });
+        match (before, self.encoder.last) {
+            (Some(before), Some(last)) => (last, Some(before.value)),
+            _ => (self.created, None),
+        }
+    }
+
+    fn number(&self, labels: Labels<'_>, start: Option<SystemTime>) -> NumberDataPoint {
+        NumberDataPoint {
+            attributes: attributes(labels),
+            start_time_unix_nano: start.map_or(0, nanoseconds),
+            time_unix_nano: self.time(start),
+            ..NumberDataPoint::default()
+        }
+    }
+
+    /// The time of a data point: never before its start, even if the system clock was set back since.
+    fn time(&self, start: Option<SystemTime>) -> u64 {
+        nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
+    }
+
+    fn aggregation_temporality(&self) -> i32 {
+        match self.encoder.temporality {
+            Temporality::Cumulative => AggregationTemporality::Cumulative.into(),
+            Temporality::Delta => AggregationTemporality::Delta.into(),
+        }
+    }
+}
+
+/// The part of a name that says: how many samples.
+const COUNT: &str = ".count";
+
+impl Writer for Report<'_> {
+    const HAS_HISTOGRAMS: bool = true;
+
+    type Output = Vec<ExportMetricsServiceRequest>;
+
+    fn family(&mut self, family: &Family) {
+        self.closed.append(&mut self.open);
+        self.family = Some(family.clone());
+    }
+
+    fn counted_since(&mut self, created: SystemTime) {
+        self.created = created;
+    }
+
+    fn value(&mut self, labels: Labels<'_>, value: f64) {
+        if self.family.as_ref().is_some_and(|family| family.kind == Kind::Counter) {
+            self.sum("", labels, value);
+        } else {
+            self.gauge(labels, value);
+        }
+    }
+
+    /// A summary of OTLP is cumulative. Its deltas are two sums.
+    fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
+        if self.encoder.temporality == Temporality::Delta {
+            self.sum(COUNT, labels, summary.count as f64);
+            self.sum(".sum", labels, summary.sum);
+            return;
+        }
+        let quantile = |(quantile, value): (&f64, Option<f64>)| {
+            value.map(|value| ValueAtQuantile { quantile: *quantile, value })
+        };
+        let point = SummaryDataPoint {
+            attributes: attributes(labels),
+            start_time_unix_nano: nanoseconds(self.created),
+            time_unix_nano: self.time(Some(self.created)),
+            count: summary.count,
+            sum: summary.sum,
+            quantile_values: QUANTILES.iter().zip(summary.quantiles).filter_map(quantile).collect(),
+            ..SummaryDataPoint::default()
+        };
+        if let Some(Data::Summary(summary)) = self.metric("", Data::Summary(Summary::default())) {
+            summary.data_points.push(point);
+        }
+    }
+
+    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
+        let samples = Samples::of(histogram);
+        let (start, before) = self.before("", labels, || Cumulative::Samples(samples.clone()));
+        let samples = match before {
+            Some(Cumulative::Samples(before)) => samples.since(&before),
+            _ => samples,
+        };
+        let point = ExponentialHistogramDataPoint {
+            attributes: attributes(labels),
+            start_time_unix_nano: nanoseconds(start),
+            time_unix_nano: self.time(Some(start)),
+            ..samples.data_point()
+        };
+        let aggregation_temporality = self.aggregation_temporality();
+        let histogram = ExponentialHistogram { data_points: Vec::new(), aggregation_temporality };
+        if let Some(Data::ExponentialHistogram(histogram)) =
+            self.metric("", Data::ExponentialHistogram(histogram))
+        {
+            histogram.data_points.push(point);
+        }
+    }
+
+    fn finish(mut self) -> Self::Output {
+        self.end_request();
+        self.encoder.before = mem::take(&mut self.after);
+        self.encoder.last = Some(self.now);
+        self.requests
+    }
+}
+
+/// OpenTelemetry's name of a family: the namespace before a dot, and without the unit that it has beside it.
+fn name(family: &Family) -> String {
+    let name = match unit(family) {
+        // A reader gives them no place in a name.
+        "" | "{message}" => &family.name,
+        _ => family.name.strip_suffix(family.unit).map_or(&*family.name, |name| name.trim_end_matches('_')),
+    };
+    name.replacen("topic_statistics_", "topic_statistics.", 1)
+}
+
+/// The unit of a family in UCUM's notation.
+fn unit(family: &Family) -> &'static str {
+    match family.unit {
+        "seconds" => "s",
+        "bytes" => "By",
+        "hertz" => "Hz",
+        "messages" => "{message}",
+        _ => "",
+    }
+}
+
+fn attributes(labels: Labels<'_>) -> Vec<KeyValue> {
+    labels.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| attribute(name, value)).collect()
+}
+
+fn attribute(name: &str, value: &str) -> KeyValue {
+    let value = AnyValue { value: Some(any_value::Value::StringValue(value.to_owned())) };
+    KeyValue { key: name.to_owned(), value: Some(value), ..KeyValue::default() }
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since: Duration = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().try_into().unwrap_or(u64::MAX)
+}
