@@ -18,8 +18,7 @@ use std::{
 
 pub use self::{
     histogram::Histogram,
-    life::Life,
-    metric::{DistributionState, MetricState, Total, WindowState, QUANTILES},
+    metric::{MetricState, WindowState, QUANTILES},
     source::Source,
 };
 use super::model::{Diagnostic, DiagnosticName, Level, Received, Refused, SourceName};

@@ -32,7 +32,7 @@ impl Life {
     /// Nothing is gone before that time.
     const MIN_KEPT: Duration = Duration::from_secs(10);
 
-    pub fn new(first: Window, now: Now) -> Self {
+    pub(super) fn new(first: Window, now: Now) -> Self {
         let mut life = Self {
             last: first,
             last_received: now.monotonic,
@@ -46,7 +46,7 @@ impl Life {
     }
 
     /// Adds a window.
-    pub fn accept(&mut self, window: Window, now: Now) -> Result<(), NotAdded> {
+    pub(super) fn accept(&mut self, window: Window, now: Now) -> Result<(), NotAdded> {
         if self.seen.contains(&Some(window)) {
             return Err(NotAdded::Duplicate);
         }
@@ -62,7 +62,7 @@ impl Life {
     }
 
     /// Returns whether there was no window for `windows` windows.
-    pub fn is_over(&self, windows: u32, now: Instant) -> bool {
+    pub(super) fn is_over(&self, windows: u32, now: Instant) -> bool {
         let kept = self.length.saturating_mul(windows).max(Self::MIN_KEPT);
         now.saturating_duration_since(self.last_received) > kept
     }

@@ -78,7 +78,7 @@ impl Source {
         self.last_window = Some(now.monotonic);
         let counted = self.window(window.stop);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
-        let mut count = |total: &mut Option<u64>, counted: &mut u64| {
+        let count = |total: &mut Option<u64>, counted: &mut u64| {
             let more = figures.count.saturating_sub(*counted);
             *counted += more;
             let total = total.get_or_insert_default();
