@@ -37,13 +37,12 @@ use self::{
 };
 pub use self::{
     client::ClientOptions,
-    environment::{key_values, metrics_url, Environment, Temporality},
+    environment::{
+        environment_url, key_values, metrics_url, Environment, EnvironmentError, Temporality, KEY_VALUES,
+    },
     queue::Limits,
 };
-use crate::{
-    exposition::write_state,
-    state::{PushCounts, SharedState},
-};
+use crate::{exposition::write_state, state::SharedState};
 
 /// How long the last requests may take, in all, when the exporter ends.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -89,6 +88,7 @@ pub struct Push {
     sender: Arc<Sender>,
     /// The end of the reports, when it is dropped.
     stop: mpsc::Sender<()>,
+    is_on_disk: bool,
     reports: JoinHandle<()>,
 }
 
@@ -112,18 +112,23 @@ impl Push {
         let reports = thread::Builder::new()
             .name("otlp reports".to_owned())
             .spawn(move || report_until(&is_stopped, interval, encoder, &state, &to))?;
-        Ok(Self { sender, stop, reports })
+        Ok(Self { sender, stop, is_on_disk: options.buffer_directory.is_some(), reports })
     }
 
     /// Sends a last report and what waits, for 2 s at most, and ends.
     ///
-    /// Returns what became of all requests. What still waits in memory is lost; on disk it is sent by the next process.
-    pub fn stop(self) -> PushCounts {
+    /// Returns how many requests are lost by that: those that still wait in memory. What waits on disk, the next process sends.
+    pub fn stop(self) -> usize {
         drop(self.stop);
         let end = Instant::now() + FLUSH;
         // It only encodes.
         let _has_ended = self.reports.join();
-        self.sender.stop(end.saturating_duration_since(Instant::now()))
+        let counts = self.sender.stop(end.saturating_duration_since(Instant::now()));
+        if self.is_on_disk {
+            0
+        } else {
+            counts.waiting
+        }
     }
 }
 

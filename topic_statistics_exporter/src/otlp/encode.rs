@@ -24,7 +24,7 @@ use opentelemetry_proto::tonic::{
 
 use super::{environment::Temporality, samples::Samples};
 use crate::{
-    exposition::{Family, Kind, Labels, SummaryValue, Writer},
+    exposition::{Family, Labels, SummaryValue, Writer},
     state::{Histogram, QUANTILES},
 };
 
@@ -71,7 +71,7 @@ impl Encoder {
     pub fn report(&mut self, now: SystemTime) -> Report<'_> {
         Report {
             now,
-            created: now,
+
             family: None,
             open: Vec::new(),
             closed: Vec::new(),
@@ -88,8 +88,6 @@ impl Encoder {
 pub struct Report<'a> {
     encoder: &'a mut Encoder,
     now: SystemTime,
-    /// When the values that follow began to be counted.
-    created: SystemTime,
     family: Option<Family>,
     /// The metrics of this family.
     open: Vec<Metric>,
@@ -142,15 +140,8 @@ impl Report<'_> {
         self.open[index].data.as_mut()
     }
 
-    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
-        let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
-        if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
-            gauge.data_points.push(point);
-        }
-    }
-
-    fn sum(&mut self, part: &str, labels: Labels<'_>, value: f64) {
-        let (start, before) = self.before(part, labels, || Cumulative::Number(value));
+    fn sum(&mut self, part: &str, labels: Labels<'_>, value: f64, created: SystemTime) {
+        let (start, before) = self.before(part, labels, created, || Cumulative::Number(value));
         let value = match before {
             Some(Cumulative::Number(before)) => (value - before).max(0.0),
             _ => value,
@@ -169,10 +160,11 @@ impl Report<'_> {
         &mut self,
         part: &str,
         labels: Labels<'_>,
+        created: SystemTime,
         value: impl FnOnce() -> Cumulative,
     ) -> (SystemTime, Option<Cumulative>) {
         if self.encoder.temporality == Temporality::Cumulative {
-            return (self.created, None);
+            return (created, None);
         }
         // No label has a control character.
         let mut key =
@@ -180,11 +172,11 @@ impl Report<'_> {
         for (name, value) in labels {
             key.extend(["\0", name, "\0", value]);
         }
-        let before = self.encoder.before.remove(&key).filter(|before| before.created == self.created);
-        self.after.insert(key, Before { created: self.created, value: value() });
+        let before = self.encoder.before.remove(&key).filter(|before| before.created == created);
+        self.after.insert(key, Before { created, value: value() });
         match (before, self.encoder.last) {
             (Some(before), Some(last)) => (last, Some(before.value)),
-            _ => (self.created, None),
+            _ => (created, None),
         }
     }
 
@@ -223,23 +215,22 @@ impl Writer for Report<'_> {
         self.family = Some(family.clone());
     }
 
-    fn counted_since(&mut self, created: SystemTime) {
-        self.created = created;
+    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
+        let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
+        if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
+            gauge.data_points.push(point);
+        }
     }
 
-    fn value(&mut self, labels: Labels<'_>, value: f64) {
-        if self.family.as_ref().is_some_and(|family| family.kind == Kind::Counter) {
-            self.sum("", labels, value);
-        } else {
-            self.gauge(labels, value);
-        }
+    fn counter(&mut self, labels: Labels<'_>, value: f64, created: SystemTime) {
+        self.sum("", labels, value, created);
     }
 
     /// A summary of OTLP is cumulative. Its deltas are two sums.
     fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
         if self.encoder.temporality == Temporality::Delta {
-            self.sum(COUNT, labels, summary.count as f64);
-            self.sum(".sum", labels, summary.sum);
+            self.sum(COUNT, labels, summary.count as f64, summary.created);
+            self.sum(".sum", labels, summary.sum, summary.created);
             return;
         }
         let quantile = |(quantile, value): (&f64, Option<f64>)| {
@@ -247,8 +238,8 @@ impl Writer for Report<'_> {
         };
         let point = SummaryDataPoint {
             attributes: attributes(labels),
-            start_time_unix_nano: nanoseconds(self.created),
-            time_unix_nano: self.time(Some(self.created)),
+            start_time_unix_nano: nanoseconds(summary.created),
+            time_unix_nano: self.time(Some(summary.created)),
             count: summary.count,
             sum: summary.sum,
             quantile_values: QUANTILES.iter().zip(summary.quantiles).filter_map(quantile).collect(),
@@ -259,9 +250,9 @@ impl Writer for Report<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
+    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, created: SystemTime) {
         let samples = Samples::of(histogram);
-        let (start, before) = self.before("", labels, || Cumulative::Samples(samples.clone()));
+        let (start, before) = self.before("", labels, created, || Cumulative::Samples(samples.clone()));
         let samples = match before {
             Some(Cumulative::Samples(before)) => samples.since(&before),
             _ => samples,

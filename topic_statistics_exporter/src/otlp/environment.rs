@@ -13,9 +13,6 @@ use thiserror::Error;
 /// What the variables say. A variable that is empty is as one that is not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// The URL that takes metrics: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` as it is, or `OTEL_EXPORTER_OTLP_ENDPOINT` with
-    /// `/v1/metrics`.
-    pub url: Option<String>,
     /// `OTEL_EXPORTER_OTLP_HEADERS`.
     pub headers: Vec<(String, String)>,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds.
@@ -54,8 +51,7 @@ pub enum Temporality {
 impl Environment {
     /// Reads the variables. `get` returns the value of one.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, EnvironmentError> {
-        let get =
-            |name: &str| get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let get = |name: &str| get_if_set(&get, name);
         // The more special variable wins.
         let otlp = |name: &str| {
             [format!("OTEL_EXPORTER_OTLP_METRICS_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")]
@@ -63,13 +59,14 @@ impl Environment {
                 .find_map(|variable| get(&variable).map(|value| (variable, value)))
         };
         let plain = |name: &str| get(name).map(|value| (name.to_owned(), value));
+        parse(otlp("PROTOCOL"), "this exporter has http/protobuf only", |value| {
+            (value == "http/protobuf").then_some(())
+        })?;
         let mut resource = parse(plain("OTEL_RESOURCE_ATTRIBUTES"), PAIRS, key_values)?.unwrap_or_default();
         if let Some(name) = get("OTEL_SERVICE_NAME") {
             resource.push(("service.name".to_owned(), name));
         }
         Ok(Self {
-            url: get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
-                .or_else(|| get("OTEL_EXPORTER_OTLP_ENDPOINT").map(|endpoint| metrics_url(&endpoint))),
             headers: parse(otlp("HEADERS"), PAIRS, key_values)?.unwrap_or_default(),
             timeout: parse(otlp("TIMEOUT"), MILLISECONDS, milliseconds)?,
             gzip: parse(otlp("COMPRESSION"), "it has to be gzip or none", |value| match value {
@@ -93,9 +90,23 @@ impl Environment {
     }
 }
 
+/// What [`key_values`] reads.
+pub const KEY_VALUES: &str = "name=value,name=value, with %2C for a comma in a value";
+
 const PAIRS: &str = "it has to be name=value,name=value, with %2C for a comma in a value";
 const MILLISECONDS: &str = "it has to be a whole number of milliseconds above 0";
 const TEMPORALITIES: &str = "it has to be cumulative, delta or lowmemory";
+
+/// The URL that takes metrics: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` as it is, or that of `OTEL_EXPORTER_OTLP_ENDPOINT`. `get`
+/// returns a variable.
+pub fn environment_url(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+    get_if_set(&get, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        .or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(|endpoint| metrics_url(&endpoint)))
+}
+
+fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
 
 /// The URL that takes metrics, of the base URL of an endpoint.
 pub fn metrics_url(endpoint: &str) -> String {
@@ -163,7 +174,7 @@ mod tests {
     #[test]
     fn variables_have_the_meaning_that_opentelemetry_gives_them() {
         let all = read(&[
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%2Cb=, x = y ,"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
@@ -174,7 +185,6 @@ mod tests {
             ("OTEL_SERVICE_NAME", "leg"),
         ]);
         let expected = Environment {
-            url: Some("http://collector:4318/base/v1/metrics".to_owned()),
             headers: pairs(&[("api-key", "a,b="), ("x", "y")]),
             timeout: Some(Duration::from_millis(2500)),
             gzip: Some(false),
@@ -188,15 +198,25 @@ mod tests {
 
     #[test]
     fn the_variables_of_metrics_win() {
-        let both = read(&[
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
-            ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is"),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
-            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000"),
-        ])
-        .unwrap();
-        assert_eq!(both.url.as_deref(), Some("http://metrics/as/it/is"));
+        let both =
+            read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000")])
+                .unwrap();
+
         assert_eq!(both.timeout, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn metrics_have_a_url_of_their_own_or_one_below_the_endpoint() {
+        let url = |variables: &[(&str, &str)]| {
+            environment_url(|name| {
+                variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
+        let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
+        assert_eq!(url(&[endpoint]).as_deref(), Some("http://collector:4318/base/v1/metrics"));
+        assert_eq!(url(&[endpoint, own]).as_deref(), Some("http://metrics/as/it/is"));
+        assert_eq!(url(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), None);
     }
 
     #[test]
@@ -214,11 +234,12 @@ mod tests {
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "-5"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "zip"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_RESOURCE_ATTRIBUTES", "=x"),
             ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sum"),
         ] {
-            assert!(error(name, value).starts_with(&format!("{name} is {value:?}: it has to be ")));
+            assert!(error(name, value).starts_with(&format!("{name} is {value:?}: ")));
         }
     }
 }

@@ -288,10 +288,13 @@ mod tests {
         Close,
     }
 
+    /// The requests that were read, each with the status of the answer.
+    type Seen = Mutex<Vec<(u16, Vec<u8>)>>;
+
     /// A collector that follows a script, and then takes everything.
     struct Collector {
         address: String,
-        seen: Arc<Mutex<Vec<(u16, Vec<u8>)>>>,
+        seen: Arc<Seen>,
     }
 
     impl Collector {
@@ -301,7 +304,7 @@ mod tests {
 
         fn on(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Self {
             let address = listener.local_addr().unwrap().to_string();
-            let seen = Arc::<Mutex<Vec<_>>>::default();
+            let seen = Arc::<Seen>::default();
             let mut script: VecDeque<_> = script.into_iter().collect();
             let of_thread = Arc::clone(&seen);
             thread::spawn(move || {
@@ -324,7 +327,7 @@ mod tests {
         }
     }
 
-    fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<(u16, Vec<u8>)>>) {
+    fn serve(mut stream: TcpStream, reply: &Reply, seen: &Seen) {
         if let Reply::Hang = reply {
             // Until the client has had enough.
             let mut reader = BufReader::new(stream);
