@@ -6,7 +6,7 @@
 //! compiled here a second time, from the same files.
 //!
 //! The programs in `fuzz_targets/` give a target to libFuzzer. Built without cargo-fuzz, they run the files that they are
-//! given: `cargo run -p fuzz --bin condition -- FILE`.
+//! given: `cargo run --bin condition -- FILE`.
 
 // Only a part of the other packages' modules is used.
 #![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)]

@@ -65,6 +65,8 @@ fn main() -> ExitCode {
 fn run(options: Options, ros: Vec<String>) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let context = Context::new([vec!["exporter".to_owned()], ros].concat(), InitOptions::default())?;
+    // rclrs 0.8 logs an error for each publisher that is read: DDS does not report the history of a publisher.
+    Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;
     let executor = context.create_basic_executor();
     let node = executor.create_node("topic_statistics_exporter")?;
     let options = options.with_parameters_of(&node)?;

@@ -169,7 +169,7 @@ fn crash(target: &str, log: &str, input: Option<&Path>) -> Result<String> {
     let Some(file) = input else { return Ok(format!("FAILED: {}", reason.join("\n"))) };
     let bytes = fs::read(file).with_context(|| format!("Cannot read {}", file.display()))?;
     Ok(format!(
-        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run -p fuzz --bin {target} -- {file}\n\
+        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run --manifest-path fuzz/Cargo.toml --bin {target} -- {file}\n\
          keep it: cp {file} fuzz/seeds/{target}/",
         reason.join("\n"),
         bytes.escape_ascii(),

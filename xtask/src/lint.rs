@@ -50,8 +50,13 @@ pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool
 
 fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
     match check {
-        Check::Fmt => passes(Command::new("cargo").current_dir(project).args(["fmt", "--all", "--check"])),
-        Check::Clippy => clippy(&setup::ensure(options, project)?, project),
+        Check::Fmt => in_each(&workspaces(project), |workspace| {
+            passes(Command::new("cargo").current_dir(workspace).args(["fmt", "--all", "--check"]))
+        }),
+        Check::Clippy => {
+            let environment = setup::ensure(options, project)?;
+            in_each(&workspaces(project), |workspace| clippy(&environment, workspace))
+        }
         Check::Deny => deny(project),
         Check::Shellcheck => pypi(project, "shellcheck", &shell_scripts(project)?),
         Check::Ruff => pypi(project, "ruff", &["check", "--no-cache", "."]),
@@ -59,15 +64,31 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
     }
 }
 
-fn clippy(environment: &Environment, project: &Path) -> Result<Outcome> {
-    let packages = Workspace::read(project)?.packages;
+/// The directories of the project's workspaces.
+fn workspaces(project: &Path) -> [PathBuf; 2] {
+    [project.to_owned(), project.join("fuzz")]
+}
+
+/// Makes a check in each workspace, until it does not pass in one.
+fn in_each(workspaces: &[PathBuf], check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
+    for workspace in workspaces {
+        let outcome = check(workspace)?;
+        if outcome != Outcome::Passed {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
+    let packages = Workspace::read(workspace)?.packages;
     let of =
         |package: &Package| package.features().map(|of| format!("{}/{of}", package.name)).collect::<Vec<_>>();
     let all = packages.iter().flat_map(of).collect::<Vec<_>>().join(",");
     for features in [&[][..], &["--features", &all]] {
         let mut clippy = environment.command("cargo");
         clippy
-            .current_dir(project)
+            .current_dir(workspace)
             .args(["clippy", "--locked", "--workspace", "--all-targets"])
             .args(features);
         if passes(clippy.args(["--", "-D", "warnings"]))? == Outcome::Failed {
@@ -83,22 +104,27 @@ fn deny(project: &Path) -> Result<Outcome> {
         Ok(program) => program,
         Err(error) => return Ok(Outcome::Skipped(reason(&error))),
     };
-    let deny = || {
+    let deny = |workspace: &Path| {
         let mut deny = Command::new(&program);
-        deny.current_dir(project).args(["--all-features", "--locked"]);
+        deny.current_dir(workspace).args(["--workspace", "--all-features", "--locked"]);
+        deny.arg("--config").arg(project.join("deny.toml"));
         deny
     };
-    let check = ["check", "--hide-inclusion-graph"];
-    if passes(deny().args(check).args(["bans", "licenses", "sources"]))? == Outcome::Failed {
-        return Ok(Outcome::Failed);
+    let check = |workspace: &Path, what: &[&str]| {
+        passes(deny(workspace).args(["check", "--hide-inclusion-graph"]).args(what))
+    };
+    let workspaces = workspaces(project);
+    let checked = in_each(&workspaces, |workspace| check(workspace, &["bans", "licenses", "sources"]))?;
+    if checked != Outcome::Passed {
+        return Ok(checked);
     }
-    let fetched = deny().args(["fetch", "db"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let fetched = deny(project).args(["fetch", "db"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if !fetched.success() {
         return Ok(Outcome::Skipped(
             "the advisories: their database on github.com cannot be fetched".to_owned(),
         ));
     }
-    passes(deny().args(check).arg("advisories"))
+    in_each(&workspaces, |workspace| check(workspace, &["advisories"]))
 }
 
 /// Runs a tool from PyPI on the project.

@@ -254,6 +254,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if tested != ExitCode::SUCCESS {
                 return Ok(tested);
             }
+            let seeds = cargo(&environment, &project.join("fuzz"), "test", &with(&[]))?;
+            if seeds != ExitCode::SUCCESS {
+                return Ok(seeds);
+            }
             let simulated = cargo(
                 &environment,
                 &project,
@@ -353,15 +357,15 @@ fn middleware(environment: &Environment) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs a cargo subcommand on the project in the environment.
+/// Runs a cargo subcommand on the workspace in that directory, in the environment.
 fn cargo(
     environment: &Environment,
-    project: &Path,
+    directory: &Path,
     subcommand: &str,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
     let mut command = environment.command("cargo");
-    command.current_dir(project).arg(subcommand).args(arguments);
+    command.current_dir(directory).arg(subcommand).args(arguments);
     finish(&mut command, Path::new("cargo"))
 }
 

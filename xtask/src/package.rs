@@ -3,7 +3,9 @@
 //! `cargo xtask package`: whether the packages are ready to be published.
 
 use std::{
-    path::Path,
+    env, fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
 
@@ -26,10 +28,15 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         Workspace::read(project)?.packages.into_iter().filter(Package::is_public).collect();
 
     eprintln!("-- what would be published");
+    let of_all: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
+    forget_unpacked(&cargo_home()?, &packages)?;
+    // What was built of it is forgotten, too: cargo takes the content of an unpacked package for unchangeable.
+    let mut clean = environment.command("cargo");
+    let has_cleaned = passes(clean.current_dir(project).args(["clean", "--quiet"]).args(&of_all))?;
     let mut publish = environment.command("cargo");
     publish.current_dir(project).args(["publish", "--dry-run", "--locked", "--allow-dirty", "--quiet"]);
-    publish.args(packages.iter().flat_map(|package| ["--package", &package.name]));
-    let mut has_failed = passes(&mut publish)? == Outcome::Failed;
+    let is_ready = passes(publish.args(of_all))?;
+    let mut has_failed = [has_cleaned, is_ready].contains(&Outcome::Failed);
 
     for package in packages.iter().filter(|package| package.has_library()) {
         eprintln!("-- documentation of {} without ROS", package.name);
@@ -57,6 +64,40 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
+/// Removes what cargo unpacked of these packages when they were last checked.
+///
+/// Where a package depends on another one, cargo checks it with that one's archive. It unpacks the archive into its home, in a
+/// directory that is named after the path of the project and the version alone. If the directory exists, it builds what is there.
+fn forget_unpacked(cargo_home: &Path, packages: &[Package]) -> Result<()> {
+    let sources = cargo_home.join("registry/src");
+    let registries = match fs::read_dir(&sources) {
+        Ok(registries) => registries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("Cannot read {}", sources.display())),
+    };
+    for registry in registries {
+        let registry = registry?.path();
+        // A directory of archives has no host name before the hash.
+        if !registry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('-')) {
+            continue;
+        }
+        for package in packages {
+            let unpacked = registry.join(format!("{}-{}", package.name, package.version));
+            if unpacked.exists() {
+                fs::remove_dir_all(&unpacked)
+                    .with_context(|| format!("Cannot remove {}", unpacked.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns where cargo keeps what it has unpacked.
+fn cargo_home() -> Result<PathBuf> {
+    let default = || Some(env::home_dir()?.join(".cargo"));
+    env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default).context("there is no home directory")
+}
+
 /// Returns a cargo that sees no ROS, with the compiler's arguments that docs.rs gives it.
 fn without_ros(project: &Path, package: &Package) -> Command {
     let arguments = package.docs_rs("rustc-args").join("\u{1f}");
@@ -81,4 +122,31 @@ fn install(platform: &str) -> Result<()> {
     let output = output.context("there is no rustup")?;
     anyhow::ensure!(output.status.success(), "rustup cannot install its standard library");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_unpacked_of_an_earlier_state_is_removed_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let package =
+            r#"{"name": "p", "version": "0.1.0", "manifest_path": "/p", "features": {}, "targets": []}"#;
+        let packages = [serde_json::from_str(package).unwrap()];
+        forget_unpacked(home.path(), &packages).unwrap(); // nothing was unpacked yet
+        let directory = |name: &str| {
+            let path = home.path().join("registry/src").join(name);
+            fs::create_dir_all(path.join("src")).unwrap();
+            path
+        };
+        let stale = directory("-0f6ba3d744af37a3/p-0.1.0");
+        let kept = [
+            directory("-0f6ba3d744af37a3/q-0.1.0"),
+            directory("-0f6ba3d744af37a3/p-0.2.0"),
+            directory("index.crates.io-1949cf8c6b5b557f/p-0.1.0"),
+        ];
+        forget_unpacked(home.path(), &packages).unwrap();
+        assert!(!stale.exists() && kept.iter().all(|path| path.exists()));
+    }
 }

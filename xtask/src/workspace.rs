@@ -23,6 +23,7 @@ pub struct Workspace {
 #[derive(Deserialize)]
 pub struct Package {
     pub name: String,
+    pub version: String,
     manifest_path: PathBuf,
     pub rust_version: Option<String>,
     /// The registries that it may be published to; None is any.
@@ -101,7 +102,7 @@ mod tests {
     fn packages_to_be_published_are_checked_with_what_their_users_build() {
         let package = |publish: &str, kinds: &str| {
             let text = format!(
-                r#"{{"name": "p", "manifest_path": "/p/Cargo.toml", "rust_version": "1.85", "publish": {publish}, "features": {{"default": [], "use_ros_shim": [], "yaml": []}}, "targets": [{kinds}]}}"#
+                r#"{{"name": "p", "version": "0.1.0", "manifest_path": "/p/Cargo.toml", "rust_version": "1.85", "publish": {publish}, "features": {{"default": [], "use_ros_shim": [], "yaml": []}}, "targets": [{kinds}]}}"#
             );
             serde_json::from_str::<Package>(&text).unwrap()
         };
