@@ -203,7 +203,7 @@ impl Report<'_> {
 }
 
 /// The part of a name that says: how many samples.
-const COUNT: &str = ".count";
+const COUNT: &str = "_count";
 
 impl Writer for Report<'_> {
     const HAS_HISTOGRAMS: bool = true;
@@ -230,7 +230,7 @@ impl Writer for Report<'_> {
     fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
         if self.encoder.temporality == Temporality::Delta {
             self.sum(COUNT, labels, summary.count as f64, summary.created);
-            self.sum(".sum", labels, summary.sum, summary.created);
+            self.sum("_sum", labels, summary.sum, summary.created);
             return;
         }
         let quantile = |(quantile, value): (&f64, Option<f64>)| {

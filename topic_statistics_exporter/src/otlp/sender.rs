@@ -212,9 +212,7 @@ impl State {
                 self.counts.failed_attempts += 1;
                 let is_new = !mem::replace(&mut self.reported.failing, true);
                 is_new.then(|| {
-                    format!(
-                        "The OTLP collector takes nothing ({reason}). PushCounts wait, and are sent later"
-                    )
+                    format!("The OTLP collector takes nothing ({reason}). Figures wait, and are sent later")
                 })
             }
             Answer::Refused { status, reason } => {
