@@ -269,3 +269,6 @@ fn accept_diagnostic(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

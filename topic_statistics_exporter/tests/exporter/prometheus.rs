@@ -22,7 +22,7 @@ use crate::{
 /// Prometheus, with files of its own, which scrapes an exporter each second.
 struct Prometheus {
     address: SocketAddr,
-    directory: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     _process: Process,
 }
 
@@ -72,7 +72,7 @@ impl Prometheus {
             crate::process::try_request(address, "GET /-/ready HTTP/1.0\r\n\r\n")
                 .is_ok_and(|response| response.status == 200)
         });
-        Self { address, directory, _process: process }
+        Self { address, _directory: directory, _process: process }
     }
 
     /// Returns the result of a query. Panics if the query is wrong.
@@ -148,6 +148,7 @@ fn it_has_the_figures_that_a_reader_got() {
     assert_figures_are_those_of(&reader, &scraped);
     assert_counts_grow_with_the_windows_of(&reader, &prometheus);
     assert_quantiles_are_ours(&prometheus, &robot);
+    assert_dashboards_have_data(&prometheus);
     assert_counters_survive_restarts(&prometheus, exporter, first, &address, domain);
 }
 
@@ -263,6 +264,43 @@ fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
     }
 }
 
+/// Every expression of the dashboards returns numbers.
+fn assert_dashboards_have_data(prometheus: &Prometheus) {
+    fn expressions(of: &Value, found: &mut Vec<String>) {
+        match of {
+            Value::Object(fields) => {
+                found.extend(fields.get("expr").map(|expression| expression.as_str().unwrap().to_owned()));
+                fields.values().for_each(|field| expressions(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+            _ => {}
+        }
+    }
+    let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
+    for (dashboard, number) in [("fleet.json", 18), ("robot.json", 25)] {
+        let text = fs::read_to_string(folder("grafana").join(dashboard)).unwrap();
+        let mut found = vec![];
+        expressions(&serde_json::from_str(&text).unwrap(), &mut found);
+        assert!(found.len() >= number, "{dashboard} has {} expressions", found.len());
+        for expression in found {
+            // As Grafana does with its variables: one robot, and all of the others.
+            let query = expression
+                .replace("=\"$instance\"", &format!("=\"{instance}\""))
+                .replace("\"$instance\"", "\".*\"")
+                .replace("$__rate_interval", "10s");
+            let query =
+                ["$job", "$node", "$topic"].iter().fold(query, |query, name| query.replace(name, ".*"));
+            assert!(!query.contains('$'), "{query}");
+            let is_number = |result: &Value| {
+                let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
+                value.is_some_and(f64::is_finite) || result["histogram"][1]["count"].is_string()
+            };
+            let results = prometheus.query(&query);
+            assert!(results.iter().any(is_number), "{dashboard}: {query}: {results:?}");
+        }
+    }
+}
+
 fn assert_counters_survive_restarts(
     prometheus: &Prometheus,
     exporter: Exporter,
@@ -302,7 +340,6 @@ fn assert_counters_survive_restarts(
     let series =
         "count({node=\"/listener\",topic=\"/imu\",__name__=\"topic_statistics_messages_received_total\"})";
     assert_eq!(prometheus.value(series), Some(1.0), "a restart is no new time series");
-    drop(fs::metadata(prometheus.directory.path()));
 }
 
 #[test]
@@ -330,4 +367,19 @@ fn promtool_finds_nothing_wrong() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_alerts_are_those_of_their_tests() {
+    let Some(promtool) = find("promtool", "the alerts with promtool") else { return };
+    let rules = folder("grafana/alerts_test.yml");
+    let output = Command::new(promtool).args(["test", "rules"]).arg(rules).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    // What promtool checks is what there is.
+    let alerts = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
+    let tests = fs::read_to_string(folder("grafana/alerts_test.yml")).unwrap();
+    for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert} is not tested");
+    }
 }
