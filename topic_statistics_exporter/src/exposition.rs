@@ -144,31 +144,4 @@ impl Format {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_format_is_the_one_that_the_scraper_prefers() {
-        // Prometheus 2.42 with and without native histograms.
-        let text =
-            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
-                    text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
-                        encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
-        for (accept, format) in [
-            (text, Format::OpenMetrics),
-            (protobuf, Format::Protobuf),
-            ("", Format::Text),
-            ("*/*", Format::Text),
-            ("application/vnd.google.protobuf", Format::Text),
-            (
-                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text",
-                Format::Text,
-            ),
-            ("text/plain;q=0.5, application/openmetrics-text;q=NaN", Format::Text),
-            ("text/html,;;q==,=,\u{1b}", Format::Text),
-        ] {
-            assert_eq!(Format::negotiate(accept), format, "{accept}");
-        }
-    }
-}
+mod tests;

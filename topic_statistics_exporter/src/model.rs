@@ -46,7 +46,7 @@ pub struct SourceName {
     /// The fully qualified name of the node. Without a colon, it is the whole name: the bare node name, as rclcpp has it, or
     /// the host of `clock_offset_ms`.
     pub node: Box<str>,
-    /// The resolved topic, or the name of a timer or counter. `None` without a colon.
+    /// The resolved topic, or the name of a timer or counter. `None` without a colon, or with nothing after it.
     pub name: Option<Box<str>>,
 }
 
@@ -223,7 +223,7 @@ impl SourceName {
     /// Returns a name from a `measurement_source_name`.
     pub fn new(source: &str) -> Self {
         let (node, name) = source.split_once(':').map_or((source, None), |(node, name)| (node, Some(name)));
-        Self { node: printable(node), name: name.map(printable) }
+        Self { node: printable(node), name: name.filter(|name| !name.is_empty()).map(printable) }
     }
 }
 
@@ -271,7 +271,7 @@ impl Unit {
             "ns" | "nanoseconds" => (Self::Seconds, 1e-9),
             "B" | "bytes" => (Self::Bytes, 1.0),
             "messages" => (Self::Messages, 1.0),
-            "Hz" => (Self::Hertz, 1.0),
+            "Hz" | "hertz" => (Self::Hertz, 1.0),
             other => (Self::Other(printable(other)), 1.0),
         }
     }
@@ -524,6 +524,7 @@ pub mod tests {
     fn names_are_split_at_the_first_colon_and_bounded() {
         let name = SourceName::new;
         assert_eq!(name("cpp_listener"), SourceName { node: "cpp_listener".into(), name: None });
+        assert_eq!(name("cpp_listener:"), name("cpp_listener"), "they would have the same labels");
         assert_eq!(name("/b:x:y").name.as_deref(), Some("x:y"));
         assert_eq!(name("/b:get_lidar/front").to_string(), "/b:get_lidar/front");
         let long = "x".repeat(MAX_NAME + 1);

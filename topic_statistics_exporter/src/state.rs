@@ -283,3 +283,6 @@ fn accept_diagnostic(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

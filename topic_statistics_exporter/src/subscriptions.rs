@@ -39,6 +39,15 @@ struct Topic {
     subscription: Option<(Box<dyn Any>, bool)>,
 }
 
+/// A topic that cannot be subscribed to.
+#[derive(Debug, thiserror::Error)]
+#[error("Cannot subscribe to {topic:?}: {error}")]
+pub struct SubscriptionError {
+    topic: String,
+    #[source]
+    error: RclrsError,
+}
+
 type Subscribe = fn(&Worker<()>, SubscriptionOptions<'_>, SharedState) -> Result<Box<dyn Any>, RclrsError>;
 
 /// Adds to the state what is in a message.
@@ -50,7 +59,7 @@ impl Subscriptions {
     const DEPTH: u32 = 10_000;
 
     /// Subscribes to the topics of the options.
-    pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, RclrsError> {
+    pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
         let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
         // An empty name is none: ROS has no empty list of strings on the command line.
         let of = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
@@ -98,9 +107,10 @@ impl Subscriptions {
 
     /// Subscribes anew to the topics that have a publisher which the subscription cannot receive from, and logs what was refused
     /// since the last time.
-    pub fn refresh(&mut self) -> Result<(), RclrsError> {
+    pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
-            let publishers = self.node.get_publishers_info_by_topic(&topic.name)?;
+            let error = |error| SubscriptionError { topic: topic.name.clone(), error };
+            let publishers = self.node.get_publishers_info_by_topic(&topic.name).map_err(error)?;
             let is_reliable = publishers
                 .iter()
                 .all(|publisher| publisher.qos_profile.reliability != QoSReliabilityPolicy::BestEffort);
@@ -112,7 +122,8 @@ impl Subscriptions {
             let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).volatile();
             options.qos = if is_reliable { qos.reliable() } else { qos.best_effort() };
             topic.subscription = None;
-            let subscription = (topic.subscribe)(&self.worker, options, Arc::clone(&self.state))?;
+            let subscription =
+                (topic.subscribe)(&self.worker, options, Arc::clone(&self.state)).map_err(error)?;
             topic.subscription = Some((subscription, is_reliable));
         }
         self.log_refused();

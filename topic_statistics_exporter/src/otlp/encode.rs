@@ -314,3 +314,189 @@ fn nanoseconds(time: SystemTime) -> u64 {
     let since: Duration = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos().try_into().unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, time::Instant};
+
+    use rclrs_topic_statistics::Metric as Known;
+
+    use super::*;
+    use crate::{
+        exposition::{write_state, Format},
+        model::{
+            Diagnostic, DiagnosticName, Figures, Level, Losses, MetricName, MetricWindow, Received,
+            SourceName, Window,
+        },
+        state::{Limits, Now, PushCounts, State},
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn window(source: &str, metric: Known, stop: i64) -> Received {
+        let figure = Some(0.002);
+        let figures = Figures { mean: figure, min: figure, max: figure, std_dev: Some(0.0), count: 50 };
+        Received::Window(MetricWindow {
+            source: SourceName::new(source),
+            metric: MetricName::Known(metric),
+            window: Window { start: stop - 1_000_000_000, stop },
+            figures,
+        })
+    }
+
+    fn report(encoder: &mut Encoder, state: &State, now: SystemTime) -> Vec<ExportMetricsServiceRequest> {
+        write_state(state, Instant::now(), 0.0, encoder.report(now))
+    }
+
+    fn metrics(requests: &[ExportMetricsServiceRequest]) -> impl Iterator<Item = &Metric> {
+        let resources = requests.iter().flat_map(|request| &request.resource_metrics);
+        resources.flat_map(|resource| &resource.scope_metrics).flat_map(|scope| &scope.metrics)
+    }
+
+    /// Start (s since `start`), time and value of the only data point of a sum.
+    fn sum(requests: &[ExportMetricsServiceRequest], name: &str, start: SystemTime) -> (f64, f64, f64) {
+        let metric = metrics(requests).find(|metric| metric.name == name).unwrap();
+        let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
+        let [point] = &sum.data_points[..] else { panic!("{sum:?}") };
+        let Some(Value::AsDouble(value)) = point.value else { panic!("{point:?}") };
+        let since = |time: u64| (time as f64 - nanoseconds(start) as f64) / 1e9;
+        (since(point.start_time_unix_nano).round(), since(point.time_unix_nano).round(), value)
+    }
+
+    #[test]
+    fn deltas_begin_where_the_last_report_ended_and_a_source_that_comes_back_begins_again() {
+        let start = Now::read();
+        let at = |seconds: u32| Now {
+            monotonic: start.monotonic + seconds * SECOND,
+            system: start.system + seconds * SECOND,
+        };
+        for (temporality, expected) in [
+            (Temporality::Delta, [(1.0, 2.0, 50.0), (2.0, 4.0, 100.0), (4.0, 5.0, 0.0), (90.0, 100.0, 50.0)]),
+            (
+                Temporality::Cumulative,
+                [(1.0, 2.0, 50.0), (1.0, 4.0, 150.0), (1.0, 5.0, 150.0), (90.0, 100.0, 50.0)],
+            ),
+        ] {
+            let mut encoder = Encoder::new(&[], temporality);
+            let mut state = State::new(Limits::default(), start);
+            let mut seen = vec![];
+            for (time, stops) in
+                [(1, 1..2), (2, 2..2), (3, 3..5), (4, 0..0), (5, 0..0), (90, 90..91), (100, 0..0)]
+            {
+                state.expire(at(time).monotonic);
+                for stop in stops {
+                    state.accept(Ok(window("/a:/b", Known::MessageAge, stop * 1_000_000_000)), at(time));
+                }
+                if [2, 4, 5, 100].contains(&time) {
+                    let requests = report(&mut encoder, &state, at(time).system);
+                    seen.push(sum(&requests, "topic_statistics.messages_received", start.system));
+                }
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+
+    #[test]
+    fn no_time_lies_before_its_start_if_the_clock_is_set_back() {
+        let start = Now::read();
+        for temporality in [Temporality::Cumulative, Temporality::Delta] {
+            let mut encoder = Encoder::new(&[], temporality);
+            let mut state = State::new(Limits::default(), start);
+            state.accept(Ok(window("/a:/b", Known::MessageAge, 1)), start);
+            for back in [0, 3600, 7200] {
+                let requests = report(&mut encoder, &state, start.system - back * SECOND);
+                for metric in metrics(&requests) {
+                    if let Some(Data::Sum(sum)) = &metric.data {
+                        assert!(sum
+                            .data_points
+                            .iter()
+                            .all(|point| point.time_unix_nano >= point.start_time_unix_nano));
+                    }
+                    if let Some(Data::Summary(summary)) = &metric.data {
+                        assert!(summary
+                            .data_points
+                            .iter()
+                            .all(|point| point.time_unix_nano >= point.start_time_unix_nano));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_report_is_some_requests() {
+        let now = Now::read();
+        let mut state = State::new(Limits::default(), now);
+        for source in 0..1000 {
+            for metric in [Known::MessageAge, Known::MessagePeriod] {
+                state.accept(Ok(window(&format!("/n{source}:/t"), metric, 1)), now);
+            }
+        }
+        let requests = report(&mut Encoder::new(&[], Temporality::Delta), &state, now.system);
+        let count = |metric: &Metric| match &metric.data {
+            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
+            Some(Data::Sum(sum)) => sum.data_points.len(),
+            _ => 0,
+        };
+        let counts: Vec<usize> =
+            requests.iter().map(|request| metrics(std::slice::from_ref(request)).map(count).sum()).collect();
+        let (last, full) = counts.split_last().unwrap();
+        assert!(
+            full.len() >= 3 && full.iter().all(|count| *count == MAX_DATA_POINTS) && *last <= MAX_DATA_POINTS,
+            "{counts:?}"
+        );
+        let received =
+            metrics(&requests).filter(|metric| metric.name == "topic_statistics.messages_received");
+        assert_eq!(received.map(count).sum::<usize>(), 1000);
+    }
+
+    #[test]
+    fn of_two_attributes_with_the_same_name_the_last_one_counts() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let encoder =
+            Encoder::new(&[pair("a", "1"), pair("b", "2"), pair("a", "3")], Temporality::Cumulative);
+        assert_eq!(encoder.resource.attributes, [attribute("b", "2"), attribute("a", "3")]);
+    }
+
+    /// What OpenTelemetry's rules for Prometheus make of a metric's name.
+    fn translated(metric: &Metric) -> String {
+        let unit = match metric.unit.as_str() {
+            "s" => "_seconds",
+            "By" => "_bytes",
+            "Hz" => "_hertz",
+            // Annotations in braces have no part in a name.
+            "" | "{message}" => "",
+            unit => panic!("{unit}"),
+        };
+        let total = if matches!(metric.data, Some(Data::Sum(_))) { "_total" } else { "" };
+        format!("{}{unit}{total}", metric.name.replace('.', "_"))
+    }
+
+    #[test]
+    fn names_become_those_of_the_pull_side() {
+        let now = Now::read();
+        let mut state = State::new(Limits::default(), now);
+        for metric in Known::ALL {
+            state.accept(Ok(window("/a:/b", *metric, 1)), now);
+        }
+        let source = SourceName::new("/a:/b");
+        state.accept(Ok(Received::Losses(Losses { source, lost: 1 })), now);
+        let name = DiagnosticName { name: "a".into(), hardware_id: "b".into() };
+        state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok })), now);
+        state.set_push(PushCounts::default());
+        let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0)).unwrap();
+        let pulled = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .map(str::to_owned);
+        let requests = report(&mut Encoder::new(&[], Temporality::Cumulative), &state, now.system);
+        let pushed: BTreeSet<String> = metrics(&requests).map(translated).collect();
+        assert_eq!(pushed, pulled.collect::<BTreeSet<_>>());
+        assert!(metrics(&requests)
+            .all(|metric| metric.name.starts_with("topic_statistics.") && !metric.description.is_empty()));
+        assert!(pushed.contains("topic_statistics_message_age_mean_seconds"));
+        let names: Vec<_> =
+            metrics(&requests).map(|metric| (metric.name.as_str(), metric.unit.as_str())).collect();
+        assert!(names.contains(&("topic_statistics.message_age_mean", "s")), "{names:?}");
+    }
+}

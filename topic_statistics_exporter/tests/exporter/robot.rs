@@ -3,7 +3,7 @@
 //! A node that publishes statistics with known figures.
 
 use rclrs::*;
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::{collector::Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time,
     diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus},
@@ -56,7 +56,12 @@ impl Robot {
         });
     }
 
-    /// Publishes a metric (in ms) of the window of one second that stops at `stop`.
+    /// Returns how many subscriptions /statistics has.
+    pub fn readers(&self) -> usize {
+        self.metrics.get_subscription_count().unwrap()
+    }
+
+    /// Publishes a metric, in its unit or in ms, of the window of one second that stops at `stop`.
     pub fn publish(&self, source: &str, metric: &str, stop: i32, figures: Figures) {
         self.metrics.publish(message(source, metric, stop, figures)).unwrap();
     }
@@ -104,13 +109,13 @@ impl Robot {
     }
 }
 
-/// Returns a metric (in ms) of the window of one second that stops at `stop`.
+/// Returns a metric, in its unit or in ms, of the window of one second that stops at `stop`.
 pub fn message(source: &str, metric: &str, stop: i32, figures: Figures) -> MetricsMessage {
     let point = |(data_type, data)| StatisticDataPoint { data_type, data };
     MetricsMessage {
         measurement_source_name: source.to_owned(),
         metrics_source: metric.to_owned(),
-        unit: "ms".to_owned(),
+        unit: metric.parse().map_or("ms", |metric: Metric| metric.unit()).to_owned(),
         window_start: Time { sec: stop - 1, nanosec: 0 },
         window_stop: Time { sec: stop, nanosec: 0 },
         statistics: [1, 3, 2, 5, 4].into_iter().zip(figures).map(point).collect(),

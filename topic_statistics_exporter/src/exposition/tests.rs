@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use prost::Message;
+use rclrs_topic_statistics::Metric;
+use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
+
+use super::{
+    super::{
+        model::{
+            tests::{distribution, message},
+            Diagnostic, MetricDistribution, MetricWindow, Received,
+        },
+        state::{Limits, Now},
+    },
+    protobuf::{MetricFamily, MetricType},
+    *,
+};
+
+#[test]
+fn the_format_is_the_one_that_the_scraper_prefers() {
+    // Prometheus 2.42 with and without native histograms.
+    let text =
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                    encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
+    for (accept, format) in [
+        (text, Format::OpenMetrics),
+        (protobuf, Format::Protobuf),
+        ("", Format::Text),
+        ("*/*", Format::Text),
+        ("application/vnd.google.protobuf", Format::Text),
+        (
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text",
+            Format::Text,
+        ),
+        ("text/plain;q=0.5, application/openmetrics-text;q=NaN", Format::Text),
+        ("text/html,;;q==,=,\u{1b}", Format::Text),
+    ] {
+        assert_eq!(Format::negotiate(accept), format, "{accept}");
+    }
+}
+
+/// The time series of a format: its name, labels and value.
+type Values = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
+/// Reads text strictly, as `expfmt` of Prometheus does. Panics if it is not in the format.
+fn read_text(text: &str, is_open_metrics: bool) -> Values {
+    let (mut values, mut types, mut last) = (Values::new(), BTreeSet::new(), String::new());
+    assert!(text.ends_with('\n'));
+    let mut lines = text.lines();
+    if is_open_metrics {
+        assert_eq!(lines.next_back(), Some("# EOF"));
+    }
+    for line in lines {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.splitn(3, ' ');
+            let (keyword, name, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+            match keyword {
+                "TYPE" => {
+                    assert!(types.insert(name.to_owned()), "{name} comes twice");
+                    last = name.to_owned();
+                }
+                "UNIT" => assert!(is_open_metrics && name.ends_with(&format!("_{rest}")), "{line}"),
+                "HELP" => assert!(!rest.contains('\\') && rest.len() > 20, "{line}"),
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let end = line.find(['{', ' ']).unwrap();
+        let name = line[..end].to_owned();
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        assert!(name.starts_with(&last), "{name} is not of {last}");
+        let (mut labels, mut rest) = (BTreeMap::new(), line[end..].chars().peekable());
+        if rest.next_if_eq(&'{').is_some() {
+            loop {
+                let label: String =
+                    std::iter::from_fn(|| rest.next_if(|c| c.is_ascii_lowercase() || *c == '_')).collect();
+                assert_eq!((rest.next(), rest.next()), (Some('='), Some('"')), "{line}");
+                let mut value = String::new();
+                loop {
+                    match rest.next().unwrap() {
+                        '"' => break,
+                        '\\' => value.push(match rest.next() {
+                            Some('n') => '\n',
+                            Some(c @ ('\\' | '"')) => c,
+                            other => panic!("{other:?} in {line}"),
+                        }),
+                        c => value.push(c),
+                    }
+                }
+                assert!(!value.is_empty() && labels.insert(label, value).is_none(), "{line}");
+                match rest.next().unwrap() {
+                    '}' => break,
+                    c => assert_eq!(c, ','),
+                }
+            }
+        }
+        assert_eq!(rest.next(), Some(' '));
+        let value: f64 = rest.collect::<String>().parse().unwrap();
+        assert!(value.is_finite(), "{line}");
+        assert!(values.insert((name, labels), value).is_none(), "{line} comes twice");
+    }
+    values
+}
+
+/// Reads protobuf. Histograms are checked, and left out.
+fn read_protobuf(mut bytes: &[u8]) -> Values {
+    let mut values = Values::new();
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        let name = family.name().to_owned();
+        assert!(!family.help().is_empty() && !family.metric.is_empty());
+        for metric in &family.metric {
+            let label = |pair: &protobuf::LabelPair| {
+                (String::from_utf8(pair.name.clone().unwrap().into()).unwrap(), pair.value().to_owned())
+            };
+            let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
+            let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
+                assert!(values.insert((name, labels.clone()), value).is_none());
+            };
+            match family.r#type() {
+                MetricType::Counter => {
+                    insert(name.clone(), &labels, metric.counter.as_ref().unwrap().value())
+                }
+                MetricType::Gauge => insert(name.clone(), &labels, metric.gauge.as_ref().unwrap().value()),
+                MetricType::Summary => {
+                    let summary = metric.summary.as_ref().unwrap();
+                    insert(format!("{name}_count"), &labels, summary.sample_count() as f64);
+                    insert(format!("{name}_sum"), &labels, summary.sample_sum());
+                    for quantile in &summary.quantile {
+                        let mut labels = labels.clone();
+                        labels.insert("quantile".to_owned(), quantile.quantile().to_string());
+                        insert(name.clone(), &labels, quantile.value());
+                    }
+                }
+                MetricType::Histogram => {
+                    let histogram = metric.histogram.as_ref().unwrap();
+                    let mut sum = histogram.zero_count();
+                    for deltas in [&histogram.positive_delta, &histogram.negative_delta] {
+                        let mut count = 0;
+                        sum += deltas
+                            .iter()
+                            .map(|delta| {
+                                count += delta;
+                                count
+                            })
+                            .sum::<i64>() as u64;
+                    }
+                    assert_eq!(histogram.sample_count(), sum);
+                }
+            }
+        }
+    }
+    values
+}
+
+fn any_name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("/listener:/imu".to_owned()),
+        Just("cpp_listener".to_owned()),
+        "[ab:/]{0,3}",
+        "\\PC{0,8}:\\PC{0,8}",
+        any::<String>(),
+    ]
+}
+
+fn any_metric() -> impl Strategy<Value = String> {
+    let known = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect::<Vec<_>>();
+    prop_oneof![prop::sample::select(known), any::<String>()]
+}
+
+fn any_received() -> impl Strategy<Value = Received> {
+    let extreme = vec![0.0, -0.0, -1.0, 1e15, 1e300, f64::INFINITY, f64::NAN, 1e-320];
+    let figure = || prop_oneof![prop::num::f64::ANY, (-1e3..1e3_f64), prop::sample::select(extreme.clone())];
+    let figures =
+        (figure(), figure(), figure(), prop_oneof![figure(), (0..100_u32).prop_map(f64::from)], figure());
+    let unit = prop_oneof![Just("ms".to_owned()), Just("messages".to_owned()), any::<String>()];
+    let window = (any_name(), any_metric(), unit, 1..100_i32, figures).prop_filter_map(
+        "refused",
+        |(source, metric, unit, stop, figures)| {
+            // Figures in order, so that not all are refused.
+            let mut sorted = [figures.0, figures.1, figures.2];
+            sorted.sort_by(f64::total_cmp);
+            let [min, mean, max] = sorted;
+            let message = message(&source, &metric, &unit, stop, [mean, max, min, figures.3, figures.4]);
+            MetricWindow::new(&message).ok().map(Received::Window)
+        },
+    );
+    let ages = (any_name(), 1..100_i32).prop_filter_map("refused", |(source, stop)| {
+        MetricDistribution::new(&distribution(&source, stop)).ok().map(Received::Distribution)
+    });
+    let diagnostic = (any::<String>(), any::<String>(), 0..4_u8).prop_filter_map(
+        "refused",
+        |(name, hardware_id, level)| {
+            let status = DiagnosticStatus { level, name, hardware_id, ..Default::default() };
+            Diagnostic::new(&status).ok().map(Received::Diagnostic)
+        },
+    );
+    prop_oneof![6 => window, 2 => ages, 1 => diagnostic]
+}
+
+proptest! {
+    // Each case is three formats of many series.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn all_formats_have_the_same_series_whatever_was_received(
+        received in prop::collection::vec(any_received(), 0..60),
+        max_series in 20..400_usize,
+    ) {
+        let start = Now::read();
+        let mut state = State::new(Limits { max_series, ..Limits::default() }, start);
+        for received in received {
+            state.accept(Ok(received), start);
+        }
+        let now = start.monotonic + Duration::from_secs(1);
+        let encode = |format: Format| format.encode(&state, now, 1e9);
+        let text = read_text(&String::from_utf8(encode(Format::Text)).unwrap(), false);
+        let open_metrics = read_text(&String::from_utf8(encode(Format::OpenMetrics)).unwrap(), true);
+        prop_assert_eq!(&text, &open_metrics);
+        prop_assert_eq!(&text, &read_protobuf(&encode(Format::Protobuf)));
+        let of_sources = text.keys().filter(|(name, _)| !name.contains("_exporter_")).count();
+        prop_assert!(of_sources <= state.series() && state.series() <= max_series, "{of_sources}");
+    }
+}
