@@ -38,7 +38,7 @@ use crate::{
     executor::Spinning,
     http::Server,
     options::{split_ros_arguments, Options},
-    otlp::Push,
+    otlp::{Push, PushError},
     signals::Interrupt,
     state::{Now, State},
     subscriptions::Subscriptions,
@@ -77,8 +77,9 @@ fn run(options: Options, ros: Vec<String>) -> Result<(), Failure> {
     let push = options.push.clone().complete(&host.to_string_lossy(), |name| std::env::var(name).ok())?;
     let push = push.map(|push| {
         let logger = node.logger().clone();
+        let started = Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))?;
         log_info!(&*node, "Pushing to {}", push.client.url);
-        Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))
+        Ok::<_, PushError>(started)
     });
     let push = push.transpose()?;
     let mut subscriptions = Subscriptions::new(&node, &options, state)?;

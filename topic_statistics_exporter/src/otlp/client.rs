@@ -4,7 +4,7 @@
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+use std::{fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
@@ -44,6 +44,9 @@ pub enum ClientError {
     /// The URL.
     #[error("The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318")]
     Url(String),
+    /// A URL with a user or a password, which are not shown.
+    #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
+    UserInfo,
     /// A header. Its value can be a secret.
     #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
@@ -95,11 +98,14 @@ pub struct Client {
 impl Client {
     /// A client. Nothing is sent yet.
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
-        let url = options.url.parse::<Uri>().ok().filter(|url| {
-            url.host().is_some_and(|host| !host.is_empty())
-                && matches!(url.scheme_str(), Some("http" | "https"))
-        });
+        if options.url.contains('@') {
+            return Err(ClientError::UserInfo);
+        }
+        let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
+        let url = options.url.parse().ok().filter(is_http);
         let url = url.ok_or_else(|| ClientError::Url(options.url.clone()))?;
+        let host = url.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| ClientError::Url(options.url.clone()))?;
         let headers = options.headers.iter().map(|(name, value)| {
             let header = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
             header.ok_or_else(|| ClientError::Header(name.clone()))
@@ -111,6 +117,9 @@ impl Client {
             // By a redirect, a POST would become a GET.
             .max_redirects(0)
             .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(host) {
+            config = config.proxy(None);
+        }
         if url.scheme_str() == Some("https") {
             config = config.tls_config(tls(options.certificate.as_ref())?);
         }
@@ -175,6 +184,12 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
 struct Status {
     #[prost(string, tag = "2")]
     message: String,
+}
+
+/// Whether a host is this one. No proxy can reach it.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Foreign text as it can stand in a line of the log.

@@ -204,6 +204,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_161st_bucket_halves_the_resolution() {
+        let mut samples = samples_of(&[vec![1.0]]);
+        let scale = samples.scale;
+        for (last, joined) in [(159, 0), (160, 1), (318, 1), (320, 2)] {
+            samples.shift = 0;
+            samples.positive = BTreeMap::from([(0, 1), (last, 1)]);
+            let point = samples.data_point();
+            let counts = point.positive.unwrap().bucket_counts;
+            assert_eq!((scale - point.scale, counts.len() as i32), (joined, (last >> joined) + 1));
+        }
+    }
+
     /// Buckets as OpenTelemetry numbers them: `i` has what is above base^i and up to base^(i+1), in seconds.
     #[test]
     fn a_bucket_has_the_index_of_its_lower_boundary() {

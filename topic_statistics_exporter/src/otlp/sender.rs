@@ -575,6 +575,8 @@ mod tests {
             let error = Client::new(&options(url, &[])).unwrap_err().to_string();
             assert!(error.starts_with(&format!("The OTLP endpoint {url:?} is no URL")), "{error}");
         }
+        let error = Client::new(&options("http://me:secret@host", &[])).unwrap_err().to_string();
+        assert!(error.contains("go into a header") && !error.contains("secret"), "{error}");
         let error = Client::new(&options("http://host", &[("key", "secret\n")])).unwrap_err().to_string();
         assert_eq!(error, "The OTLP header \"key\" has a name or a value that HTTP does not allow");
         assert!(Client::new(&options("http://host", &[("api key", "x")])).is_err());

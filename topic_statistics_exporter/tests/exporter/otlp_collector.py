@@ -3,13 +3,15 @@
 
 Requests are decoded by OpenTelemetry's own package. A reply is `200`, another status, a status and the header Retry-After
 (`429:1`), `hang`, which neither reads nor answers, or `close`, which closes the connection without an answer. After the
-script, everything is accepted. For each request a line of JSON is printed, before it is answered.
+script, everything is accepted. For each request a line of JSON is printed, before it is answered. With the environment
+variables CERTIFICATE and KEY, which name files, it serves HTTPS.
 """
 
 import gzip
 import json
 import os
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -70,5 +72,9 @@ def end(*_):
 
 signal.signal(signal.SIGTERM, end)
 server = ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Collector)
+if 'CERTIFICATE' in os.environ:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(os.environ['CERTIFICATE'], os.environ['KEY'])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
 print(json.dumps({'port': server.server_port}), flush=True)
 server.serve_forever()
