@@ -7,7 +7,7 @@ use std::{
 
 use proptest::prelude::*;
 use prost::Message;
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{collector::Distribution, Metric};
 use ros_env::{
     diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
@@ -16,7 +16,7 @@ use super::{
     super::{
         model::{
             tests::{distribution, message},
-            Diagnostic, Losses, MetricDistribution, MetricWindow, Received,
+            Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
         },
         state::{Limits, Now},
     },
@@ -279,5 +279,58 @@ fn all_names_are_documented_and_none_is_there_twice() {
     for word in docs.split(|c: char| !c.is_ascii_lowercase() && c != '_') {
         let is_total = word.starts_with("topic_statistics_") && word.ends_with("_total");
         assert!(!is_total || names.contains(word), "{word} is in docs/fleet.md, and does not exist");
+    }
+}
+
+proptest! {
+    /// In Prometheus, bucket `i` of the schema `s` ends at 2^(i * 2^-s).
+    #[test]
+    fn the_buckets_of_seconds_have_the_samples_of_milliseconds(
+        exponents in prop::collection::vec(-8.0..8.0_f64, 1..4), spread in 0.0..1.0_f64, is_negative: bool
+    ) {
+        // Few samples, close together or far apart: all scales.
+        let mut samples: Vec<f64> = exponents.iter().map(|exponent| 10_f64.powf(exponent * spread)).collect();
+        samples.sort_by(f64::total_cmp);
+        let mut window = Distribution::default();
+        for sample in &samples {
+            let is_accepted = window.accept(if is_negative { -sample } else { *sample });
+            prop_assert!(is_accepted);
+        }
+        prop_assume!(window.zero_threshold() == 0.0);
+        let start = Now::read();
+        let mut state = State::new(Limits::default(), start);
+        let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
+        let of = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
+        state.accept(Ok(Received::Distribution(of)), start);
+        let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), None);
+        while !bytes.is_empty() {
+            let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+            histogram = histogram.or(family.metric[0].histogram.clone());
+        }
+        let histogram = histogram.unwrap();
+        let (spans, deltas) = if is_negative {
+            (&histogram.negative_span, &histogram.negative_delta)
+        } else {
+            (&histogram.positive_span, &histogram.positive_delta)
+        };
+        let indices = spans.iter().scan(0, |next, span| {
+            let first = *next + span.offset();
+            *next = first + span.length() as i32;
+            Some(first..*next)
+        });
+        let counts = deltas.iter().scan(0, |count, delta| { *count += delta; Some(*count) });
+        let mut buckets: Vec<(i32, i64)> = indices.flatten().zip(counts).collect();
+        let end = |index: f64| (index * (-f64::from(histogram.schema())).exp2()).exp2();
+        for sample in samples {
+            // A bucket that has it, up to half a bucket; and rounding.
+            let has = |(index, count): &&mut (i32, i64)| {
+                let index = f64::from(*index);
+                *count > 0 && end(index - 1.5) < sample * 1e-3 * (1.0 + 1e-9) && sample * 1e-3 * (1.0 - 1e-9) < end(index + 0.5)
+            };
+            let bucket = buckets.iter_mut().find(has);
+            prop_assert!(bucket.is_some(), "{sample} ms is in none of {buckets:?} of the schema {}", histogram.schema());
+            bucket.unwrap().1 -= 1;
+        }
+        prop_assert!(buckets.iter().all(|(_, count)| *count == 0), "{buckets:?}");
     }
 }
