@@ -7,14 +7,16 @@ use std::{
 
 use proptest::prelude::*;
 use prost::Message;
-use rclrs_topic_statistics::Metric;
-use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
+use rclrs_topic_statistics::{collector::Distribution, Metric};
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+};
 
 use super::{
     super::{
         model::{
             tests::{distribution, message},
-            Diagnostic, MetricDistribution, MetricWindow, Received,
+            Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
         },
         state::{Limits, Now},
     },
@@ -228,5 +230,107 @@ proptest! {
         prop_assert_eq!(&text, &read_protobuf(&encode(Format::Protobuf)));
         let of_sources = text.keys().filter(|(name, _)| !name.contains("_exporter_")).count();
         prop_assert!(of_sources <= state.series() && state.series() <= max_series, "{of_sources}");
+    }
+}
+
+#[test]
+fn all_names_are_documented_and_none_is_there_twice() {
+    let docs = include_str!("../../../docs/fleet.md");
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let mut receive = |metric: &str, unit: &str, stop, min: f64| {
+        let window = message("/listener:/imu", metric, unit, stop, [1.5, 4.0, min, 50.0, 0.5]);
+        state.accept(MetricWindow::new(&window).map(Received::Window), start);
+    };
+    for metric in Metric::ALL {
+        receive(metric.name(), metric.unit(), 100, 1.0);
+        receive(metric.name(), metric.unit(), 101, -2.0);
+    }
+    receive("jitter", "ms", 100, 1.0);
+    let lost = MessagesLostEventTopicStat { topic_name: "/imu".to_owned(), messages_lost: 1 };
+    state.accept(Losses::new("/listener", &lost).map(Received::Losses), start);
+    state.accept(
+        MetricDistribution::new(&distribution("/listener:/imu", 100)).map(Received::Distribution),
+        start,
+    );
+    let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
+    state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+    let (mut bytes, mut names) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), BTreeSet::new());
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        assert!(names.insert(family.name().to_owned()), "{} comes twice", family.name());
+    }
+    assert!(names.len() > 90, "{names:?}");
+    // What is not in a table by its whole name is the name of a metric, a part, and a unit.
+    let is_documented = |name: &str| {
+        let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
+        let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];
+        let of = |part: &str, unit: &str| {
+            let base = name.strip_suffix(unit)?.strip_suffix(part)?;
+            let row = docs.lines().find(|line| line.contains(&format!("| `{base}`")))?;
+            Some(row.trim_end_matches([' ', '|']).ends_with(unit.trim_start_matches('_')))
+        };
+        docs.contains(&format!("`{name}`"))
+            || parts.iter().any(|part| units.iter().any(|unit| of(part, unit) == Some(true)))
+    };
+    for name in &names {
+        assert!(is_documented(name), "{name} is not in docs/fleet.md");
+    }
+    for word in docs.split(|c: char| !c.is_ascii_lowercase() && c != '_') {
+        let is_total = word.starts_with("topic_statistics_") && word.ends_with("_total");
+        assert!(!is_total || names.contains(word), "{word} is in docs/fleet.md, and does not exist");
+    }
+}
+
+proptest! {
+    /// In Prometheus, bucket `i` of the schema `s` ends at 2^(i * 2^-s).
+    #[test]
+    fn the_buckets_of_seconds_have_the_samples_of_milliseconds(
+        exponents in prop::collection::vec(-8.0..8.0_f64, 1..4), spread in 0.0..1.0_f64, is_negative: bool
+    ) {
+        // Few samples, close together or far apart: all scales.
+        let mut samples: Vec<f64> = exponents.iter().map(|exponent| 10_f64.powf(exponent * spread)).collect();
+        samples.sort_by(f64::total_cmp);
+        let mut window = Distribution::default();
+        for sample in &samples {
+            let is_accepted = window.accept(if is_negative { -sample } else { *sample });
+            prop_assert!(is_accepted);
+        }
+        prop_assume!(window.zero_threshold() == 0.0);
+        let start = Now::read();
+        let mut state = State::new(Limits::default(), start);
+        let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
+        let of = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
+        state.accept(Ok(Received::Distribution(of)), start);
+        let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), None);
+        while !bytes.is_empty() {
+            let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+            histogram = histogram.or(family.metric[0].histogram.clone());
+        }
+        let histogram = histogram.unwrap();
+        let (spans, deltas) = if is_negative {
+            (&histogram.negative_span, &histogram.negative_delta)
+        } else {
+            (&histogram.positive_span, &histogram.positive_delta)
+        };
+        let indices = spans.iter().scan(0, |next, span| {
+            let first = *next + span.offset();
+            *next = first + span.length() as i32;
+            Some(first..*next)
+        });
+        let counts = deltas.iter().scan(0, |count, delta| { *count += delta; Some(*count) });
+        let mut buckets: Vec<(i32, i64)> = indices.flatten().zip(counts).collect();
+        let end = |index: f64| (index * (-f64::from(histogram.schema())).exp2()).exp2();
+        for sample in samples {
+            // A bucket that has it, up to half a bucket; and rounding.
+            let has = |(index, count): &&mut (i32, i64)| {
+                let index = f64::from(*index);
+                *count > 0 && end(index - 1.5) < sample * 1e-3 * (1.0 + 1e-9) && sample * 1e-3 * (1.0 - 1e-9) < end(index + 0.5)
+            };
+            let bucket = buckets.iter_mut().find(has);
+            prop_assert!(bucket.is_some(), "{sample} ms is in none of {buckets:?} of the schema {}", histogram.schema());
+            bucket.unwrap().1 -= 1;
+        }
+        prop_assert!(buckets.iter().all(|(_, count)| *count == 0), "{buckets:?}");
     }
 }

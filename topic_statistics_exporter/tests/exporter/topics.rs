@@ -149,6 +149,32 @@ fn series_are_bounded_and_a_source_that_ended_is_gone() {
 }
 
 #[test]
+fn a_publisher_that_is_best_effort_is_received_and_topics_can_be_chosen() {
+    use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+    let domain = domain(6);
+    let exporter = Exporter::start(
+        &["--statistics-topics", "/r1/statistics,/r2/statistics", "--diagnostics-topics", ""],
+        domain,
+    );
+    let executor = test_support::context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("chosen").unwrap();
+    let reliable = node.create_publisher::<MetricsMessage>("/r1/statistics").unwrap();
+    let best_effort = node.create_publisher::<MetricsMessage>("/r2/statistics".best_effort()).unwrap();
+    let other = node.create_publisher::<MetricsMessage>("/statistics").unwrap();
+    let mut stop = 100;
+    let both = exporter.scrape_until("both", |series| {
+        stop += 1; // what was lost before the subscription is not sent again
+        reliable.publish(message("/r1/listener:/imu", "message_age", stop, FIGURES)).unwrap();
+        best_effort.publish(message("/r2/listener:/imu", "message_age", stop, FIGURES)).unwrap();
+        other.publish(message("/listener:/imu", "message_age", stop, FIGURES)).unwrap();
+        series.with("message_age_mean").count() == 2
+    });
+    assert_eq!(both.with(r#"mean_seconds{node="/r1/listener""#).count(), 1);
+    assert_eq!(both.with(r#"mean_seconds{node="/r2/listener""#).count(), 1);
+    assert_eq!(node.count_subscriptions("/diagnostics"), Ok(0));
+}
+
+#[test]
 fn signals_end_it_and_wrong_options_do() {
     use std::process::Command;
     use test_support::{command, program, Process};
