@@ -29,7 +29,8 @@ struct Collector {
 fn packages() -> Option<&'static Path> {
     static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
     let packages = PACKAGES.get_or_init(|| {
-        let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exporter/otlp_collector.txt");
+        let requirements =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/opentelemetry.txt");
         let wanted = fs::read(&requirements).unwrap();
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp_collector");
         let installed = directory.join("installed.txt");
