@@ -508,6 +508,11 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
     assert_eq!(first, left.len() - 1, "those of the first exporter");
     starts.dedup();
     assert_eq!(starts.len(), 2, "and then those of the second");
+    let summaries: Vec<_> = collector.points("topic_statistics.message_age").map(|(_, point)| point).collect();
+    assert!(!summaries.is_empty());
+    for summary in summaries {
+        assert_eq!((number(&summary["count"]), float(&summary["sum"])), (50, 0.1));
+    }
     wait_for("an empty directory", || files().len() <= 1);
     let log: Vec<String> = exporter.log.try_iter().collect();
     assert_eq!(log.iter().filter(|line| line.contains("1 damaged")).count(), 1, "{log:?}");
