@@ -25,7 +25,8 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
     sync::oneshot,
     task::JoinHandle,
     time,
@@ -38,7 +39,7 @@ const MAX_CONNECTIONS: usize = 100;
 /// If there are so many, the oldest one gives way if it is older than that.
 const GIVES_WAY: Duration = Duration::from_secs(2);
 /// How long the header of a request may take.
-const HEADER_TIME: Duration = Duration::from_secs(5);
+const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a connection may take: one request, and its response.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// How many bytes the header of a request may have, and how many fields.
@@ -58,7 +59,7 @@ pub struct Server {
 
 /// The responses for `/metrics`.
 #[derive(Debug)]
-struct Metrics {
+pub struct Metrics {
     state: SharedState,
     made: Mutex<Vec<Made>>,
 }
@@ -85,7 +86,7 @@ impl Server {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
-            let metrics = Arc::new(Metrics { state, made: Mutex::default() });
+            let metrics = Arc::new(Metrics::new(state));
             runtime.spawn(accept(listener, metrics));
             // Dropping the sender ends it as well.
             let _stopped = runtime.block_on(stopped);
@@ -138,8 +139,8 @@ async fn make_room(connections: &mut VecDeque<Connection>) {
     }
 }
 
-/// Serves one request.
-async fn serve(stream: TcpStream, metrics: Arc<Metrics>) {
+/// Serves one request of a client.
+pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Arc<Metrics>) {
     let service = service_fn(|request: Request<_>| {
         let response = respond(request.method(), request.uri().path(), request.headers(), &metrics);
         async { Ok::<_, Infallible>(response) }
@@ -183,6 +184,11 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
 }
 
 impl Metrics {
+    /// Returns the responses of a state.
+    pub fn new(state: SharedState) -> Self {
+        Self { state, made: Mutex::default() }
+    }
+
     /// Returns the state in a format. It is made anew if the last one is too old.
     fn body(&self, format: Format) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);

@@ -70,7 +70,8 @@ fn requests_are_bounded() {
     }
     let (response, took) = timed(|| get(address, "/healthz"));
     assert_eq!(response.status, 200);
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    // Their time is 10 s, but the oldest ones give way after 2 s.
+    assert!(took < Duration::from_secs(7), "{took:?}");
     // The server has closed the first one.
     assert!(crate::process::response(&mut slow[0]).map_or(true, |response| response.status == 408));
 }
@@ -98,20 +99,20 @@ fn many_requests_do_not_starve_the_subscriptions() {
             });
         }
         let begun = Instant::now();
-        // 20 sources with 10 windows each: no message is lost meanwhile.
+        // 300 sources with 10 windows each: no message is lost meanwhile.
         for stop in 100..110 {
-            for source in 0..20 {
+            for source in 0..300 {
                 robot.publish(&format!("/node:/topic_{source}"), "message_age", stop, FIGURES);
             }
             thread::sleep(Duration::from_millis(100));
         }
         let all = exporter.scrape_until("all windows", |series| {
-            series.get(r#"exporter_messages_accepted_total{kind="window"}"#) == Some(200.0)
+            series.get(r#"exporter_messages_accepted_total{kind="window"}"#) == Some(3000.0)
         });
         stop.store(true, Ordering::Relaxed);
         (all.with("message_age_seconds_count").map(|(_, count)| count).collect::<Vec<_>>(), begun.elapsed())
     });
-    assert_eq!(windows, [500.0; 20]);
+    assert_eq!(windows, [500.0; 300]);
     let rate = answered.load(Ordering::Relaxed) as f64 / took.as_secs_f64();
     eprintln!("{rate:.0} requests/s");
     assert!(rate > 500.0, "{rate}");
