@@ -120,9 +120,7 @@ fn read_protobuf(mut bytes: &[u8]) -> Values {
         let name = family.name().to_owned();
         assert!(!family.help().is_empty() && !family.metric.is_empty());
         for metric in &family.metric {
-            let label = |pair: &protobuf::LabelPair| {
-                (String::from_utf8(pair.name.clone().unwrap().into()).unwrap(), pair.value().to_owned())
-            };
+            let label = |pair: &protobuf::LabelPair| (pair.name().to_owned(), pair.value().to_owned());
             let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
             let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
                 assert!(values.insert((name, labels.clone()), value).is_none());
