@@ -50,7 +50,7 @@ pub enum Kind {
     Histogram,
 }
 
-/// The labels of a time series. Empty values are left out.
+/// The names and values of labels. Empty values are left out.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// What a summary has.
@@ -70,20 +70,23 @@ pub struct SummaryValue {
 pub trait Writer {
     /// Whether [`histogram`](Self::histogram) writes anything.
     const HAS_HISTOGRAMS: bool;
-
+    /// Labels as they are written. A source has the same ones in many time series.
+    type Labels: Clone;
     /// What it has written.
     type Output;
 
+    /// Returns labels as they are written.
+    fn labels(labels: Labels<'_>) -> Self::Labels;
     /// Begins a family. One without time series is left out.
     fn family(&mut self, family: &Family);
     /// Adds a gauge to the family.
-    fn gauge(&mut self, labels: Labels<'_>, value: f64);
+    fn gauge(&mut self, labels: &Self::Labels, value: f64);
     /// Adds a counter, which was 0 at `created`.
-    fn counter(&mut self, labels: Labels<'_>, value: f64, created: SystemTime);
+    fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
     /// Adds a summary.
-    fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue);
+    fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
     /// Adds a histogram, which was empty at `created`.
-    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, created: SystemTime);
+    fn histogram(&mut self, labels: &Self::Labels, histogram: &Histogram, created: SystemTime);
     /// Ends the last family, and returns what has been written.
     fn finish(self) -> Self::Output;
 }

@@ -210,18 +210,22 @@ impl Description {
 
 /// Writes all families of the state. `unix_time` is `now` in seconds since the epoch.
 pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> W::Output {
-    let sources: Vec<_> = state.sources().map(|(name, source)| (labels(name, source), source)).collect();
-    let mut of_metrics: Vec<Vec<(LabelValues<'_>, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
-    for (labels, source) in &sources {
+    let values: Vec<_> = state.sources().map(|(name, source)| (labels(name, source), source)).collect();
+    let sources: Vec<_> = values.iter().map(|(values, source)| (W::labels(values), *source)).collect();
+    let mut of_metrics: Vec<Vec<(W::Labels, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
+    for ((values, source), (labels, _)) in values.iter().zip(&sources) {
         for (name, metric) in source.metrics() {
-            let mut labels = *labels;
-            if let MetricName::Other { name, unit: of_metric } = name {
-                (labels[4], labels[5]) = (("metric", &**name), ("unit", unit(of_metric)));
-            }
             let index = OF_METRICS.iter().position(|families| families.metric == name.known());
-            if let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) {
-                of_metric.push((labels, metric));
-            }
+            let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) else { continue };
+            let labels = match name {
+                MetricName::Known(_) => labels.clone(),
+                MetricName::Other { name, unit: of_metric } => {
+                    let mut values = *values;
+                    (values[4], values[5]) = (("metric", &**name), ("unit", unit(of_metric)));
+                    W::labels(&values)
+                }
+            };
+            of_metric.push((labels, metric));
         }
     }
     for (families, metrics) in OF_METRICS.iter().zip(&of_metrics) {
@@ -234,11 +238,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
     writer.finish()
 }
 
-fn write_metric<W: Writer>(
-    writer: &mut W,
-    families: &MetricFamilies,
-    metrics: &[(LabelValues<'_>, &MetricState)],
-) {
+fn write_metric<W: Writer>(writer: &mut W, families: &MetricFamilies, metrics: &[(W::Labels, &MetricState)]) {
     if metrics.is_empty() {
         return;
     }
@@ -294,12 +294,7 @@ fn write_metric<W: Writer>(
     }
 }
 
-fn write_sources<W: Writer>(
-    writer: &mut W,
-    sources: &[(LabelValues<'_>, &Source)],
-    now: Instant,
-    unix_time: f64,
-) {
+fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], now: Instant, unix_time: f64) {
     type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let rate = |source: &Source, period| {
@@ -391,7 +386,7 @@ fn write_diagnostics<W: Writer>(writer: &mut W, state: &State) {
             Level::Error => 2.0,
             Level::Stale => 3.0,
         };
-        writer.gauge(&[("name", &name.name), ("hardware_id", &name.hardware_id)], level);
+        writer.gauge(&W::labels(&[("name", &name.name), ("hardware_id", &name.hardware_id)]), level);
     }
 }
 
@@ -401,8 +396,8 @@ fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
         writer.family(&family(name, kind, "", help));
         for (labels, value) in values {
             match kind {
-                Kind::Counter => writer.counter(labels, *value, state.created()),
-                _ => writer.gauge(labels, *value),
+                Kind::Counter => writer.counter(&W::labels(labels), *value, state.created()),
+                _ => writer.gauge(&W::labels(labels), *value),
             }
         }
     };
@@ -457,8 +452,8 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         writer.family(&family(name, kind, unit, help));
         for (labels, value) in values {
             match kind {
-                Kind::Counter => writer.counter(labels, *value, state.created()),
-                _ => writer.gauge(labels, *value),
+                Kind::Counter => writer.counter(&W::labels(labels), *value, state.created()),
+                _ => writer.gauge(&W::labels(labels), *value),
             }
         }
     };

@@ -7,7 +7,11 @@
 
 use std::time::SystemTime;
 
-use prost::{bytes::Bytes, Message};
+use prost::{
+    bytes::Bytes,
+    encoding::{encode_key, encode_varint, WireType},
+    Message,
+};
 
 use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
 
@@ -15,8 +19,14 @@ use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
 #[derive(Debug, Default)]
 pub struct Protobuf {
     out: Vec<u8>,
+    /// The family that is being written, without its metrics.
     family: MetricFamily,
+    /// Its metrics, as they are encoded in the family.
+    metrics: Vec<u8>,
 }
+
+/// The number of the field `metric` of `MetricFamily`.
+const METRIC: u32 = 4;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct MetricFamily {
@@ -57,9 +67,8 @@ pub struct Metric {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LabelPair {
-    /// A string. On the wire it is the same as bytes, which need no allocation for a static text.
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub name: Option<Bytes>,
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
     #[prost(string, optional, tag = "2")]
     pub value: Option<String>,
 }
@@ -149,27 +158,36 @@ impl From<SystemTime> for Timestamp {
 }
 
 impl Protobuf {
-    fn add(&mut self, labels: Labels<'_>, metric: Metric) {
-        let labels = labels.iter().filter(|(_, value)| !value.is_empty());
-        let label = labels
-            .map(|(name, value)| LabelPair {
-                name: Some(Bytes::from_static(name.as_bytes())),
-                value: Some((*value).to_owned()),
-            })
-            .collect();
-        self.family.metric.push(Metric { label, ..metric });
+    /// Adds a metric, which has no labels yet.
+    fn add(&mut self, labels: &Bytes, metric: &Metric) {
+        encode_key(METRIC, WireType::LengthDelimited, &mut self.metrics);
+        encode_varint((labels.len() + metric.encoded_len()) as u64, &mut self.metrics);
+        self.metrics.extend_from_slice(labels);
+        metric.encode_raw(&mut self.metrics);
     }
 
     fn end_family(&mut self) {
-        if !self.family.metric.is_empty() {
-            // A vector always has room.
-            let _ok = self.family.encode_length_delimited(&mut self.out);
+        if !self.metrics.is_empty() {
+            encode_varint((self.family.encoded_len() + self.metrics.len()) as u64, &mut self.out);
+            self.family.encode_raw(&mut self.out);
+            self.out.append(&mut self.metrics);
         }
     }
 }
 
 impl Writer for Protobuf {
     const HAS_HISTOGRAMS: bool = true;
+    /// The labels, as they are encoded in a metric.
+    type Labels = Bytes;
+
+    fn labels(labels: Labels<'_>) -> Bytes {
+        let labels = labels.iter().filter(|(_, value)| !value.is_empty());
+        let pair = |(name, value): &(&str, &str)| LabelPair {
+            name: Some((*name).to_owned()),
+            value: Some((*value).to_owned()),
+        };
+        Metric { label: labels.map(pair).collect(), ..Metric::default() }.encode_to_vec().into()
+    }
 
     type Output = Vec<u8>;
 
@@ -190,16 +208,16 @@ impl Writer for Protobuf {
         };
     }
 
-    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
-        self.add(labels, Metric { gauge: Some(Gauge { value: Some(value) }), ..Metric::default() });
+    fn gauge(&mut self, labels: &Bytes, value: f64) {
+        self.add(labels, &Metric { gauge: Some(Gauge { value: Some(value) }), ..Metric::default() });
     }
 
-    fn counter(&mut self, labels: Labels<'_>, value: f64, created: SystemTime) {
+    fn counter(&mut self, labels: &Bytes, value: f64, created: SystemTime) {
         let counter = Counter { value: Some(value), created_timestamp: Some(created.into()) };
-        self.add(labels, Metric { counter: Some(counter), ..Metric::default() });
+        self.add(labels, &Metric { counter: Some(counter), ..Metric::default() });
     }
 
-    fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
+    fn summary(&mut self, labels: &Bytes, summary: SummaryValue) {
         let quantile = |(quantile, value): (&f64, Option<f64>)| {
             value.map(|value| Quantile { quantile: Some(*quantile), value: Some(value) })
         };
@@ -209,10 +227,10 @@ impl Writer for Protobuf {
             quantile: QUANTILES.iter().zip(summary.quantiles).filter_map(quantile).collect(),
             created_timestamp: Some(summary.created.into()),
         };
-        self.add(labels, Metric { summary: Some(summary), ..Metric::default() });
+        self.add(labels, &Metric { summary: Some(summary), ..Metric::default() });
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, created: SystemTime) {
+    fn histogram(&mut self, labels: &Bytes, histogram: &Histogram, created: SystemTime) {
         let shift = histogram.shift();
         let (positive_span, positive_delta) = spans(histogram.positive(), shift);
         let (negative_span, negative_delta) = spans(histogram.negative(), shift);
@@ -228,7 +246,7 @@ impl Writer for Protobuf {
             positive_delta,
             created_timestamp: Some(created.into()),
         };
-        self.add(labels, Metric { histogram: Some(histogram), ..Metric::default() });
+        self.add(labels, &Metric { histogram: Some(histogram), ..Metric::default() });
     }
 
     fn finish(mut self) -> Vec<u8> {

@@ -18,7 +18,7 @@ use super::{
             tests::{distribution, message},
             Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
         },
-        state::{Limits, Now},
+        state::{Limits, Now, PushCounts},
     },
     protobuf::{MetricFamily, MetricType},
     *,
@@ -120,9 +120,7 @@ fn read_protobuf(mut bytes: &[u8]) -> Values {
         let name = family.name().to_owned();
         assert!(!family.help().is_empty() && !family.metric.is_empty());
         for metric in &family.metric {
-            let label = |pair: &protobuf::LabelPair| {
-                (String::from_utf8(pair.name.clone().unwrap().into()).unwrap(), pair.value().to_owned())
-            };
+            let label = |pair: &protobuf::LabelPair| (pair.name().to_owned(), pair.value().to_owned());
             let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
             let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
                 assert!(values.insert((name, labels.clone()), value).is_none());
@@ -255,6 +253,7 @@ fn all_names_are_documented_and_none_is_there_twice() {
     );
     let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
     state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+    state.set_push(PushCounts::default());
     let (mut bytes, mut names) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), BTreeSet::new());
     while !bytes.is_empty() {
         let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();

@@ -2,14 +2,14 @@
 
 //! The text formats of Prometheus (0.0.4) and OpenMetrics (1.0.0).
 
-use std::{io::Write, time::SystemTime};
+use std::{fmt::Write, time::SystemTime};
 
 use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
 
 /// Writes text.
 #[derive(Debug)]
 pub struct Text {
-    out: Vec<u8>,
+    out: String,
     is_open_metrics: bool,
     family: Option<Family>,
     has_header: bool,
@@ -18,41 +18,34 @@ pub struct Text {
 impl Text {
     /// Returns a writer of OpenMetrics, or of Prometheus's own format.
     pub fn new(is_open_metrics: bool) -> Self {
-        Self { out: vec![], is_open_metrics, family: None, has_header: false }
+        Self { out: String::new(), is_open_metrics, family: None, has_header: false }
     }
 
     /// Writes one time series: the family's name and a suffix, the labels, and the value.
-    fn sample(&mut self, suffix: &str, labels: Labels<'_>, quantile: Option<f64>, value: impl Into<Number>) {
+    fn sample(&mut self, suffix: &str, labels: &str, quantile: Option<f64>, value: impl Into<Number>) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;
         if !self.has_header {
             self.has_header = true;
             header(out, family, self.is_open_metrics);
         }
-        out.extend_from_slice(family.name.as_bytes());
-        out.extend_from_slice(suffix.as_bytes());
-        let mut separator = b'{';
-        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
-            out.push(separator);
-            separator = b',';
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"=\"");
-            escape(out, value);
-            out.push(b'"');
+        out.push_str(&family.name);
+        out.push_str(suffix);
+        if !labels.is_empty() || quantile.is_some() {
+            out.push('{');
+            out.push_str(labels);
+            if let Some(quantile) = quantile {
+                let separator = if labels.is_empty() { "" } else { "," };
+                push(out, format_args!("{separator}quantile=\"{quantile}\""));
+            }
+            out.push('}');
         }
-        if let Some(quantile) = quantile {
-            out.push(separator);
-            separator = b',';
-            push(out, format_args!("quantile=\"{quantile}\""));
-        }
-        if separator == b',' {
-            out.push(b'}');
-        }
+        out.push(' ');
         match value.into() {
-            Number::Integer(value) => push(out, format_args!(" {value}\n")),
-            // Its shortest form that is the same number.
-            Number::Float(value) => push(out, format_args!(" {value:?}\n")),
+            Number::Integer(value) => push(out, format_args!("{value}")),
+            Number::Float(value) => out.push_str(ryu::Buffer::new().format_finite(value)),
         }
+        out.push('\n');
     }
 }
 
@@ -76,6 +69,18 @@ impl From<f64> for Number {
 
 impl Writer for Text {
     const HAS_HISTOGRAMS: bool = false;
+    type Labels = String;
+
+    fn labels(labels: Labels<'_>) -> String {
+        let mut text = String::new();
+        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+            let separator = if text.is_empty() { "" } else { "," };
+            push(&mut text, format_args!("{separator}{name}=\""));
+            escape(&mut text, value);
+            text.push('"');
+        }
+        text
+    }
 
     type Output = Vec<u8>;
 
@@ -84,16 +89,16 @@ impl Writer for Text {
         self.has_header = false;
     }
 
-    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
+    fn gauge(&mut self, labels: &String, value: f64) {
         self.sample("", labels, None, value);
     }
 
     // Prometheus would make a second time series of the creation.
-    fn counter(&mut self, labels: Labels<'_>, value: f64, _created: SystemTime) {
+    fn counter(&mut self, labels: &String, value: f64, _created: SystemTime) {
         self.sample("_total", labels, None, value);
     }
 
-    fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
+    fn summary(&mut self, labels: &String, summary: SummaryValue) {
         for (quantile, value) in QUANTILES.iter().zip(summary.quantiles) {
             if let Some(value) = value {
                 self.sample("", labels, Some(*quantile), value);
@@ -103,17 +108,17 @@ impl Writer for Text {
         self.sample("_count", labels, None, summary.count);
     }
 
-    fn histogram(&mut self, _labels: Labels<'_>, _histogram: &Histogram, _created: SystemTime) {}
+    fn histogram(&mut self, _labels: &String, _histogram: &Histogram, _created: SystemTime) {}
 
     fn finish(mut self) -> Vec<u8> {
         if self.is_open_metrics {
-            self.out.extend_from_slice(b"# EOF\n");
+            self.out.push_str("# EOF\n");
         }
-        self.out
+        self.out.into_bytes()
     }
 }
 
-fn header(out: &mut Vec<u8>, family: &Family, is_open_metrics: bool) {
+fn header(out: &mut String, family: &Family, is_open_metrics: bool) {
     let kind = match family.kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
@@ -129,18 +134,18 @@ fn header(out: &mut Vec<u8>, family: &Family, is_open_metrics: bool) {
 }
 
 /// Writes the value of a label, which can be any text.
-fn escape(out: &mut Vec<u8>, value: &str) {
-    for byte in value.bytes() {
-        match byte {
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            byte => out.push(byte),
+fn escape(out: &mut String, value: &str) {
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
         }
     }
 }
 
-fn push(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
-    // A write to a vector cannot fail.
+fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // A write to a string cannot fail.
     let _ok = out.write_fmt(arguments);
 }

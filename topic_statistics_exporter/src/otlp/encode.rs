@@ -8,6 +8,7 @@
 use std::{
     collections::HashMap,
     mem,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -140,7 +141,7 @@ impl Report<'_> {
         self.open[index].data.as_mut()
     }
 
-    fn sum(&mut self, part: &str, labels: Labels<'_>, value: f64, created: SystemTime) {
+    fn sum(&mut self, part: &str, labels: &Arc<Attributes>, value: f64, created: SystemTime) {
         let (start, before) = self.before(part, labels, created, || Cumulative::Number(value));
         let value = match before {
             Some(Cumulative::Number(before)) => (value - before).max(0.0),
@@ -159,19 +160,16 @@ impl Report<'_> {
     fn before(
         &mut self,
         part: &str,
-        labels: Labels<'_>,
+        labels: &Arc<Attributes>,
         created: SystemTime,
         value: impl FnOnce() -> Cumulative,
     ) -> (SystemTime, Option<Cumulative>) {
         if self.encoder.temporality == Temporality::Cumulative {
             return (created, None);
         }
-        // No label has a control character.
-        let mut key =
-            self.family.as_ref().map_or_else(String::new, |family| format!("{}{part}", family.name));
-        for (name, value) in labels {
-            key.extend(["\0", name, "\0", value]);
-        }
+        // No name has a control character.
+        let family = self.family.as_ref().map_or("", |family| &family.name);
+        let key = format!("{family}{part}\0{}", labels.key);
         let before = self.encoder.before.remove(&key).filter(|before| before.created == created);
         self.after.insert(key, Before { created, value: value() });
         match (before, self.encoder.last) {
@@ -180,9 +178,9 @@ impl Report<'_> {
         }
     }
 
-    fn number(&self, labels: Labels<'_>, start: Option<SystemTime>) -> NumberDataPoint {
+    fn number(&self, labels: &Arc<Attributes>, start: Option<SystemTime>) -> NumberDataPoint {
         NumberDataPoint {
-            attributes: attributes(labels),
+            attributes: labels.values.clone(),
             start_time_unix_nano: start.map_or(0, nanoseconds),
             time_unix_nano: self.time(start),
             ..NumberDataPoint::default()
@@ -205,29 +203,45 @@ impl Report<'_> {
 /// The part of a name that says: how many samples.
 const COUNT: &str = "_count";
 
+/// The labels of a time series, as attributes, and as a text that no others have.
+#[derive(Debug)]
+pub struct Attributes {
+    values: Vec<KeyValue>,
+    key: String,
+}
+
 impl Writer for Report<'_> {
     const HAS_HISTOGRAMS: bool = true;
-
+    type Labels = Arc<Attributes>;
     type Output = Vec<ExportMetricsServiceRequest>;
+
+    fn labels(labels: Labels<'_>) -> Self::Labels {
+        let labels = labels.iter().filter(|(_, value)| !value.is_empty());
+        let values = labels.clone().map(|(name, value)| attribute(name, value)).collect();
+        Arc::new(Attributes {
+            values,
+            key: labels.flat_map(|(name, value)| [name, "\0", value, "\0"]).collect(),
+        })
+    }
 
     fn family(&mut self, family: &Family) {
         self.closed.append(&mut self.open);
         self.family = Some(family.clone());
     }
 
-    fn gauge(&mut self, labels: Labels<'_>, value: f64) {
+    fn gauge(&mut self, labels: &Arc<Attributes>, value: f64) {
         let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
         if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
             gauge.data_points.push(point);
         }
     }
 
-    fn counter(&mut self, labels: Labels<'_>, value: f64, created: SystemTime) {
+    fn counter(&mut self, labels: &Arc<Attributes>, value: f64, created: SystemTime) {
         self.sum("", labels, value, created);
     }
 
     /// A summary of OTLP is cumulative. Its deltas are two sums.
-    fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue) {
+    fn summary(&mut self, labels: &Arc<Attributes>, summary: SummaryValue) {
         if self.encoder.temporality == Temporality::Delta {
             self.sum(COUNT, labels, summary.count as f64, summary.created);
             self.sum("_sum", labels, summary.sum, summary.created);
@@ -237,7 +251,7 @@ impl Writer for Report<'_> {
             value.map(|value| ValueAtQuantile { quantile: *quantile, value })
         };
         let point = SummaryDataPoint {
-            attributes: attributes(labels),
+            attributes: labels.values.clone(),
             start_time_unix_nano: nanoseconds(summary.created),
             time_unix_nano: self.time(Some(summary.created)),
             count: summary.count,
@@ -250,7 +264,7 @@ impl Writer for Report<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, created: SystemTime) {
+    fn histogram(&mut self, labels: &Arc<Attributes>, histogram: &Histogram, created: SystemTime) {
         let samples = Samples::of(histogram);
         let (start, before) = self.before("", labels, created, || Cumulative::Samples(samples.clone()));
         let samples = match before {
@@ -258,7 +272,7 @@ impl Writer for Report<'_> {
             _ => samples,
         };
         let point = ExponentialHistogramDataPoint {
-            attributes: attributes(labels),
+            attributes: labels.values.clone(),
             start_time_unix_nano: nanoseconds(start),
             time_unix_nano: self.time(Some(start)),
             ..samples.data_point()
@@ -299,10 +313,6 @@ fn unit(family: &Family) -> &'static str {
         "messages" => "{message}",
         _ => "",
     }
-}
-
-fn attributes(labels: Labels<'_>) -> Vec<KeyValue> {
-    labels.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| attribute(name, value)).collect()
 }
 
 fn attribute(name: &str, value: &str) -> KeyValue {
