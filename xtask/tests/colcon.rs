@@ -260,7 +260,8 @@ impl Workspace {
         let condition = ["imu", "--require", "rate>5 lost=0", "--duration", "60"];
         let (healthy, text) = output(self.command(&monitor).args(condition));
         assert!(healthy, "{text}");
-        let expectations = self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch/expectations.yaml");
+        let expectations =
+            self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch/expectations.yaml");
         let mut judge = self.command(monitor);
         let (healthy, text) = output(judge.arg("--expect").arg(expectations).args(["--duration", "6"]));
         assert!(healthy, "{text}");

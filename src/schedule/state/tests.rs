@@ -470,6 +470,35 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
 }
 
 #[test]
+fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_middle_of_the_next_window() {
+    let millisecond = Duration::from_millis(1);
+    for (period, timers, gap) in [
+        (SECOND, 12, 10 * millisecond),
+        // 20 batches in 50 ms.
+        (100 * millisecond, 100, Duration::from_micros(2500)),
+    ] {
+        let mut rig = Rig::new();
+        rig.schedule.set_publish_period(period, rig.host.now(), &rig.host);
+        let timers: Vec<_> = (0..timers)
+            .map(|number| rig.add(&format!("timer{number}"), TopicStatisticsState::NodeDefault))
+            .collect();
+        rig.host.pass(period);
+        for batch in 1..=timers.len().div_ceil(Outbox::BATCH) {
+            let wake = rig.run().1;
+            let published = rig.reader.0.lock().unwrap().len();
+            assert_eq!(published, timers.len().min(batch * Outbox::BATCH), "{period:?}, batch {batch}");
+            let now = rig.host.now() - rig.host.started;
+            let is_last = published == timers.len();
+            assert_eq!(wake, Some(if is_last { 2 * period } else { now + gap }), "{period:?}, batch {batch}");
+            rig.host.pass(gap - Duration::from_nanos(1));
+            rig.run();
+            assert_eq!(rig.reader.0.lock().unwrap().len(), published, "{period:?}, batch {batch}: too early");
+            rig.host.pass(Duration::from_nanos(1));
+        }
+    }
+}
+
+#[test]
 fn distributions_are_published_of_the_sources_that_have_them() {
     let mut rig = Rig::new();
     let with = |distributions| SourceOptions { distributions, ..SourceOptions::default() };
