@@ -88,6 +88,10 @@ impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
     fn totals(&self) -> Option<Totals> {
         self.collector.totals()
     }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.collector.measures(metric)
+    }
 }
 
 /// A clock whose reader is held up. It is read under the lock.
