@@ -14,6 +14,7 @@ use crate::{
         source::{lock, FinishedWindow, WindowedCollector},
     },
     totals::Totals,
+    window::Metric,
 };
 
 /// Something that another thread does, at a time on the monotonic clock.
