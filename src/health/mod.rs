@@ -44,10 +44,12 @@
 //! ```
 
 mod judge;
+mod node;
 mod spans;
 mod text;
 
 pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
+pub(crate) use node::{check, needed, Kind, Names, NodeExpectations};
 
 use std::time::Duration;
 

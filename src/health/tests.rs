@@ -354,3 +354,22 @@ fn bandwidth_is_counted_with_the_messages_that_were_received() {
     unknown.levels([(10, f64::NAN); 3]);
     assert_eq!(unknown.judge.health().level, Level::Warn);
 }
+
+#[test]
+fn after_silence_windows_without_messages_do_not_count_and_nothing_of_before_does() {
+    let mut judged = Windows::new(warn_unless("rate>=0.27"), SECOND);
+    judged.levels([(1, 0.0), (1, 0.0)]);
+    judged.levels([(0, 0.0); 12]);
+    assert_eq!(judged.judge.health().level, Level::Stale);
+    let warn = Level::Warn;
+    let levels =
+        judged.levels([(1, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]);
+    assert_eq!(levels, [warn; 8], "two good windows with messages since the first one");
+    assert_eq!(judged.levels([(0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]), [warn, warn, warn, Level::Ok]);
+
+    let expectations = Expectations::new().error_unless(conditions("rate>=90 age<50"));
+    let mut judged = Windows::new(expectations, SECOND);
+    judged.levels([(100, 90.0), (100, 90.0), (100, 90.0)]);
+    assert_eq!(judged.judge.health().level, Level::Error);
+    assert_eq!(judged.levels([(0, 0.0), (100, 10.0), (100, 10.0)]), [Level::Stale, warn, warn]);
+}

@@ -67,7 +67,14 @@ fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
     let schedule = Schedule::new(true, SECOND, false, false, LossEvents::new(node_name.clone(), 1.0));
     let state = Mutex::new(State { schedule, graph_change: None, has_ended: false });
-    Arc::new(Scheduler { node: Weak::new(), node_name, state, changed: Condvar::new(), simulated: None })
+    Arc::new(Scheduler {
+        node: Weak::new(),
+        node_name,
+        state,
+        changed: Condvar::new(),
+        simulated: None,
+        diagnostics: None,
+    })
 }
 
 /// Adds a timer that is published to a reader. Returns its handle.
