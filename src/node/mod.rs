@@ -136,7 +136,7 @@ impl NodeStatistics {
         #[cfg(feature = "totals_file")]
         let write_totals = totals_writer(options.totals_file, node_name())?;
         #[cfg(not(feature = "totals_file"))]
-        let write_totals = |_: &Scheduler| ();
+        let write_totals = |_: &Scheduler| None;
         let parameters = Parameters::declare(node, &options.topic_statistics)?;
         let loss_events = LossEvents::new(node_name(), options.max_event_rate);
         let logs_tables = options.log_table;
@@ -321,7 +321,7 @@ impl NodeStatistics {
 fn totals_writer(
     path: Option<std::path::PathBuf>,
     node: String,
-) -> Result<impl FnOnce(&Scheduler) + Send + 'static, StatisticsError> {
+) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
     use crate::report::totals_file;
 
     let path = path
@@ -330,11 +330,13 @@ fn totals_writer(
         })
         .transpose()?;
     Ok(move |scheduler: &Scheduler| {
-        let Some(path) = path else { return };
-        if let Err(error) = totals_file::write(&path, scheduler.node_name(), &scheduler.totals()) {
+        let path = path?;
+        let written = totals_file::write(&path, scheduler.node_name(), &scheduler.totals());
+        let report = |error| {
             let (node, path) = (scheduler.node_name(), path.display());
             scheduler
                 .log_error(&format!("The totals of the node {node:?} cannot be written to {path}: {error}"));
-        }
+        };
+        written.map_err(report).ok()
     })
 }

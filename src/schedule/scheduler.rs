@@ -3,6 +3,7 @@
 //! The thread that ends a node's windows and publishes them.
 
 use std::{
+    fs::File,
     panic::AssertUnwindSafe,
     sync::{Arc, PoisonError, Weak},
     time::{Duration, Instant},
@@ -90,8 +91,16 @@ struct State {
     schedule: Schedule,
     /// Calls back at the next change of the graph.
     graph_change: Option<Promise<()>>,
-    /// Whether the thread has ended.
-    has_ended: bool,
+    thread: Progress,
+}
+
+/// How far the thread is.
+#[derive(Clone, Copy, PartialEq)]
+enum Progress {
+    Running,
+    /// The statistics have ended, and the file of totals is there; it may not be on the disk yet.
+    HasWritten,
+    HasEnded,
 }
 
 impl Scheduler {
@@ -109,7 +118,7 @@ impl Scheduler {
         simulated: Option<Arc<SimulatedTime>>,
         diagnostics: Option<Diagnostics>,
     ) -> Self {
-        let state = State { schedule, graph_change: None, has_ended: false };
+        let state = State { schedule, graph_change: None, thread: Progress::Running };
         Self {
             node: Arc::downgrade(node),
             node_name: node.fully_qualified_name(),
@@ -120,10 +129,11 @@ impl Scheduler {
         }
     }
 
-    /// Starts the thread. It runs until the scheduler is [closed](Self::close), and calls `at_end` last.
+    /// Starts the thread. It runs until the scheduler is [closed](Self::close), calls `at_end`, and last waits until the file that this
+    /// returns is on the disk.
     pub(crate) fn start(
         self: &Arc<Self>,
-        at_end: impl FnOnce(&Self) + Send + 'static,
+        at_end: impl FnOnce(&Self) -> Option<File> + Send + 'static,
     ) -> std::io::Result<JoinHandle<()>> {
         let scheduler = Arc::clone(self);
         thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
@@ -135,9 +145,15 @@ impl Scheduler {
                     scheduler.node_name
                 ));
             }
-            at_end(&scheduler);
-            scheduler.lock().has_ended = true;
-            scheduler.changed.notify_all();
+            let file = at_end(&scheduler);
+            scheduler.set_progress(Progress::HasWritten);
+            if let Some(Err(error)) = file.map(|file| file.sync_all()) {
+                scheduler.log_error(&format!(
+                    "The file of totals of {} may not be on the disk: {error}",
+                    scheduler.node_name
+                ));
+            }
+            scheduler.set_progress(Progress::HasEnded);
         })
     }
 
@@ -148,9 +164,13 @@ impl Scheduler {
         }
         let deadline = now() + Self::END;
         let mut state = self.lock();
-        while !state.has_ended {
+        while state.thread != Progress::HasEnded {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
+                // A busy disk may take seconds; the kernel writes the file, whether this process lives or not.
+                if state.thread == Progress::HasWritten {
+                    return;
+                }
                 drop(state);
                 self.log_error(&format!(
                     "The topic statistics of {} did not end in time: the remaining messages are not published, and the file of \
@@ -163,6 +183,11 @@ impl Scheduler {
         }
         drop(state);
         let _ended = thread.join();
+    }
+
+    fn set_progress(&self, progress: Progress) {
+        self.lock().thread = progress;
+        self.changed.notify_all();
     }
 
     /// Returns the fully qualified name of the node.
