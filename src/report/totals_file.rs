@@ -218,7 +218,7 @@ mod tests {
         let path = &directory.path().join("totals.yaml");
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| (0..100).for_each(|_| write(path, "/listener", &[]).unwrap()));
+                scope.spawn(|| (0..100).for_each(|_| drop(write(path, "/listener", &[]).unwrap())));
             }
         });
         assert!(fs::read_to_string(path).unwrap().contains("topics: []"));
