@@ -47,9 +47,11 @@ mod judge;
 mod node;
 mod spans;
 mod text;
+mod values;
 
 pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
 pub(crate) use node::{check, needed, Kind, Names, NodeExpectations};
+pub use values::{diagnostic_message, diagnostic_values, LastWindow};
 
 use std::time::Duration;
 

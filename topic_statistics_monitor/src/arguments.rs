@@ -97,6 +97,12 @@ pub struct Arguments {
     /// then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end.
     #[arg(long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"])]
     pub expect: Option<PathBuf>,
+    /// Publish the states of --expect on /diagnostics, once per second, and errors at once
+    #[arg(long, help_heading = HEALTH, requires = "expect")]
+    pub diagnostics: bool,
+    /// The hardware_id of the states on /diagnostics
+    #[arg(long, value_name = "TEXT", help_heading = HEALTH, requires = "diagnostics", default_value = "none")]
+    pub hardware_id: String,
     /// Print a file for --expect: what is seen in --duration (default 10 s), with a tolerance in percent [default: 20]
     #[arg(
         long, value_name = "PERCENT", help_heading = HEALTH, num_args = 0..=1, require_equals = true,

@@ -2,9 +2,11 @@
 
 //! Whether the rows are as the file of `--expect` expects.
 
+mod diagnostics;
 mod file;
 mod suggest;
 
+pub use diagnostics::Diagnostics;
 pub use file::ExpectationFile;
 pub use suggest::suggest;
 
@@ -74,6 +76,11 @@ impl Expected {
             judged.push(JudgedRow { name: row.name.clone(), health: source.judge.health().clone(), change });
         }
         judged
+    }
+
+    /// Returns those of the rows of which something is expected, with their judges.
+    pub fn judged<'a>(&'a self, rows: &'a [&Row]) -> impl Iterator<Item = (&'a Row, &'a Judge)> {
+        rows.iter().filter_map(|row| Some((*row, &self.sources.get(&row.name)?.as_ref()?.judge)))
     }
 
     /// Returns the names of the rows that have an error now, with their health.

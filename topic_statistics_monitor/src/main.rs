@@ -45,7 +45,7 @@ use crate::{
     arguments::{split_ros_arguments, Arguments},
     error::{has_no_reader, print_error, Failure},
     executor::Spinning,
-    expect::ExpectationFile,
+    expect::{Diagnostics, ExpectationFile},
     provider::RowProvider,
     session::{Session, FAILED, UNFULFILLED},
     signals::Interrupt,
@@ -79,8 +79,10 @@ fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8,
     // The rows show what the library warns of in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
     let mut provider = RowProvider::new(&node, arguments, patterns)?;
+    let hardware_id = || arguments.hardware_id.clone();
+    let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
     let spinning = Spinning::start(executor)?;
-    let mut session = Session::new(arguments, expected, spinning, interrupt);
+    let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
     let ended = if let Some(tolerance) = arguments.print_expectations {
         session.print_expectations(&mut provider, tolerance)
     } else if arguments.is_live(is_terminal) {

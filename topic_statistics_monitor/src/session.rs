@@ -9,13 +9,13 @@ use std::{
 };
 
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use rclrs_topic_statistics::health::{Change, Health};
+use rclrs_topic_statistics::health::{Change, Health, Level};
 
 use crate::{
     arguments::Arguments,
     error::{print_error, Failure},
     executor::Spinning,
-    expect::{suggest, ExpectationFile, Expected, JudgedRow},
+    expect::{suggest, Diagnostics, ExpectationFile, Expected, JudgedRow},
     format, origin,
     provider::{Notices, RowProvider},
     recording::Recording,
@@ -45,6 +45,7 @@ pub struct Session<'a> {
     started: Instant,
     /// None: nothing is expected.
     expected: Option<Expected>,
+    diagnostics: Option<Diagnostics>,
     /// What the report shows. `None` without a report.
     recording: Option<Recording>,
 }
@@ -53,13 +54,14 @@ impl<'a> Session<'a> {
     pub fn new(
         arguments: &'a Arguments,
         expected: Option<ExpectationFile>,
+        diagnostics: Option<Diagnostics>,
         spinning: Spinning,
         interrupt: Interrupt,
     ) -> Self {
         let conditions = || arguments.conditions().cloned().collect();
         let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
         let expected = expected.map(|file| Expected::new(file, arguments.period));
-        Self { arguments, spinning, interrupt, started: Instant::now(), expected, recording }
+        Self { arguments, spinning, interrupt, started: Instant::now(), expected, diagnostics, recording }
     }
 
     /// Shows the live view until the program ends. Returns the exit status.
@@ -71,7 +73,7 @@ impl<'a> Session<'a> {
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
             let new = provider.poll()?;
-            self.judge(&new, provider);
+            self.judge(&new, provider)?;
             self.record(provider.rows().into_iter().filter(|row| new.contains(&row.name)));
             if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
                 rows = provider.rows().into_iter().cloned().collect();
@@ -103,7 +105,7 @@ impl<'a> Session<'a> {
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
-            for (topic, change) in self.judge(&new, provider) {
+            for (topic, change) in self.judge(&new, provider)? {
                 report.write_change(&topic, &change)?;
                 let (before, Health { level, .. }) = (change.before, &change.health);
                 print_error(&format!("{}: {before} -> {level}: {}", format::name(&topic), change.health));
@@ -160,15 +162,25 @@ impl<'a> Session<'a> {
         Ok(0)
     }
 
-    /// Judges the rows by what is expected, and sets their health. Returns the changes of their levels.
-    fn judge(&mut self, new: &[String], provider: &mut RowProvider) -> Vec<(String, Change)> {
-        let Some(expected) = &mut self.expected else { return vec![] };
-        let mut changes = vec![];
-        for JudgedRow { name, health, change } in expected.judge(new, &provider.rows(), Instant::now()) {
+    /// Judges the rows by what is expected, sets their health, and publishes it. Returns the changes of their levels.
+    fn judge(
+        &mut self,
+        new: &[String],
+        provider: &mut RowProvider,
+    ) -> Result<Vec<(String, Change)>, Failure> {
+        let Some(expected) = &mut self.expected else { return Ok(vec![]) };
+        let (mut changes, now) = (vec![], Instant::now());
+        for JudgedRow { name, health, change } in expected.judge(new, &provider.rows(), now) {
             provider.set_health(&name, health);
             changes.extend(change.map(|change| (name, change)));
         }
-        changes
+        if let Some(diagnostics) = &mut self.diagnostics {
+            let is_error = |(_, change): &&(String, Change)| change.health.level == Level::Error;
+            let new_errors: Vec<String> =
+                changes.iter().filter(is_error).map(|(name, _)| name.clone()).collect();
+            diagnostics.publish(expected.judged(&provider.rows()), &new_errors, now)?;
+        }
+        Ok(changes)
     }
 
     /// Reports the topics that have an error now. Returns whether there is none.

@@ -5,7 +5,7 @@
 use std::{cell::Cell, fs, path::PathBuf};
 
 use serde_json::Value;
-use test_support::{domain, program, Process};
+use test_support::{domain, program, wait_for, Process, Program};
 
 use crate::{
     run::{run, text, Json, FAST},
@@ -27,6 +27,20 @@ fn until_change(monitor: &Json, topic: &str, level: &str) -> Value {
     })
 }
 
+/// Waits for a status on `/diagnostics`, which an rclpy node reads.
+fn until_status(reader: &Program, name: &str, level: u8) -> Value {
+    let mut found = None;
+    wait_for(&format!("{name} with level {level}"), || {
+        while let (None, Some(line)) = (&found, reader.try_read()) {
+            let array: Value = serde_json::from_str(&line).unwrap();
+            let mut statuses = array["status"].as_array().unwrap().iter();
+            found = statuses.find(|of| of["name"] == name && of["level"] == level).cloned();
+        }
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 #[test]
 fn a_rate_that_falls_a_silent_topic_and_one_that_never_comes_are_reported() {
     let domain = domain(38);
@@ -35,7 +49,9 @@ fn a_rate_that_falls_a_silent_topic_and_one_that_never_comes_are_reported() {
          \x20 /never:\n    first_message_within: 1.5\n",
     );
     let talker = Process::start(program("talker"), &FAST, domain);
-    let mut monitor = Json::start(&["--expect", path.to_str().unwrap()], domain);
+    let reader = Program::start("diagnostics.py", &[], domain);
+    let arguments = ["--expect", path.to_str().unwrap(), "--diagnostics", "--hardware-id", "robot7"];
+    let mut monitor = Json::start(&arguments, domain);
     let (imu_level, never) = (Cell::new(None), Cell::new(false));
     monitor.until("an imu that is as expected, and a topic that does not come", |json| {
         let is_stale = json["topic"] == "/never" && json["change"]["to"]["level"] == "STALE";
@@ -64,6 +80,16 @@ fn a_rate_that_falls_a_silent_topic_and_one_that_never_comes_are_reported() {
     let message = health["message"].as_str().unwrap();
     assert!(message.starts_with("rate ") && message.contains("expected at least 20"), "{message}");
     monitor.until_error("/imu: ");
+    let status = until_status(&reader, "topic_monitor: /imu", 2);
+    assert_eq!(status["hardware_id"], "robot7");
+    assert!(status["message"].as_str().unwrap().contains("expected at least 20"), "{status}");
+    let value = |key: &str| status["values"][key].as_str().unwrap().parse::<f64>().unwrap();
+    assert_eq!(value("Minimum acceptable frequency (Hz)"), 40.0, "the limit of WARN");
+    assert!((5.0..20.0).contains(&value("Actual frequency (Hz)")), "{status}");
+    assert_eq!(
+        until_status(&reader, "topic_monitor: /never", 3)["message"].as_str().unwrap()[..14],
+        *"no message yet"
+    );
 
     monitor.signal("INT");
     assert_eq!(monitor.end(), Some(1), "there was an error at the end");
