@@ -52,6 +52,15 @@ mod monitor {
     pub mod views;
 }
 
+/// The exporter, but for what needs a node.
+#[path = "../../topic_statistics_exporter/src"]
+mod exporter {
+    pub mod exposition;
+    pub mod http;
+    pub mod model;
+    pub mod state;
+}
+
 /// The generator, but for what searches and writes prefixes.
 #[path = "../../ros_interface_crates/src"]
 mod interface_crates {
@@ -95,14 +104,16 @@ mod targets {
     pub mod collectors;
     pub mod condition;
     pub mod definition;
+    pub mod exporter;
     pub mod from_statistics;
+    pub mod http;
     pub mod names;
     pub mod parameters;
 }
 
 pub use targets::{
-    collectors::collectors, condition::condition, definition::definition, from_statistics::from_statistics,
-    names::names, parameters::parameters,
+    collectors::collectors, condition::condition, definition::definition, exporter::exporter,
+    from_statistics::from_statistics, http::http, names::names, parameters::parameters,
 };
 
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ mod bench;
 mod checks;
 mod demo;
 mod environment;
+mod exporter;
 mod fuzz;
 mod lint;
 mod monitor;
@@ -170,6 +171,9 @@ enum Verb {
         /// Measure topic_monitor beside a minimal rclpy subscriber instead: 20 topics at 100 Hz, one at 5000 Hz, images
         #[arg(long, conflicts_with_all = ["end_to_end", "scale", "soak"])]
         monitor: bool,
+        /// Measure the exporter beside a minimal rclpy exporter instead: 1000 sources of 10 metrics, scraped every 5 s
+        #[arg(long, conflicts_with_all = ["contention", "end_to_end", "monitor", "scale", "soak"])]
+        exporter: bool,
         /// Measure a node with 1 to 1000 subscriptions instead
         #[arg(long, conflicts_with = "soak")]
         scale: bool,
@@ -179,7 +183,7 @@ enum Verb {
         /// How many pairs of runs of --end-to-end
         #[arg(long, default_value_t = 8)]
         pairs: usize,
-        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 under contention, 600 soaking]
+        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under contention, 600 soaking]
         #[arg(long)]
         seconds: Option<u32>,
         #[arg(last = true)]
@@ -309,7 +313,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
         Verb::Prove { parts, skipping } => prove::run(&environment()?, &project, &parts, skipping.no_skip),
-        Verb::Bench { end_to_end, contention, monitor, scale, soak, pairs, seconds, arguments } => {
+        Verb::Bench { end_to_end, contention, monitor, exporter, scale, soak, pairs, seconds, arguments } => {
             let environment = environment()?;
             let seconds = seconds.map(f64::from);
             if !arguments.is_empty() {
@@ -320,6 +324,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             }
             if monitor {
                 return monitor::bench(&environment, &project, seconds.unwrap_or(20.0));
+            }
+            if exporter {
+                return exporter::bench(&environment, &project, seconds.unwrap_or(30.0));
             }
             match (end_to_end, scale, soak) {
                 (true, ..) => bench::end_to_end(&environment, &project, pairs, seconds.unwrap_or(5.0)),

@@ -29,20 +29,30 @@ fn program(environment: &Environment, project: &Path) -> Result<PathBuf> {
 }
 
 /// A child process that ends with its handle.
-struct Running(Child);
+pub struct Running(Child);
 
 impl Running {
-    fn start(command: &mut Command) -> Result<Self> {
+    pub fn start(command: &mut Command) -> Result<Self> {
         Ok(Self(alone(command).spawn()?))
     }
 
     /// The CPU time that it has taken so far, in seconds.
-    fn cpu(&self) -> Result<f64> {
+    pub fn cpu(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         // Behind the name, which may have blanks, in parentheses; user and system time in ticks of 10 ms.
         let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
         let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
         Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
+    }
+}
+
+impl Running {
+    /// The memory that it has resident, in MB.
+    pub fn memory(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = resident.and_then(|size| size.trim().trim_end_matches(" kB").parse::<f64>().ok());
+        Ok(kilobytes.context("/proc/PID/status has another form")? / 1000.0)
     }
 }
 

@@ -20,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LIBRARY: &str = "rclrs_topic_statistics";
 const EXAMPLES: &str = "rclrs_topic_statistics_examples";
 const MONITOR: &str = "topic_statistics_monitor";
+const EXPORTER: &str = "topic_statistics_exporter";
 const GENERATOR: &str = "ros_interface_crates";
 /// Without a terminal, colcon reads at most so many bytes of what `cargo metadata` prints, which is one line.
 const LONGEST_METADATA: usize = 64 * 1024;
@@ -50,7 +51,7 @@ fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends
     );
 
     colcon.run(&workspace, &["build"]);
-    let all = [APPLICATION, LIBRARY, EXAMPLES, GENERATOR, "topic_statistics_interfaces", MONITOR];
+    let all = [APPLICATION, LIBRARY, EXAMPLES, GENERATOR, EXPORTER, "topic_statistics_interfaces", MONITOR];
     assert_eq!(workspace.installed(), all);
     // Found below `msg/`, where colcon does not look by itself.
     let share = "install/topic_statistics_interfaces/share/topic_statistics_interfaces";
@@ -61,6 +62,7 @@ fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends
     for (package, tests) in [
         (LIBRARY, &[" --lib"][..]),
         (EXAMPLES, &[" --test", "statistics"]),
+        (EXPORTER, &[" --bins"]),
         (MONITOR, &[" --bins"]),
         (GENERATOR, &[" --lib"]),
     ] {
@@ -70,8 +72,8 @@ fn colcon_builds_tests_and_installs_the_packages_and_an_application_that_depends
     }
     let results = colcon.run(&workspace, &["test-result", "--verbose"]);
     assert!(
-        results.contains("Summary: 8 tests, 0 errors, 0 failures, 0 skipped"),
-        "tests and format of four packages: {results}"
+        results.contains("Summary: 10 tests, 0 errors, 0 failures, 0 skipped"),
+        "tests and format of five packages: {results}"
     );
 
     workspace.check_launch_file();

@@ -217,7 +217,7 @@ impl LiveView {
 }
 
 /// The distribution of a few samples. A part of it may be a lie.
-fn distribution(input: &mut Input) -> MetricsDistribution {
+pub fn distribution(input: &mut Input) -> MetricsDistribution {
     let sources = ["/a:/b", "asked_for", "c", "/d:/e", "/f:g"];
     let metrics = [Metric::MessageAge, Metric::MessagePeriod, Metric::MessageSize, Metric::Duration];
     let metric = metrics[input.below(metrics.len())];
@@ -279,7 +279,7 @@ fn distribution(input: &mut Input) -> MetricsDistribution {
     message
 }
 
-fn message(input: &mut Input) -> MetricsMessage {
+pub fn message(input: &mut Input) -> MetricsMessage {
     let name = |input: &mut Input, usual: &[&str]| match usual.get(input.below(usual.len() + 2)) {
         Some(name) => (*name).to_owned(),
         None => input.text(),

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Any messages into the state of the exporter, and into the formats that it serves.
+
+use std::{
+    collections::BTreeMap,
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
+
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+};
+
+use super::from_statistics::{distribution, message};
+use crate::{
+    check::has_no_control,
+    exporter::{
+        exposition::Format,
+        model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
+        state::{Limits, Now, State},
+    },
+    input::Input,
+};
+
+/// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters never fall while
+/// they exist.
+pub fn exporter(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    // A time that others can be before.
+    static START: OnceLock<Now> = OnceLock::new();
+    let mut now = *START.get_or_init(Now::read);
+    let limits = Limits {
+        max_series: 8 + 4 * usize::from(input.u8()),
+        keep_windows: 1 + u32::from(input.u8()),
+        keep_diagnostics: Duration::from_secs(10),
+    };
+    let mut state = State::new(limits, now);
+    let mut counters = BTreeMap::new();
+    for number in 0..200 {
+        if input.is_empty() {
+            break;
+        }
+        now = Now { monotonic: now.monotonic + Duration::from_millis(input.u16().into()), ..now };
+        if input.below(8) == 0 {
+            now.system = SystemTime::UNIX_EPOCH + Duration::from_secs(input.u32().into());
+        }
+        let received = match input.below(8) {
+            0 => Diagnostic::new(&DiagnosticStatus {
+                level: input.u8(),
+                name: input.text(),
+                hardware_id: input.text(),
+                ..Default::default()
+            })
+            .map(Received::Diagnostic),
+            1 => {
+                let lost = MessagesLostEventTopicStat { topic_name: input.text(), messages_lost: input.u64() };
+                Losses::new(&input.text(), &lost).map(Received::Losses)
+            }
+            2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::Distribution),
+            _ => MetricWindow::new(&message(&mut input)).map(Received::Window),
+        };
+        if let Err(refused) = &received {
+            has_no_control(&refused.to_string(), "why a message is refused");
+        }
+        state.accept(received, now);
+        if input.below(8) == 0 {
+            state.expire(now.monotonic);
+            counters.clear(); // What has ended begins at 0 when it comes back.
+        }
+        assert!(state.series() <= limits.max_series, "{} series", state.series());
+        if number % 32 == 8 {
+            counters = is_text(&state, now, &counters);
+        }
+    }
+    is_text(&state, now, &counters);
+    let accept = input.text();
+    Format::negotiate(&accept).encode(&state, now.monotonic, 1e9);
+    Format::Protobuf.encode(&state, now.monotonic, 1e9);
+    state.expire(now.monotonic + Duration::from_secs(400_000_000));
+    assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
+}
+
+/// Panics if the text has a line that a scraper cannot read. Returns the counters.
+fn is_text(state: &State, now: Now, before: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let text = String::from_utf8(Format::Text.encode(state, now.monotonic, 1e9)).expect("UTF-8");
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with("# ")) {
+        has_no_control(line, "a line");
+        let (name, value) = line.rsplit_once(' ').expect("a value");
+        let value: f64 = value.parse().expect("a number");
+        assert!(value.is_finite(), "{line}");
+        // Quotes are around values only: behind each value is a comma or the end.
+        let mut is_value = false;
+        let mut characters = name.chars().peekable();
+        while let Some(c) = characters.next() {
+            match c {
+                '\\' => assert!(is_value && matches!(characters.next(), Some('\\' | '"' | 'n')), "{line}"),
+                '"' => {
+                    is_value = !is_value;
+                    assert!(is_value || matches!(characters.peek(), Some(',' | '}')), "{line}");
+                }
+                _ => {}
+            }
+        }
+        assert!(!is_value, "{line}");
+        assert!(all.insert(name.to_owned(), value).is_none(), "{line} comes twice");
+    }
+    let of_sources = all.keys().filter(|name| !name.contains("_exporter_")).count();
+    assert!(of_sources <= state.series(), "{of_sources} time series, {} reserved", state.series());
+    let is_counter = |name: &str| {
+        let family = name.split('{').next().unwrap_or_default();
+        ["_total", "_count", "_sum"].iter().any(|end| family.ends_with(end))
+    };
+    let counters: BTreeMap<_, _> = all.into_iter().filter(|(name, _)| is_counter(name)).collect();
+    for (name, value) in before {
+        assert!(counters.get(name).is_some_and(|now| now >= value), "{name} was {value}");
+    }
+    counters
+}

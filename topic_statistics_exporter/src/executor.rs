@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The executor on a thread of its own.
+
+use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
+
+use rclrs::*;
+
+use crate::Failure;
+
+/// An executor that spins on a thread of its own until this is dropped.
+pub struct Spinning {
+    commands: Arc<ExecutorCommands>,
+    thread: Option<JoinHandle<Vec<RclrsError>>>,
+}
+
+impl Spinning {
+    pub fn start(mut executor: Executor) -> io::Result<Self> {
+        let commands = Arc::clone(executor.commands());
+        let thread = std::thread::Builder::new().name("executor".to_owned());
+        let thread = thread.spawn(move || executor.spin(SpinOptions::default()))?;
+        Ok(Self { commands, thread: Some(thread) })
+    }
+
+    /// Errors if the executor has stopped by itself.
+    pub fn check(&mut self) -> Result<(), Failure> {
+        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else { return Ok(()) };
+        let errors = thread.join().map_err(|_| "the executor panicked")?;
+        let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Err(format!("the executor ended: {}", text.join("; ")).into())
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A halt before it spins has no effect, so it is repeated.
+            while !thread.is_finished() {
+                self.commands.halt_spinning();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let _errors = thread.join();
+        }
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The metric families: their names, what they mean, and where their values are in the state.
+
+use std::{sync::LazyLock, time::Instant};
+
+use rclrs_topic_statistics::Metric;
+
+use super::{
+    super::{
+        model::{Level, MetricName, SourceName, Unit},
+        state::{MetricState, Source, State, WindowState},
+    },
+    Family, Kind, Labels, SummaryValue, Writer,
+};
+
+/// The labels of a time series; most are empty.
+type LabelValues<'a> = [(&'static str, &'a str); 6];
+
+/// The families of all metrics of the library, and at last those of any other metric.
+static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
+    LazyLock::new(|| Metric::ALL.iter().copied().map(Some).chain([None]).map(MetricFamilies::new).collect());
+
+/// The families of one metric.
+struct MetricFamilies {
+    /// `None` for metrics that are not of the library.
+    metric: Option<Metric>,
+    /// What the window of a metric is written as.
+    shape: Shape,
+    mean: Family,
+    min: Family,
+    max: Family,
+    std_dev: Family,
+    /// Sum and count of all windows, and quantiles of the last one.
+    summary: Family,
+    negative_windows: Family,
+    distribution: Family,
+}
+
+/// What a metric has in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Many samples.
+    Samples,
+    /// One value, which is a gauge.
+    OneValue,
+    /// One frequency, and the number of events.
+    Frequency,
+}
+
+impl MetricFamilies {
+    fn new(metric: Option<Metric>) -> Self {
+        let Description { name, what, high } = Description::of(metric);
+        let unit = match metric.map(|metric| MetricName::Known(metric).unit()) {
+            Some(Unit::Seconds) => "seconds",
+            Some(Unit::Bytes) => "bytes",
+            Some(Unit::Messages) => "messages",
+            Some(Unit::Hertz) => "hertz",
+            Some(Unit::Other(_)) | None => "",
+        };
+        let shape = match metric {
+            Some(Metric::TimeSinceLastMessage | Metric::ClockOffset) => Shape::OneValue,
+            Some(Metric::Frequency) => Shape::Frequency,
+            _ => Shape::Samples,
+        };
+        let family = |kind, part: &str, help: String| {
+            let parts = ["topic_statistics", name, part, unit];
+            let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
+            Family { name, help, kind, unit }
+        };
+        let gauge = |part, text: &str| {
+            family(Kind::Gauge, part, format!("{text} of the last window: {what}. {high}"))
+        };
+        let mean = match shape {
+            Shape::Samples => gauge("mean", "Average"),
+            _ => family(Kind::Gauge, "", format!("In the last window: {what}. {high}")),
+        };
+        let summary = match shape {
+            Shape::Frequency => Family {
+                name: "topic_statistics_events".to_owned(),
+                help: "Events that a counter of a node has counted. High: they are frequent".to_owned(),
+                kind: Kind::Counter,
+                unit: "",
+            },
+            _ => family(
+                Kind::Summary,
+                "",
+                format!(
+                    "Sum and count of the samples of all windows, but those with a negative sample; quantiles of the last \
+                     window: {what}. {high}"
+                ),
+            ),
+        };
+        Self {
+            metric,
+            shape,
+            mean,
+            min: gauge("min", "Smallest sample"),
+            max: gauge("max", "Largest sample"),
+            std_dev: gauge("stddev", "Standard deviation"),
+            summary,
+            negative_windows: Family {
+                name: format!("topic_statistics_{name}_negative_windows"),
+                help: format!(
+                    "Windows with a negative sample: {what}. High: the clocks of two hosts differ, or stamps are wrong"
+                ),
+                kind: Kind::Counter,
+                unit: "",
+            },
+            distribution: family(
+                Kind::Histogram,
+                "distribution",
+                format!("Samples of all windows with a distribution: {what}. {high}"),
+            ),
+        }
+    }
+}
+
+struct Description {
+    name: &'static str,
+    what: &'static str,
+    high: &'static str,
+}
+
+impl Description {
+    fn of(metric: Option<Metric>) -> Self {
+        let (name, what, high) = match metric {
+            Some(Metric::MessageAge) => (
+                "message_age",
+                "the age of a message when its callback starts",
+                "High: the message was delayed on its way",
+            ),
+            Some(Metric::MessagePeriod) => (
+                "message_period",
+                "the time between two messages received",
+                "High: messages arrive too rarely, or are lost",
+            ),
+            Some(Metric::HeaderToSource) => (
+                "header_to_source",
+                "the time from the header stamp to the publication",
+                "High: the driver or the publisher is slow",
+            ),
+            Some(Metric::SourceToReceive) => (
+                "source_to_receive",
+                "the time from the publication to the reception",
+                "High: the middleware or the network is slow",
+            ),
+            Some(Metric::ReceiveToCallback) => (
+                "receive_to_callback",
+                "the time from the reception to the callback",
+                "High: the executor of the node is busy",
+            ),
+            Some(Metric::SourceToCallback) => (
+                "source_to_callback",
+                "the time from the publication to the callback",
+                "High: the network or the executor of the node is slow",
+            ),
+            Some(Metric::HeaderToCallback) => (
+                "header_to_callback",
+                "the time from the header stamp to the callback",
+                "High: the message was delayed on its way",
+            ),
+            Some(Metric::CallbackDuration) => (
+                "callback_duration",
+                "the duration of the callback",
+                "High: the callback is slow, and delays others",
+            ),
+            Some(Metric::PublicationSeqGap) => (
+                "publication_gap",
+                "the messages missing immediately before a message",
+                "High: messages are lost on the network or in a queue",
+            ),
+            Some(Metric::TimeSinceLastMessage) => (
+                "time_since_last_message",
+                "the time from the last message to the end of the window",
+                "High: the topic is silent",
+            ),
+            Some(Metric::ClockOffset) => (
+                "clock_offset",
+                "the offset of the clock of a host, as its kernel estimates it",
+                "High or far below 0: ages between hosts are wrong",
+            ),
+            Some(Metric::MessageSize) => (
+                "message_size",
+                "the serialized size of a message",
+                "High: messages need much of the network",
+            ),
+            Some(Metric::PublishPeriod) => {
+                ("publish_period", "the time between two publications", "High: the node publishes too rarely")
+            }
+            Some(Metric::PublishDuration) => {
+                ("publish_duration", "the duration of a publication", "High: the middleware blocks the node")
+            }
+            Some(Metric::Duration) => {
+                ("duration", "the duration of code that a timer measures", "High: the code is slow")
+            }
+            Some(Metric::Frequency) => {
+                ("frequency", "the frequency of a counter's events", "High: events are frequent")
+            }
+            // A metric of a later version of the library.
+            Some(_) | None => (
+                "other",
+                "samples of a metric that this exporter does not know, in the unit of the label",
+                "What a high value means is up to the metric",
+            ),
+        };
+        Self { name, what, high }
+    }
+}
+
+/// Writes all families of the state. `unix_time` is `now` in seconds since the epoch.
+pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> Vec<u8> {
+    let sources: Vec<_> = state.sources().map(|(name, source)| (labels(name, source), source)).collect();
+    let mut of_metrics: Vec<Vec<(LabelValues<'_>, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
+    for (labels, source) in &sources {
+        for (name, metric) in source.metrics() {
+            let mut labels = *labels;
+            if let MetricName::Other { name, unit: of_metric } = name {
+                (labels[4], labels[5]) = (("metric", &**name), ("unit", unit(of_metric)));
+            }
+            let index = OF_METRICS.iter().position(|families| families.metric == name.known());
+            if let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) {
+                of_metric.push((labels, metric));
+            }
+        }
+    }
+    for (families, metrics) in OF_METRICS.iter().zip(&of_metrics) {
+        write_metric(&mut writer, families, metrics);
+    }
+    write_sources(&mut writer, &sources, now, unix_time);
+    write_diagnostics(&mut writer, state);
+    write_exporter(&mut writer, state);
+    writer.finish()
+}
+
+fn write_metric<W: Writer>(
+    writer: &mut W,
+    families: &MetricFamilies,
+    metrics: &[(LabelValues<'_>, &MetricState)],
+) {
+    if metrics.is_empty() {
+        return;
+    }
+    let windows =
+        || metrics.iter().filter_map(|(labels, of)| of.window.as_ref().map(|window| (labels, *of, window)));
+    type Figure = fn(&WindowState) -> Option<f64>;
+    let mean: (&Family, Figure) = (&families.mean, |window| window.figures.mean);
+    let others: [(&Family, Figure); 3] = [
+        (&families.min, |window| window.figures.min),
+        (&families.max, |window| window.figures.max),
+        (&families.std_dev, |window| window.figures.std_dev),
+    ];
+    let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
+    for (family, figure) in [mean].iter().chain(others) {
+        writer.family(family);
+        for (labels, _, window) in windows() {
+            if let Some(value) = figure(window) {
+                writer.gauge(labels, value);
+            }
+        }
+    }
+    if families.shape == Shape::OneValue {
+        return;
+    }
+    writer.family(&families.summary);
+    for (labels, metric, window) in windows() {
+        let (total, created) = (window.total, window.life.created);
+        match families.shape {
+            Shape::Frequency => writer.counter(labels, total.count as f64, created),
+            // Nothing was measured, or nothing that can be summed up.
+            _ if total.count == 0 => {}
+            _ => {
+                let quantiles = metric.distribution.as_ref().map_or_else(Default::default, |of| of.quantiles);
+                writer
+                    .summary(labels, SummaryValue { count: total.count, sum: total.sum, created, quantiles });
+            }
+        }
+    }
+    if families.shape == Shape::Frequency {
+        return;
+    }
+    writer.family(&families.negative_windows);
+    for (labels, _, window) in windows().filter(|(_, _, window)| window.total.negative_windows > 0) {
+        writer.counter(labels, window.total.negative_windows as f64, window.life.created);
+    }
+    if W::HAS_HISTOGRAMS {
+        writer.family(&families.distribution);
+        for (labels, metric) in metrics {
+            if let Some(of) = metric.distribution.as_ref().filter(|of| of.total.count() > 0) {
+                writer.histogram(labels, &of.total, of.life.created);
+            }
+        }
+    }
+}
+
+fn write_sources<W: Writer>(
+    writer: &mut W,
+    sources: &[(LabelValues<'_>, &Source)],
+    now: Instant,
+    unix_time: f64,
+) {
+    type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
+    let count = |count: Option<u64>| count.map(|count| count as f64);
+    let rate = |source: &Source, period| {
+        let period = source.metric_state(&MetricName::Known(period))?.window.as_ref()?.figures.mean?;
+        Some(1.0 / period).filter(|rate| rate.is_finite() && *rate > 0.0)
+    };
+    let families: [(&str, Kind, &'static str, &str, Get<'_>); 8] = [
+        (
+            "messages_received",
+            Kind::Counter,
+            "",
+            "Messages that a subscription has received, at least: the largest sample count of each window. High: the topic is busy",
+            &|source| count(source.received()),
+        ),
+        (
+            "messages_published",
+            Kind::Counter,
+            "",
+            "Messages that a publisher has published, at least: the largest sample count of each window. High: the topic is busy",
+            &|source| count(source.published()),
+        ),
+        (
+            "messages_lost",
+            Kind::Counter,
+            "",
+            "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. High: \
+             messages are lost on the network or in a queue",
+            &|source| count(source.lost()),
+        ),
+        (
+            "messages_reported_lost",
+            Kind::Counter,
+            "",
+            "Messages that a subscription has lost, as its node has reported in events. High: messages are lost on the network or \
+             in a queue",
+            &|source| count(source.reported_lost()),
+        ),
+        (
+            "receive_rate",
+            Kind::Gauge,
+            "hertz",
+            "Messages received per second in the last window, by their average period. High: the topic is busy",
+            &|source| rate(source, Metric::MessagePeriod),
+        ),
+        (
+            "publish_rate",
+            Kind::Gauge,
+            "hertz",
+            "Messages published per second in the last window, by their average period. High: the topic is busy",
+            &|source| rate(source, Metric::PublishPeriod),
+        ),
+        (
+            "windows",
+            Kind::Counter,
+            "",
+            "Windows of statistics that a source has published. High: its windows are short",
+            &|source| Some(source.windows() as f64).filter(|windows| *windows > 0.0),
+        ),
+        (
+            "last_window_timestamp",
+            Kind::Gauge,
+            "seconds",
+            "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or hangs",
+            &|source| {
+                let since = now.saturating_duration_since(source.last_window()?);
+                Some(unix_time - since.as_secs_f64())
+            },
+        ),
+    ];
+    for (name, kind, unit, help, get) in families {
+        writer.family(&family(name, kind, unit, help));
+        for (labels, source) in sources {
+            match (get(source), kind) {
+                (Some(value), Kind::Counter) => writer.counter(labels, value, source.created()),
+                (Some(value), _) => writer.gauge(labels, value),
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+fn write_diagnostics<W: Writer>(writer: &mut W, state: &State) {
+    let help = "Level of a diagnostic status: 0 OK, 1 warning, 2 error, 3 stale. High: something is wrong";
+    writer.family(&family("diagnostic_level", Kind::Gauge, "", help));
+    for (name, diagnostic) in state.diagnostics() {
+        let level = match diagnostic.level {
+            Level::Ok => 0.0,
+            Level::Warn => 1.0,
+            Level::Error => 2.0,
+            Level::Stale => 3.0,
+        };
+        writer.gauge(&[("name", &name.name), ("hardware_id", &name.hardware_id)], level);
+    }
+}
+
+fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
+    let counts = state.counts();
+    let mut write = |name, kind, help, values: &[(Labels<'_>, f64)]| {
+        writer.family(&family(name, kind, "", help));
+        for (labels, value) in values {
+            match kind {
+                Kind::Counter => writer.counter(labels, *value, state.created()),
+                _ => writer.gauge(labels, *value),
+            }
+        }
+    };
+    let build: Labels<'_> = &[("version", env!("CARGO_PKG_VERSION"))];
+    write("exporter_build_info", Kind::Gauge, "The version of the exporter; always 1", &[(build, 1.0)]);
+    write(
+        "exporter_sources",
+        Kind::Gauge,
+        "Sources of statistics that the exporter knows. High: many nodes, or names that change",
+        &[(&[], state.sources().len() as f64)],
+    );
+    write(
+        "exporter_series",
+        Kind::Gauge,
+        "Time series that are reserved for sources and diagnostics. Near the limit: some will be left out",
+        &[(&[], state.series() as f64)],
+    );
+    write(
+        "exporter_series_limit",
+        Kind::Gauge,
+        "Time series that there can be at most",
+        &[(&[], state.limits().max_series as f64)],
+    );
+    write(
+        "exporter_messages_accepted",
+        Kind::Counter,
+        "What was accepted, by its kind. High: many nodes, or short windows",
+        &[
+            (&[("kind", "window")], counts.windows as f64),
+            (&[("kind", "distribution")], counts.distributions as f64),
+            (&[("kind", "losses")], counts.losses as f64),
+            (&[("kind", "diagnostic")], counts.diagnostics as f64),
+        ],
+    );
+    write(
+        "exporter_messages_refused",
+        Kind::Counter,
+        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, or the limit of time series is \
+         too low",
+        &[
+            (&[("reason", "duplicate")], counts.duplicate as f64),
+            (&[("reason", "invalid")], counts.invalid as f64),
+            (&[("reason", "series_limit")], counts.beyond_max_series as f64),
+            (&[("reason", "too_wide")], counts.too_wide as f64),
+        ],
+    );
+}
+
+fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
+    let separator = if unit.is_empty() { "" } else { "_" };
+    Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
+}
+
+/// Returns the labels of a source: `node` and `topic`; `node` and `name` of a timer or a counter; `host` of a host's clock. Then two
+/// that are empty.
+fn labels<'a>(name: &'a SourceName, source: &Source) -> LabelValues<'a> {
+    let node = &*name.node;
+    let is_host =
+        name.name.is_none() && source.metric_state(&MetricName::Known(Metric::ClockOffset)).is_some();
+    let (node, host) = if is_host { ("", node) } else { (node, "") };
+    // The name of a topic begins with a slash.
+    let (topic, name) = match name.name.as_deref() {
+        Some(topic) if topic.starts_with('/') => (topic, ""),
+        name => ("", name.unwrap_or_default()),
+    };
+    [("node", node), ("topic", topic), ("name", name), ("host", host), ("", ""), ("", "")]
+}
+
+/// Returns a unit as it is in the names of families.
+fn unit(unit: &Unit) -> &str {
+    match unit {
+        Unit::Seconds => "seconds",
+        Unit::Bytes => "bytes",
+        Unit::Messages => "messages",
+        Unit::Hertz => "hertz",
+        Unit::Other(unit) => unit,
+    }
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use prost::Message;
+use rclrs_topic_statistics::{collector::Distribution, Metric};
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+};
+
+use super::{
+    super::{
+        model::{
+            tests::{distribution, message},
+            Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
+        },
+        state::{Limits, Now},
+    },
+    protobuf::{MetricFamily, MetricType},
+    *,
+};
+
+#[test]
+fn the_format_is_the_one_that_the_scraper_prefers() {
+    // Prometheus 2.42 with and without native histograms.
+    let text =
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                    encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
+    for (accept, format) in [
+        (text, Format::OpenMetrics),
+        (protobuf, Format::Protobuf),
+        ("", Format::Text),
+        ("*/*", Format::Text),
+        ("application/vnd.google.protobuf", Format::Text),
+        (
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text",
+            Format::Text,
+        ),
+        ("text/plain;q=0.5, application/openmetrics-text;q=NaN", Format::Text),
+        ("text/html,;;q==,=,\u{1b}", Format::Text),
+    ] {
+        assert_eq!(Format::negotiate(accept), format, "{accept}");
+    }
+}
+
+/// The time series of a format: its name, labels and value.
+type Values = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
+/// Reads text strictly, as `expfmt` of Prometheus does. Panics if it is not in the format.
+fn read_text(text: &str, is_open_metrics: bool) -> Values {
+    let (mut values, mut types, mut last) = (Values::new(), BTreeSet::new(), String::new());
+    assert!(text.ends_with('\n'));
+    let mut lines = text.lines();
+    if is_open_metrics {
+        assert_eq!(lines.next_back(), Some("# EOF"));
+    }
+    for line in lines {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.splitn(3, ' ');
+            let (keyword, name, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+            match keyword {
+                "TYPE" => {
+                    assert!(types.insert(name.to_owned()), "{name} comes twice");
+                    last = name.to_owned();
+                }
+                "UNIT" => assert!(is_open_metrics && name.ends_with(&format!("_{rest}")), "{line}"),
+                "HELP" => assert!(!rest.contains('\\') && rest.len() > 20, "{line}"),
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let end = line.find(['{', ' ']).unwrap();
+        let name = line[..end].to_owned();
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        assert!(name.starts_with(&last), "{name} is not of {last}");
+        let (mut labels, mut rest) = (BTreeMap::new(), line[end..].chars().peekable());
+        if rest.next_if_eq(&'{').is_some() {
+            loop {
+                let label: String =
+                    std::iter::from_fn(|| rest.next_if(|c| c.is_ascii_lowercase() || *c == '_')).collect();
+                assert_eq!((rest.next(), rest.next()), (Some('='), Some('"')), "{line}");
+                let mut value = String::new();
+                loop {
+                    match rest.next().unwrap() {
+                        '"' => break,
+                        '\\' => value.push(match rest.next() {
+                            Some('n') => '\n',
+                            Some(c @ ('\\' | '"')) => c,
+                            other => panic!("{other:?} in {line}"),
+                        }),
+                        c => value.push(c),
+                    }
+                }
+                assert!(!value.is_empty() && labels.insert(label, value).is_none(), "{line}");
+                match rest.next().unwrap() {
+                    '}' => break,
+                    c => assert_eq!(c, ','),
+                }
+            }
+        }
+        assert_eq!(rest.next(), Some(' '));
+        let value: f64 = rest.collect::<String>().parse().unwrap();
+        assert!(value.is_finite(), "{line}");
+        assert!(values.insert((name, labels), value).is_none(), "{line} comes twice");
+    }
+    values
+}
+
+/// Reads protobuf. Histograms are checked, and left out.
+fn read_protobuf(mut bytes: &[u8]) -> Values {
+    let mut values = Values::new();
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        let name = family.name().to_owned();
+        assert!(!family.help().is_empty() && !family.metric.is_empty());
+        for metric in &family.metric {
+            let label = |pair: &protobuf::LabelPair| {
+                (String::from_utf8(pair.name.clone().unwrap().into()).unwrap(), pair.value().to_owned())
+            };
+            let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
+            let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
+                assert!(values.insert((name, labels.clone()), value).is_none());
+            };
+            match family.r#type() {
+                MetricType::Counter => {
+                    insert(name.clone(), &labels, metric.counter.as_ref().unwrap().value())
+                }
+                MetricType::Gauge => insert(name.clone(), &labels, metric.gauge.as_ref().unwrap().value()),
+                MetricType::Summary => {
+                    let summary = metric.summary.as_ref().unwrap();
+                    insert(format!("{name}_count"), &labels, summary.sample_count() as f64);
+                    insert(format!("{name}_sum"), &labels, summary.sample_sum());
+                    for quantile in &summary.quantile {
+                        let mut labels = labels.clone();
+                        labels.insert("quantile".to_owned(), quantile.quantile().to_string());
+                        insert(name.clone(), &labels, quantile.value());
+                    }
+                }
+                MetricType::Histogram => {
+                    let histogram = metric.histogram.as_ref().unwrap();
+                    let mut sum = histogram.zero_count();
+                    for deltas in [&histogram.positive_delta, &histogram.negative_delta] {
+                        let mut count = 0;
+                        sum += deltas
+                            .iter()
+                            .map(|delta| {
+                                count += delta;
+                                count
+                            })
+                            .sum::<i64>() as u64;
+                    }
+                    assert_eq!(histogram.sample_count(), sum);
+                }
+            }
+        }
+    }
+    values
+}
+
+fn any_name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("/listener:/imu".to_owned()),
+        Just("cpp_listener".to_owned()),
+        "[ab:/]{0,3}",
+        "\\PC{0,8}:\\PC{0,8}",
+        any::<String>(),
+    ]
+}
+
+fn any_metric() -> impl Strategy<Value = String> {
+    let known = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect::<Vec<_>>();
+    prop_oneof![prop::sample::select(known), any::<String>()]
+}
+
+fn any_received() -> impl Strategy<Value = Received> {
+    let extreme = vec![0.0, -0.0, -1.0, 1e15, 1e300, f64::INFINITY, f64::NAN, 1e-320];
+    let figure = || prop_oneof![prop::num::f64::ANY, (-1e3..1e3_f64), prop::sample::select(extreme.clone())];
+    let figures =
+        (figure(), figure(), figure(), prop_oneof![figure(), (0..100_u32).prop_map(f64::from)], figure());
+    let unit = prop_oneof![Just("ms".to_owned()), Just("messages".to_owned()), any::<String>()];
+    let window = (any_name(), any_metric(), unit, 1..100_i32, figures).prop_filter_map(
+        "refused",
+        |(source, metric, unit, stop, figures)| {
+            // Figures in order, so that not all are refused.
+            let mut sorted = [figures.0, figures.1, figures.2];
+            sorted.sort_by(f64::total_cmp);
+            let [min, mean, max] = sorted;
+            let message = message(&source, &metric, &unit, stop, [mean, max, min, figures.3, figures.4]);
+            MetricWindow::new(&message).ok().map(Received::Window)
+        },
+    );
+    let ages = (any_name(), 1..100_i32).prop_filter_map("refused", |(source, stop)| {
+        MetricDistribution::new(&distribution(&source, stop)).ok().map(Received::Distribution)
+    });
+    let diagnostic = (any::<String>(), any::<String>(), 0..4_u8).prop_filter_map(
+        "refused",
+        |(name, hardware_id, level)| {
+            let status = DiagnosticStatus { level, name, hardware_id, ..Default::default() };
+            Diagnostic::new(&status).ok().map(Received::Diagnostic)
+        },
+    );
+    prop_oneof![6 => window, 2 => ages, 1 => diagnostic]
+}
+
+proptest! {
+    // Each case is three formats of many series.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn all_formats_have_the_same_series_whatever_was_received(
+        received in prop::collection::vec(any_received(), 0..60),
+        max_series in 20..400_usize,
+    ) {
+        let start = Now::read();
+        let mut state = State::new(Limits { max_series, ..Limits::default() }, start);
+        for received in received {
+            state.accept(Ok(received), start);
+        }
+        let now = start.monotonic + Duration::from_secs(1);
+        let encode = |format: Format| format.encode(&state, now, 1e9);
+        let text = read_text(&String::from_utf8(encode(Format::Text)).unwrap(), false);
+        let open_metrics = read_text(&String::from_utf8(encode(Format::OpenMetrics)).unwrap(), true);
+        prop_assert_eq!(&text, &open_metrics);
+        prop_assert_eq!(&text, &read_protobuf(&encode(Format::Protobuf)));
+        let of_sources = text.keys().filter(|(name, _)| !name.contains("_exporter_")).count();
+        prop_assert!(of_sources <= state.series() && state.series() <= max_series, "{of_sources}");
+    }
+}
+
+#[test]
+fn all_names_are_documented_and_none_is_there_twice() {
+    let docs = include_str!("../../../docs/fleet.md");
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let mut receive = |metric: &str, unit: &str, stop, min: f64| {
+        let window = message("/listener:/imu", metric, unit, stop, [1.5, 4.0, min, 50.0, 0.5]);
+        state.accept(MetricWindow::new(&window).map(Received::Window), start);
+    };
+    for metric in Metric::ALL {
+        receive(metric.name(), metric.unit(), 100, 1.0);
+        receive(metric.name(), metric.unit(), 101, -2.0);
+    }
+    receive("jitter", "ms", 100, 1.0);
+    let lost = MessagesLostEventTopicStat { topic_name: "/imu".to_owned(), messages_lost: 1 };
+    state.accept(Losses::new("/listener", &lost).map(Received::Losses), start);
+    state.accept(
+        MetricDistribution::new(&distribution("/listener:/imu", 100)).map(Received::Distribution),
+        start,
+    );
+    let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
+    state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+    let (mut bytes, mut names) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), BTreeSet::new());
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        assert!(names.insert(family.name().to_owned()), "{} comes twice", family.name());
+    }
+    assert!(names.len() > 90, "{names:?}");
+    // What is not in a table by its whole name is the name of a metric, a part, and a unit.
+    let is_documented = |name: &str| {
+        let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
+        let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];
+        let of = |part: &str, unit: &str| {
+            let base = name.strip_suffix(unit)?.strip_suffix(part)?;
+            let row = docs.lines().find(|line| line.contains(&format!("| `{base}`")))?;
+            Some(row.trim_end_matches([' ', '|']).ends_with(unit.trim_start_matches('_')))
+        };
+        docs.contains(&format!("`{name}`"))
+            || parts.iter().any(|part| units.iter().any(|unit| of(part, unit) == Some(true)))
+    };
+    for name in &names {
+        assert!(is_documented(name), "{name} is not in docs/fleet.md");
+    }
+    for word in docs.split(|c: char| !c.is_ascii_lowercase() && c != '_') {
+        let is_total = word.starts_with("topic_statistics_") && word.ends_with("_total");
+        assert!(!is_total || names.contains(word), "{word} is in docs/fleet.md, and does not exist");
+    }
+}
+
+proptest! {
+    /// In Prometheus, bucket `i` of the schema `s` ends at 2^(i * 2^-s).
+    #[test]
+    fn the_buckets_of_seconds_have_the_samples_of_milliseconds(
+        exponents in prop::collection::vec(-8.0..8.0_f64, 1..4), spread in 0.0..1.0_f64, is_negative: bool
+    ) {
+        // Few samples, close together or far apart: all scales.
+        let mut samples: Vec<f64> = exponents.iter().map(|exponent| 10_f64.powf(exponent * spread)).collect();
+        samples.sort_by(f64::total_cmp);
+        let mut window = Distribution::default();
+        for sample in &samples {
+            let is_accepted = window.accept(if is_negative { -sample } else { *sample });
+            prop_assert!(is_accepted);
+        }
+        prop_assume!(window.zero_threshold() == 0.0);
+        let start = Now::read();
+        let mut state = State::new(Limits::default(), start);
+        let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
+        let of = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
+        state.accept(Ok(Received::Distribution(of)), start);
+        let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), None);
+        while !bytes.is_empty() {
+            let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+            histogram = histogram.or(family.metric[0].histogram.clone());
+        }
+        let histogram = histogram.unwrap();
+        let (spans, deltas) = if is_negative {
+            (&histogram.negative_span, &histogram.negative_delta)
+        } else {
+            (&histogram.positive_span, &histogram.positive_delta)
+        };
+        let indices = spans.iter().scan(0, |next, span| {
+            let first = *next + span.offset();
+            *next = first + span.length() as i32;
+            Some(first..*next)
+        });
+        let counts = deltas.iter().scan(0, |count, delta| { *count += delta; Some(*count) });
+        let mut buckets: Vec<(i32, i64)> = indices.flatten().zip(counts).collect();
+        let end = |index: f64| (index * (-f64::from(histogram.schema())).exp2()).exp2();
+        for sample in samples {
+            // A bucket that has it, up to half a bucket; and rounding.
+            let has = |(index, count): &&mut (i32, i64)| {
+                let index = f64::from(*index);
+                *count > 0 && end(index - 1.5) < sample * 1e-3 * (1.0 + 1e-9) && sample * 1e-3 * (1.0 - 1e-9) < end(index + 0.5)
+            };
+            let bucket = buckets.iter_mut().find(has);
+            prop_assert!(bucket.is_some(), "{sample} ms is in none of {buckets:?} of the schema {}", histogram.schema());
+            bucket.unwrap().1 -= 1;
+        }
+        prop_assert!(buckets.iter().all(|(_, count)| *count == 0), "{buckets:?}");
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Serves the state over HTTP: `/metrics` and `/healthz`.
+//!
+//! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the state is
+//! read. So no client holds up another one or the subscriptions. No path of a request names a file.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use http_body_util::Full;
+use hyper::{
+    body::Bytes,
+    header::{HeaderMap, HeaderValue, ACCEPT, ALLOW, CONTENT_TYPE, VARY},
+    server::conn::http1,
+    service::service_fn,
+    Method, Request, Response, StatusCode,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::oneshot,
+    task::JoinHandle,
+    time,
+};
+
+use super::{exposition::Format, state::SharedState};
+
+/// How many connections there are at most.
+const MAX_CONNECTIONS: usize = 100;
+/// If there are so many, the oldest one gives way if it is older than that.
+const GIVES_WAY: Duration = Duration::from_secs(2);
+/// How long the header of a request may take.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// How long a connection may take: one request, and its response.
+const CONNECTION_TIME: Duration = Duration::from_secs(30);
+/// How many bytes the header of a request may have, and how many fields.
+const MAX_HEADER: usize = 16 * 1024;
+const MAX_FIELDS: usize = 64;
+/// How old a response may be. One that has taken long to make may be ten times as old as that took, so the state is locked for at
+/// most a tenth of the time.
+const MAX_AGE: Duration = Duration::from_millis(100);
+
+/// The server, until this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// The responses for `/metrics`.
+#[derive(Debug)]
+pub struct Metrics {
+    state: SharedState,
+    made: Mutex<Vec<Made>>,
+}
+
+/// A response.
+#[derive(Clone, Debug)]
+struct Made {
+    format: Format,
+    body: Bytes,
+    expires: Instant,
+}
+
+/// A connection that is served.
+struct Connection {
+    task: JoinHandle<()>,
+    accepted: Instant,
+}
+
+impl Server {
+    /// Listens at an address, and serves the state on a thread of its own.
+    pub fn start(address: SocketAddr, state: SharedState) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let listener = runtime.block_on(TcpListener::bind(address))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
+            let metrics = Arc::new(Metrics::new(state));
+            runtime.spawn(accept(listener, metrics));
+            // Dropping the sender ends it as well.
+            let _stopped = runtime.block_on(stopped);
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Returns the address, with the port that the system chose if it was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
+    let mut connections: VecDeque<Connection> = VecDeque::new();
+    loop {
+        make_room(&mut connections).await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let task = tokio::spawn(serve(stream, Arc::clone(&metrics)));
+                connections.push_back(Connection { task, accepted: Instant::now() });
+            }
+            // No file descriptor is free, or the client has gone already.
+            Err(_) => time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Waits until there is room for a connection.
+async fn make_room(connections: &mut VecDeque<Connection>) {
+    loop {
+        connections.retain(|connection| !connection.task.is_finished());
+        if connections.len() < MAX_CONNECTIONS {
+            return;
+        }
+        if connections.front().is_some_and(|oldest| oldest.accepted.elapsed() > GIVES_WAY) {
+            connections.pop_front().inspect(|oldest| oldest.task.abort());
+            return;
+        }
+        time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Serves one request of a client.
+pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Arc<Metrics>) {
+    let service = service_fn(|request: Request<_>| {
+        let response = respond(request.method(), request.uri().path(), request.headers(), &metrics);
+        async { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .keep_alive(false)
+        .max_headers(MAX_FIELDS)
+        .max_buf_size(MAX_HEADER)
+        .serve_connection(TokioIo::new(stream), service);
+    // What a client does wrong concerns the client only.
+    let _ended = time::timeout(CONNECTION_TIME, connection).await;
+}
+
+fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let text = |status, text: &'static str| {
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    };
+    if ![Method::GET, Method::HEAD].contains(method) {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match path {
+        "/metrics" => {
+            let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            let format = Format::negotiate(&accept.collect::<Vec<_>>().join(","));
+            let mut response = Response::new(Full::new(metrics.body(format)));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+            headers.insert(VARY, HeaderValue::from_static("Accept"));
+            response
+        }
+        "/healthz" => text(StatusCode::OK, "ok\n"),
+        _ => text(StatusCode::NOT_FOUND, "There are /metrics and /healthz\n"),
+    }
+}
+
+impl Metrics {
+    /// Returns the responses of a state.
+    pub fn new(state: SharedState) -> Self {
+        Self { state, made: Mutex::default() }
+    }
+
+    /// Returns the state in a format. It is made anew if the last one is too old.
+    fn body(&self, format: Format) -> Bytes {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        made.retain(|made| made.expires > begun);
+        if let Some(made) = made.iter().find(|made| made.format == format) {
+            return made.body.clone();
+        }
+        let unix_time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let body = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.expire(begun);
+            Bytes::from(format.encode(&state, begun, unix_time.as_secs_f64()))
+        };
+        let ended = Instant::now();
+        let expires = ended + MAX_AGE.max(10 * (ended - begun));
+        made.push(Made { format, body: body.clone(), expires });
+        body
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `exporter` carries the topic statistics of ROS 2 nodes to Prometheus.
+//!
+//! The modules follow the way of the data:
+//!
+//! ```text
+//!  /statistics, /statistics/distribution,
+//!  /events/messages_lost, /diagnostics
+//!        ──▶ subscriptions ──▶ model ──▶ state ──▶ exposition ──▶ http    /metrics
+//! ```
+//!
+//! `model` is what was received, as values whose names and numbers have been checked. `state` is what is known of all sources.
+//! Every way out reads the state, and nothing else. `options`, `executor` and `signals` are about the process.
+
+mod executor;
+mod exposition;
+mod http;
+mod model;
+mod options;
+mod signals;
+mod state;
+mod subscriptions;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use clap::Parser;
+use rclrs::*;
+
+use crate::{
+    executor::Spinning,
+    http::Server,
+    options::{split_ros_arguments, Options},
+    signals::Interrupt,
+    state::{Now, State},
+    subscriptions::Subscriptions,
+};
+
+/// An error that ends the program.
+type Failure = Box<dyn std::error::Error>;
+
+/// How often the graph is read.
+const REFRESH: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let (own, ros) = split_ros_arguments(std::env::args_os());
+    match run(Options::parse_from(own), ros) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed.
+            let _closed = writeln!(io::stderr(), "exporter: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: Options, ros: Vec<String>) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let context = Context::new([vec!["exporter".to_owned()], ros].concat(), InitOptions::default())?;
+    // rclrs 0.8 logs an error for each publisher that is read: DDS does not report the history of a publisher.
+    Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;
+    let executor = context.create_basic_executor();
+    let node = executor.create_node("topic_statistics_exporter")?;
+    let options = options.with_parameters_of(&node)?;
+    let state = Arc::new(Mutex::new(State::new(options.limits(), Now::read())));
+    let server = Server::start(options.listen, Arc::clone(&state))
+        .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;
+    let mut subscriptions = Subscriptions::new(&node, &options, state)?;
+    log_info!(&*node, "Serving http://{}/metrics", server.address());
+    let mut spinning = Spinning::start(executor)?;
+    while !interrupt.wait(REFRESH) {
+        spinning.check()?;
+        subscriptions.refresh()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The options, as arguments and as ROS parameters.
+
+use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
+
+use clap::Parser;
+use rclrs::{DeclarationError, Node};
+
+use super::state::Limits;
+
+/// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP.
+///
+/// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The parameter takes
+/// precedence.
+#[derive(Parser, Clone, Debug, PartialEq)]
+#[command(name = "exporter", version, max_term_width = 100)]
+pub struct Options {
+    /// Where to listen for HTTP: an address of this host, and a port
+    ///
+    /// Anybody who reaches that address can read all names and figures. [::]:9877 is every address of this host.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9877")]
+    pub listen: SocketAddr,
+    /// Topics with statistics; their distributions are on TOPIC/distribution
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/statistics")]
+    pub statistics_topics: Vec<String>,
+    /// Topics with events of lost messages
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/events/messages_lost")]
+    pub losses_topics: Vec<String>,
+    /// Topics with diagnostics
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
+    pub diagnostics_topics: Vec<String>,
+    /// How many time series there are at most
+    ///
+    /// A metric of a source is at most 11 of them, and a source at most 8 more. What is beyond that is left out, and counted.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_series: u32,
+    /// A source that has published nothing for so many of its windows, and 10 s, is gone
+    #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub keep_windows: u32,
+    /// A diagnostic status that is not repeated for so many seconds is gone
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub keep_diagnostics: u32,
+}
+
+/// A parameter with a value that it cannot have.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("The parameter {name} is {value}: it has to be {right}")]
+pub struct InvalidParameter {
+    name: &'static str,
+    value: String,
+    right: String,
+}
+
+impl Options {
+    /// Declares the parameters. Returns the options with the values that they have.
+    pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
+        let text = |name, default: String, description: &str, right: &str| {
+            let value = node.declare_parameter::<Arc<str>>(name).default(default.into());
+            let value = value.description(description).read_only();
+            value.map(|value| value.get()).map_err(|error| invalid(name, &error, right))
+        };
+        let listen = text("listen", self.listen.to_string(), "Where to listen for HTTP", ADDRESS)?;
+        let listen = listen.parse().map_err(|_| InvalidParameter {
+            name: "listen",
+            value: format!("{listen:?}"),
+            right: ADDRESS.to_owned(),
+        })?;
+        let topics = |name, default: Vec<String>, description: &str| {
+            let default = default.into_iter().map(Arc::<str>::from).collect::<Arc<[_]>>();
+            let value = node.declare_parameter::<Arc<[Arc<str>]>>(name).default(default);
+            let value = value.description(description).read_only();
+            let value = value.map_err(|error| invalid(name, &error, "a list of topics: ['/statistics']"))?;
+            Ok(value.get().iter().map(|topic| topic.to_string()).collect())
+        };
+        let number = |name, default: u32, max: u32, description: &str| {
+            let range = rclrs::ParameterRange { lower: Some(1), upper: Some(i64::from(max)), step: None };
+            let value = node.declare_parameter::<i64>(name).default(i64::from(default)).range(range);
+            let value = value.description(description).read_only();
+            let right = format!("a whole number from 1 to {max}");
+            let value = value.map_err(|error| invalid(name, &error, &right))?.get();
+            Ok(u32::try_from(value).unwrap_or(max))
+        };
+        Ok(Self {
+            listen,
+            statistics_topics: topics("statistics_topics", self.statistics_topics, "Topics with statistics")?,
+            losses_topics: topics(
+                "losses_topics",
+                self.losses_topics,
+                "Topics with events of lost messages",
+            )?,
+            diagnostics_topics: topics(
+                "diagnostics_topics",
+                self.diagnostics_topics,
+                "Topics with diagnostics",
+            )?,
+            max_series: number(
+                "max_series",
+                self.max_series,
+                10_000_000,
+                "How many time series there are at most",
+            )?,
+            keep_windows: number(
+                "keep_windows",
+                self.keep_windows,
+                100_000,
+                "A source without statistics for so many of its windows is gone",
+            )?,
+            keep_diagnostics: number(
+                "keep_diagnostics",
+                self.keep_diagnostics,
+                86_400,
+                "A diagnostic status that is not repeated for so many seconds is gone",
+            )?,
+        })
+    }
+
+    /// Returns the bounds of the state.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            max_series: self.max_series as usize,
+            keep_windows: self.keep_windows,
+            keep_diagnostics: Duration::from_secs(self.keep_diagnostics.into()),
+        }
+    }
+}
+
+const ADDRESS: &str = "an address and a port: 127.0.0.1:9877 or [::]:9877";
+
+fn invalid(name: &'static str, error: &DeclarationError, right: &str) -> InvalidParameter {
+    InvalidParameter { name, value: format!("invalid ({error})"), right: right.to_owned() }
+}
+
+/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the end.
+pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
+    let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
+    for argument in line {
+        is_ros |= argument == "--ros-args";
+        if is_ros {
+            is_ros = argument != "--";
+            ros.push(argument.to_string_lossy().into_owned());
+        } else {
+            own.push(argument);
+        }
+    }
+    (own, ros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_valid() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for line in [["--listen", "localhost"], ["--max-series", "0"], ["--keep-windows", "-1"]] {
+            assert_eq!(
+                Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err().exit_code(),
+                2,
+                "{line:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! How long something lives that is published once per window.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{super::model::Window, NotAdded, Now};
+
+/// The windows of one metric: when they were received, and which of them were.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// The last window.
+    pub last: Window,
+    /// When it was received.
+    pub last_received: Instant,
+    /// When the first window was received. The totals began then.
+    pub created: SystemTime,
+    /// The length of the last window.
+    length: Duration,
+    /// The last windows, in a ring.
+    seen: [Option<Window>; Self::SEEN],
+    next: usize,
+}
+
+impl Life {
+    /// How many windows are remembered. A message that comes twice, by way of a relay, comes before as many others.
+    const SEEN: usize = 8;
+    /// The longest window that nodes may have.
+    const MAX_LENGTH: Duration = Duration::from_secs(86_400);
+    /// How late a window may be received.
+    const MAX_DELAY: Duration = Duration::from_secs(5);
+    /// Nothing is gone before that time.
+    const MIN_KEPT: Duration = Duration::from_secs(10);
+
+    pub(super) fn new(first: Window, now: Now) -> Self {
+        let mut life = Self {
+            last: first,
+            last_received: now.monotonic,
+            created: now.system,
+            length: length(first),
+            seen: [None; Self::SEEN],
+            next: 0,
+        };
+        life.remember(first);
+        life
+    }
+
+    /// Adds a window.
+    pub(super) fn accept(&mut self, window: Window, now: Now) -> Result<(), NotAdded> {
+        if self.seen.contains(&Some(window)) {
+            return Err(NotAdded::Duplicate);
+        }
+        self.remember(window);
+        let since = now.monotonic.saturating_duration_since(self.last_received);
+        // The stamps are of a system clock, which may have been stepped in the window.
+        let stamped = length(window);
+        let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
+        self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };
+        self.last = window;
+        self.last_received = now.monotonic;
+        Ok(())
+    }
+
+    /// Returns whether there was no window for `windows` windows.
+    pub(super) fn is_over(&self, windows: u32, now: Instant) -> bool {
+        let kept = self.length.saturating_mul(windows).max(Self::MIN_KEPT);
+        now.saturating_duration_since(self.last_received) > kept
+    }
+
+    fn remember(&mut self, window: Window) {
+        self.seen[self.next % Self::SEEN] = Some(window);
+        self.next = (self.next + 1) % Self::SEEN;
+    }
+}
+
+/// Returns the length of a window by its stamps.
+fn length(window: Window) -> Duration {
+    let nanoseconds = window.stop.saturating_sub(window.start).try_into().unwrap_or_default();
+    Duration::from_nanos(nanoseconds).min(Life::MAX_LENGTH)
+}

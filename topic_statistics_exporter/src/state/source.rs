@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A source: a subscription, a publisher, a timer, a counter, or the clock of a host.
+
+use std::{
+    collections::{btree_map::Entry, BTreeMap},
+    time::{Duration, Instant, SystemTime},
+};
+
+use rclrs_topic_statistics::{collector::Distribution, Metric};
+
+use super::{
+    super::model::{Figures, MetricName, Window},
+    Budget, MetricState, NotAdded, Now,
+};
+
+/// A source of statistics.
+#[derive(Debug)]
+pub struct Source {
+    metrics: BTreeMap<MetricName, MetricState>,
+    received: Option<u64>,
+    published: Option<u64>,
+    lost: Option<u64>,
+    /// The last windows, in a ring: their stops, and what was counted in them.
+    windows: [CountedWindow; Self::WINDOWS],
+    next: usize,
+    total_windows: u64,
+    /// The losses that events have reported, and when the last one did.
+    reported: Option<(u64, Instant)>,
+    last_window: Option<Instant>,
+    created: SystemTime,
+}
+
+/// A window whose metrics are received one by one, and the messages that it has at least.
+#[derive(Clone, Copy, Debug, Default)]
+struct CountedWindow {
+    stop: Option<i64>,
+    received: u64,
+    published: u64,
+}
+
+impl Source {
+    /// How many time series a source is, at most, besides its metrics: messages received, published, lost, and reported lost;
+    /// rates; windows; the time of the last one.
+    pub const SERIES: usize = 8;
+    /// How many windows are remembered: two nodes with the same name publish in turns.
+    const WINDOWS: usize = 8;
+    /// The stops of a window's metrics differ by less (ns): rclcpp's two collectors read the clock one after the other.
+    const SAME_STOP: u64 = 1_000_000;
+    /// A source that has published no statistics is kept for so long after its last loss.
+    const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
+
+    pub(super) fn new(now: Now) -> Self {
+        Self {
+            metrics: BTreeMap::new(),
+            received: None,
+            published: None,
+            lost: None,
+            windows: [CountedWindow::default(); Self::WINDOWS],
+            next: 0,
+            total_windows: 0,
+            reported: None,
+            last_window: None,
+            created: now.system,
+        }
+    }
+
+    pub(super) fn accept_window(
+        &mut self,
+        metric: MetricName,
+        window: Window,
+        figures: Figures,
+        budget: &mut Budget,
+        now: Now,
+    ) -> Result<(), NotAdded> {
+        let known = metric.known();
+        self.metric(metric, budget)?.accept_window(window, figures, now)?;
+        self.last_window = Some(now.monotonic);
+        let counted = self.window(window.stop);
+        // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
+        let count = |total: &mut Option<u64>, counted: &mut u64| {
+            let more = figures.count.saturating_sub(*counted);
+            *counted += more;
+            let total = total.get_or_insert_default();
+            *total = total.saturating_add(more);
+        };
+        let (received, published) = (&mut self.received, &mut self.published);
+        match known {
+            Some(
+                Metric::MessageAge
+                | Metric::MessagePeriod
+                | Metric::HeaderToSource
+                | Metric::SourceToReceive
+                | Metric::ReceiveToCallback
+                | Metric::SourceToCallback
+                | Metric::HeaderToCallback
+                | Metric::PublicationSeqGap,
+            ) => count(received, &mut self.windows[counted].received),
+            Some(Metric::PublishPeriod | Metric::PublishDuration) => {
+                count(published, &mut self.windows[counted].published);
+            }
+            _ => {}
+        }
+        if let (Some(Metric::PublicationSeqGap), Some(sum)) = (known, figures.sum().filter(|sum| *sum >= 0.0))
+        {
+            let lost = self.lost.get_or_insert_default();
+            *lost = lost.saturating_add(sum.round() as u64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn accept_distribution(
+        &mut self,
+        metric: Metric,
+        window: Window,
+        distribution: &Distribution,
+        budget: &mut Budget,
+        now: Now,
+    ) -> Result<(), NotAdded> {
+        let state = self.metric(MetricName::Known(metric), budget)?;
+        state.accept_distribution(metric, window, distribution, now)
+    }
+
+    pub(super) fn accept_losses(&mut self, lost: u64, now: Instant) {
+        let before = self.reported.map_or(0, |(lost, _)| lost);
+        self.reported = Some((before.saturating_add(lost), now));
+    }
+
+    /// Removes the metrics that have ended. Returns whether the source is still there.
+    pub(super) fn expire(&mut self, windows: u32, budget: &mut Budget, now: Instant) -> bool {
+        self.metrics.retain(|_, metric| {
+            let is_kept = metric.expire(windows, now);
+            if !is_kept {
+                budget.release(MetricState::SERIES);
+            }
+            is_kept
+        });
+        let has_lost = |(_, last): (u64, Instant)| now.saturating_duration_since(last) <= Self::KEEP_LOSSES;
+        !self.metrics.is_empty() || self.total_windows == 0 && self.reported.is_some_and(has_lost)
+    }
+
+    fn metric(&mut self, metric: MetricName, budget: &mut Budget) -> Result<&mut MetricState, NotAdded> {
+        match self.metrics.entry(metric) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                budget.reserve(MetricState::SERIES)?;
+                Ok(entry.insert(MetricState::default()))
+            }
+        }
+    }
+
+    /// Returns the index of the window that stops at that time, which may be a new one.
+    fn window(&mut self, stop: i64) -> usize {
+        let is_same =
+            |window: &CountedWindow| window.stop.is_some_and(|other| other.abs_diff(stop) < Self::SAME_STOP);
+        self.windows.iter().position(is_same).unwrap_or_else(|| {
+            let index = self.next % Self::WINDOWS;
+            self.windows[index] = CountedWindow { stop: Some(stop), ..CountedWindow::default() };
+            self.next = index + 1;
+            self.total_windows += 1;
+            index
+        })
+    }
+
+    /// Returns the metrics, in the order of their names.
+    pub fn metrics(&self) -> impl ExactSizeIterator<Item = (&MetricName, &MetricState)> {
+        self.metrics.iter()
+    }
+
+    /// Returns a metric.
+    pub fn metric_state(&self, metric: &MetricName) -> Option<&MetricState> {
+        self.metrics.get(metric)
+    }
+
+    /// Returns the messages that a subscription has received, at least: the largest sample count of each window. If only periods
+    /// are measured, a window's first message is not among them.
+    pub fn received(&self) -> Option<u64> {
+        self.received
+    }
+
+    /// Returns the messages that a publisher has published, at least.
+    pub fn published(&self) -> Option<u64> {
+        self.published
+    }
+
+    /// Returns the messages that a subscription has lost: all gaps. A message that came late is among them.
+    pub fn lost(&self) -> Option<u64> {
+        self.lost
+    }
+
+    /// Returns the messages lost that events have reported. `None` before the first event.
+    pub fn reported_lost(&self) -> Option<u64> {
+        self.reported.map(|(lost, _)| lost)
+    }
+
+    /// Returns the number of windows.
+    pub fn windows(&self) -> u64 {
+        self.total_windows
+    }
+
+    /// Returns when the last metric of a window was received.
+    pub fn last_window(&self) -> Option<Instant> {
+        self.last_window
+    }
+
+    /// Returns when the source became known. Its totals began then.
+    pub fn created(&self) -> SystemTime {
+        self.created
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The subscriptions whose messages become the state.
+
+use std::{
+    any::Any,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use rclrs::*;
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticArray,
+    statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution},
+};
+
+use super::{
+    model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received, Refused},
+    options::Options,
+    state::{Counts, Now, SharedState},
+};
+
+/// The subscriptions of all topics.
+pub struct Subscriptions {
+    node: Node,
+    worker: Worker<()>,
+    state: SharedState,
+    topics: Vec<Topic>,
+    /// What had been refused when it was logged last.
+    logged: Counts,
+}
+
+/// One topic.
+struct Topic {
+    name: String,
+    subscribe: Subscribe,
+    /// The subscription, and whether it is reliable.
+    subscription: Option<(Box<dyn Any>, bool)>,
+}
+
+/// A topic that cannot be subscribed to.
+#[derive(Debug, thiserror::Error)]
+#[error("Cannot subscribe to {topic:?}: {error}")]
+pub struct SubscriptionError {
+    topic: String,
+    #[source]
+    error: RclrsError,
+}
+
+type Subscribe = fn(&Worker<()>, SubscriptionOptions<'_>, SharedState) -> Result<Box<dyn Any>, RclrsError>;
+
+/// Adds to the state what is in a message.
+type Accept<'a> = dyn FnMut(Result<Received, Refused>) + 'a;
+
+impl Subscriptions {
+    /// How many messages of a topic wait in the middleware: many nodes publish at the same time, and while a response is made no
+    /// message is accepted.
+    const DEPTH: u32 = 10_000;
+
+    /// Subscribes to the topics of the options.
+    pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
+        let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
+        // An empty name is none: ROS has no empty list of strings on the command line.
+        let of = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
+            names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
+        };
+        let distributions: Vec<_> =
+            options.statistics_topics.iter().filter(|name| !name.is_empty()).collect();
+        let distributions: Vec<_> = distributions.iter().map(|name| format!("{name}/distribution")).collect();
+        let topics = [
+            of(&options.statistics_topics, |worker, options, state| {
+                subscribe(worker, options, state, |message: MetricsMessage, accept| {
+                    accept(MetricWindow::new(&message).map(Received::Window));
+                })
+            }),
+            of(&distributions, |worker, options, state| {
+                subscribe(worker, options, state, |message: MetricsDistribution, accept| {
+                    accept(MetricDistribution::new(&message).map(Received::Distribution));
+                })
+            }),
+            of(&options.losses_topics, |worker, options, state| {
+                subscribe(worker, options, state, |message: MessagesLostEvent, accept| {
+                    for losses in &message.messages_lost_statistics {
+                        accept(Losses::new(&message.node_name, losses).map(Received::Losses));
+                    }
+                })
+            }),
+            of(&options.diagnostics_topics, |worker, options, state| {
+                subscribe(worker, options, state, |message: DiagnosticArray, accept| {
+                    for status in &message.status {
+                        accept(Diagnostic::new(status).map(Received::Diagnostic));
+                    }
+                })
+            }),
+        ];
+        let mut subscriptions = Self {
+            node: Arc::clone(node),
+            worker: node.create_worker(()),
+            state,
+            topics: topics.into_iter().flatten().collect(),
+            logged: Counts::default(),
+        };
+        subscriptions.refresh()?;
+        Ok(subscriptions)
+    }
+
+    /// Subscribes anew to the topics that have a publisher which the subscription cannot receive from, and logs what was refused
+    /// since the last time.
+    pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
+        for topic in &mut self.topics {
+            let error = |error| SubscriptionError { topic: topic.name.clone(), error };
+            let publishers = self.node.get_publishers_info_by_topic(&topic.name).map_err(error)?;
+            let is_reliable = publishers
+                .iter()
+                .all(|publisher| publisher.qos_profile.reliability != QoSReliabilityPolicy::BestEffort);
+            if topic.subscription.as_ref().is_some_and(|(_, before)| *before == is_reliable) {
+                continue;
+            }
+            let mut options = SubscriptionOptions::new(&topic.name);
+            // What was published before the exporter was started would be counted twice.
+            let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).volatile();
+            options.qos = if is_reliable { qos.reliable() } else { qos.best_effort() };
+            topic.subscription = None;
+            let subscription =
+                (topic.subscribe)(&self.worker, options, Arc::clone(&self.state)).map_err(error)?;
+            topic.subscription = Some((subscription, is_reliable));
+        }
+        self.log_refused();
+        Ok(())
+    }
+
+    fn log_refused(&mut self) {
+        let counts = *self.state.lock().unwrap_or_else(PoisonError::into_inner).counts();
+        let limit = "There are as many time series as there may be (max_series): some are left out";
+        let invalid = "Messages with impossible names or numbers are refused";
+        let too_wide = "Distributions whose samples span more than 12 orders of magnitude are refused";
+        for (now, before, text) in [
+            (counts.beyond_max_series, self.logged.beyond_max_series, limit),
+            (counts.invalid, self.logged.invalid, invalid),
+            (counts.too_wide, self.logged.too_wide, too_wide),
+        ] {
+            if now > before {
+                log_warn!(self.node.throttle(Self::LOG_INTERVAL), "{text}: {now} messages so far");
+            }
+        }
+        self.logged = counts;
+    }
+
+    /// What was refused is logged that often, at most.
+    const LOG_INTERVAL: Duration = Duration::from_secs(60);
+}
+
+/// Subscribes to a topic. `receive` gives what is in a message to its second argument, which adds it to the state.
+fn subscribe<T: rosidl_runtime_rs::Message>(
+    worker: &Worker<()>,
+    options: SubscriptionOptions<'_>,
+    state: SharedState,
+    receive: fn(T, &mut Accept<'_>),
+) -> Result<Box<dyn Any>, RclrsError> {
+    let subscription = worker.create_subscription(options, move |message: T| {
+        let now = Now::read();
+        receive(message, &mut |received| {
+            state.lock().unwrap_or_else(PoisonError::into_inner).accept(received, now);
+        });
+    })?;
+    Ok(Box::new(subscription))
+}

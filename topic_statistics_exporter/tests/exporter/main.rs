@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The exporter as a process of its own, on real topics, read over HTTP and by a real Prometheus.
+
+mod http;
+mod process;
+mod prometheus;
+mod robot;
+mod topics;

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A real Prometheus, with native histograms, scrapes the exporter.
+
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rclrs_topic_statistics::collector::Distribution;
+use serde_json::Value;
+use test_support::{domain, middleware, program, wait_for, Process, Reader};
+
+use crate::{
+    process::{get, Exporter},
+    robot::Robot,
+};
+
+/// Prometheus, with files of its own, which scrapes an exporter each second.
+struct Prometheus {
+    address: SocketAddr,
+    _directory: tempfile::TempDir,
+    _process: Process,
+}
+
+/// The samples of a time series: times (s) and values.
+type Samples = Vec<(f64, f64)>;
+
+/// Returns a program of Prometheus's package. Logs that `what` is skipped if there is none.
+fn find(name: &str, what: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
+    if program.is_none() {
+        middleware::skip(what, &format!("there is no {name} on this machine"));
+    }
+    program
+}
+
+/// Returns a folder of the repository.
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// Returns a port that nobody listens at.
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+impl Prometheus {
+    fn start(program: &Path, target: SocketAddr) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let configuration = directory.path().join("prometheus.yml");
+        let rules = fs::canonicalize(folder("grafana/alerts.yml")).unwrap();
+        let text = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
+             rule_files: [{rules:?}]\n\
+             scrape_configs:\n- job_name: topic_statistics\n  static_configs:\n  - {{targets: ['{target}'], labels: {{robot: r1}}}}\n"
+        );
+        fs::write(&configuration, text).unwrap();
+        let address = free_port();
+        let mut command = Command::new(program);
+        command
+            .arg(format!("--config.file={}", configuration.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .args(["--enable-feature=native-histograms", "--log.level=warn"]);
+        let process = Process::spawn(&mut command);
+        wait_for("Prometheus", || {
+            crate::process::try_request(address, "GET /-/ready HTTP/1.0\r\n\r\n")
+                .is_ok_and(|response| response.status == 200)
+        });
+        Self { address, _directory: directory, _process: process }
+    }
+
+    /// Returns the result of a query. Panics if the query is wrong.
+    fn query(&self, query: &str) -> Vec<Value> {
+        let encode = |byte: u8| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        };
+        let query_text: String = query.bytes().map(encode).collect();
+        let response = get(self.address, &format!("/api/v1/query?query={query_text}"));
+        let json: Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!(json["status"], "success", "{query}: {json}");
+        json["data"]["result"].as_array().unwrap().clone()
+    }
+
+    /// Returns the value of a query with one result. `None` without a result.
+    fn value(&self, query: &str) -> Option<f64> {
+        let result = self.query(query);
+        assert!(result.len() <= 1, "{query}: {result:#?}");
+        result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
+    }
+
+    /// Returns the samples that were scraped of one time series in the last minutes.
+    fn samples(&self, series: &str) -> Samples {
+        let result = self.query(&format!("{series}[10m]"));
+        assert!(result.len() <= 1, "{series}: {result:#?}");
+        let of = |result: &Value| result["values"].as_array().unwrap().clone();
+        let sample =
+            |sample: Value| (sample[0].as_f64().unwrap(), sample[1].as_str().unwrap().parse().unwrap());
+        result.first().map(of).unwrap_or_default().into_iter().map(sample).collect()
+    }
+}
+
+const IMU: &str = r#"{node="/listener",topic="/imu"}"#;
+const ALL_METRICS: &str = "metrics:=[message_age, message_period, header_to_source_ms, source_to_receive_ms, \
+                           receive_to_callback_ms, source_to_callback_ms, header_to_callback_ms, callback_duration_ms, \
+                           publication_seq_gap, time_since_last_message_ms, clock_offset_ms, message_size]";
+
+fn listener(domain: u32) -> Process {
+    let arguments = ["--ros-args", "-p", ALL_METRICS, "-p", "topic_statistics.distributions:=true"];
+    Process::start(program("listener"), &arguments, domain)
+}
+
+#[test]
+fn it_has_the_figures_that_a_reader_got() {
+    let Some(prometheus) = find("prometheus", "the exporter with Prometheus") else { return };
+    let domain = domain(21);
+    let address = free_port().to_string();
+    let exporter = Exporter::start(&["--listen", &address], domain);
+    let prometheus = Prometheus::start(&prometheus, exporter.address);
+    let mut reader = Reader::start_with_depth(domain, 2000);
+    let robot = Robot::start(domain);
+    // Both will receive the same windows.
+    wait_for("the reader", || robot.readers() == 2);
+    publish_what_others_do_not(&robot);
+    let _talker = Process::start(program("talker"), &["--ros-args", "-p", "rate:=50.0"], domain);
+    let script = folder("test_support/programs/rclcpp_statistics.py");
+    let _cpp = Process::start("python3", &[script.to_str().unwrap()], domain);
+    let first = listener(domain);
+
+    let age = format!("topic_statistics_message_age_mean_seconds{IMU}");
+    wait_for("ages in Prometheus", || prometheus.samples(&age).len() >= 6);
+    wait_for("figures of C++", || {
+        prometheus.samples("topic_statistics_message_age_mean_seconds{node=\"cpp_listener\"}").len() >= 4
+    });
+    let scraped = scraped_figures(&prometheus);
+    let last_scrape =
+        scraped.iter().flat_map(|(_, _, samples)| samples).map(|(time, _)| *time).fold(0.0, f64::max);
+    reader.read_until("windows after the last scrape", |metrics| {
+        let is_later = |metric: &&test_support::Metric| metric.stop as f64 / 1e9 > last_scrape + 1.0;
+        metrics.iter().filter(|metric| metric.source == "/listener:/imu").any(|metric| is_later(&metric))
+    });
+    assert_figures_are_those_of(&reader, &scraped);
+    assert_counts_grow_with_the_windows_of(&reader, &prometheus);
+    assert_quantiles_are_ours(&prometheus, &robot);
+    assert_dashboards_have_data(&prometheus);
+    assert_counters_survive_restarts(&prometheus, exporter, first, &address, domain);
+}
+
+/// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost.
+fn publish_what_others_do_not(robot: &Robot) {
+    robot.publish("host", "clock_offset_ms", 100, [0.25, 0.25, 0.25, 1.0, f64::NAN]);
+    robot.publish("/robot:frames", "frequency_hz", 100, [50.0, 50.0, 50.0, 50.0, f64::NAN]);
+    robot.publish("/robot:get_image", "duration_ms", 100, [8.0, 9.0, 7.0, 20.0, 0.5]);
+    robot.publish("/robot:/image", "publish_period", 100, [50.0, 60.0, 40.0, 19.0, 5.0]);
+    robot.publish("/robot:/image", "publish_duration_ms", 100, [0.5, 0.6, 0.4, 20.0, 0.05]);
+    robot.publish_losses("/robot", "/imu", 5);
+    robot.publish_diagnostic("/robot: Topic statistics", 1);
+}
+
+/// A source, the metric and the figure as they are on /statistics, and what was scraped of it.
+type Scraped = (&'static str, (&'static str, &'static str), Samples);
+
+fn scraped_figures(prometheus: &Prometheus) -> Vec<Scraped> {
+    const METRICS: [(&str, &str); 9] = [
+        ("message_age", "message_age"),
+        ("message_period", "message_period"),
+        ("header_to_source_ms", "header_to_source"),
+        ("source_to_receive_ms", "source_to_receive"),
+        ("receive_to_callback_ms", "receive_to_callback"),
+        ("source_to_callback_ms", "source_to_callback"),
+        ("header_to_callback_ms", "header_to_callback"),
+        ("callback_duration_ms", "callback_duration"),
+        ("message_size", "message_size"),
+    ];
+    let mut scraped = vec![];
+    for (source, labels, metrics) in
+        [("/listener:/imu", IMU, &METRICS[..]), ("cpp_listener", "{node=\"cpp_listener\"}", &METRICS[..2])]
+    {
+        for (metric, name) in metrics {
+            let unit = if *metric == "message_size" { "bytes" } else { "seconds" };
+            for figure in ["mean", "min", "max", "stddev"] {
+                let samples = prometheus.samples(&format!("topic_statistics_{name}_{figure}_{unit}{labels}"));
+                assert!(samples.len() >= 4, "{name} {figure} of {source}: {samples:?}");
+                scraped.push((source, (*metric, figure), samples));
+            }
+        }
+    }
+    scraped
+}
+
+/// Each figure that was scraped is the figure of a window, to the last bit.
+fn assert_figures_are_those_of(reader: &Reader, scraped: &[Scraped]) {
+    for (source, (metric, figure), samples) in scraped {
+        let windows = reader.windows(source, metric);
+        let figures = windows.iter().map(|window| match *figure {
+            "mean" => window.average(),
+            "min" => window.minimum(),
+            "max" => window.maximum(),
+            _ => window.standard_deviation(),
+        });
+        let factor = if *metric == "message_size" { 1.0 } else { 1e-3 };
+        let figures: Vec<f64> = figures.map(|figure| figure * factor).collect();
+        for (_, value) in samples {
+            assert!(figures.contains(value), "{metric} {figure} of {source}: {value} is not in {figures:?}");
+        }
+    }
+}
+
+/// Between two scrapes, a count grows by the samples of the windows between them. The window of a scrape is the one with its average.
+fn assert_counts_grow_with_the_windows_of(reader: &Reader, prometheus: &Prometheus) {
+    let windows = reader.windows("/listener:/imu", "message_age");
+    let means = prometheus.samples(&format!("topic_statistics_message_age_mean_seconds{IMU}"));
+    let counts = prometheus.samples(&format!("topic_statistics_message_age_seconds_count{IMU}"));
+    let sums = prometheus.samples(&format!("topic_statistics_message_age_seconds_sum{IMU}"));
+    let mut before = vec![];
+    for (time, mean) in means {
+        let Some(index) = windows.iter().position(|window| window.average() * 1e-3 == mean) else { continue };
+        let at = |samples: &Samples| samples.iter().find(|(of, _)| *of == time).unwrap().1;
+        let read: f64 = windows[..=index].iter().map(test_support::Metric::count).sum();
+        let sum: f64 = windows[..=index].iter().map(|window| window.average() * 1e-3 * window.count()).sum();
+        before.push((at(&counts) - read, at(&sums) - sum));
+    }
+    assert!(before.len() >= 4, "{before:?}");
+    for (count, sum) in &before {
+        assert_eq!(*count, before[0].0, "{before:?}");
+        assert!((sum - before[0].1).abs() < 1e-9, "{before:?}");
+    }
+}
+
+/// A quantile of Prometheus is that of the merged distributions, up to the width of a bucket, and what the change of unit moves it by.
+fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
+    let mut merged = Distribution::default();
+    for window in 0..4 {
+        let mut samples = Distribution::default();
+        for sample in 1..=500_u32 {
+            let sample = f64::from(sample + window);
+            assert!(samples.accept(0.2 * sample * sample / 500.0));
+            if window == 3 && sample < 20.0 {
+                assert!(samples.accept(-0.5 * sample) && samples.accept(0.0));
+            }
+        }
+        robot.publish_distribution("/robot:/scan", "message_age", 100 + window as i32, &samples);
+        assert!(merged.merge(&samples));
+    }
+    let series = r#"topic_statistics_message_age_distribution_seconds{node="/robot",topic="/scan"}"#;
+    let count = merged.count() as f64;
+    wait_for("distributions", || prometheus.value(&format!("histogram_count({series})")) == Some(count));
+    let sum = prometheus.value(&format!("histogram_sum({series})")).unwrap();
+    assert!((sum - merged.sum() * 1e-3).abs() < 1e-9 * sum, "{sum}, not {} ms", merged.sum());
+    let error = (1.0 + merged.relative_error()).powf(1.5);
+    for quantile in [0.005, 0.5, 0.9, 0.99] {
+        let (ours, theirs) = (
+            merged.quantile(quantile) * 1e-3,
+            prometheus.value(&format!("histogram_quantile({quantile}, {series})")).unwrap(),
+        );
+        let ratio = theirs / ours;
+        assert!(ratio < error && ratio > 1.0 / error, "p{quantile}: {theirs}, not {ours} up to {error}");
+    }
+}
+
+/// Every expression of the dashboards returns numbers.
+fn assert_dashboards_have_data(prometheus: &Prometheus) {
+    fn expressions(of: &Value, found: &mut Vec<String>) {
+        match of {
+            Value::Object(fields) => {
+                found.extend(fields.get("expr").map(|expression| expression.as_str().unwrap().to_owned()));
+                fields.values().for_each(|field| expressions(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+            _ => {}
+        }
+    }
+    let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
+    for (dashboard, number) in [("fleet.json", 18), ("robot.json", 25)] {
+        let text = fs::read_to_string(folder("grafana").join(dashboard)).unwrap();
+        let mut found = vec![];
+        expressions(&serde_json::from_str(&text).unwrap(), &mut found);
+        assert!(found.len() >= number, "{dashboard} has {} expressions", found.len());
+        for expression in found {
+            // As Grafana does with its variables: one robot, and all of the others.
+            let query = expression
+                .replace("=\"$instance\"", &format!("=\"{instance}\""))
+                .replace("\"$instance\"", "\".*\"")
+                .replace("$__rate_interval", "10s");
+            let query =
+                ["$job", "$node", "$topic"].iter().fold(query, |query, name| query.replace(name, ".*"));
+            assert!(!query.contains('$'), "{query}");
+            let is_number = |result: &Value| {
+                let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
+                value.is_some_and(f64::is_finite) || result["histogram"][1]["count"].is_string()
+            };
+            let results = prometheus.query(&query);
+            assert!(results.iter().any(is_number), "{dashboard}: {query}: {results:?}");
+        }
+    }
+}
+
+fn assert_counters_survive_restarts(
+    prometheus: &Prometheus,
+    exporter: Exporter,
+    listener_before: Process,
+    address: &str,
+    domain: u32,
+) {
+    let received = format!("topic_statistics_messages_received_total{IMU}");
+    let last = || prometheus.samples(&received).last().map_or(0.0, |(_, value)| *value);
+    // The node.
+    listener_before.stop();
+    let stopped = last();
+    let _listener = listener(domain);
+    wait_for("growth after the restart of the node", || last() > stopped + 100.0);
+    assert_eq!(prometheus.value(&format!("resets({received}[10m])")), Some(0.0));
+    // The exporter.
+    let stopped = last();
+    exporter.process.stop();
+    let _exporter = Exporter::start(&["--listen", address], domain);
+    wait_for("a restart in Prometheus", || {
+        prometheus.value(&format!("resets({received}[10m])")) == Some(1.0)
+    });
+    let restarted = Instant::now();
+    wait_for("growth after the restart of the exporter", || (100.0..stopped).contains(&last()));
+    assert!(restarted.elapsed() < Duration::from_secs(30));
+    let samples = prometheus.samples(&received);
+    let increase: f64 = samples
+        .windows(2)
+        .map(|pair| if pair[1].1 < pair[0].1 { pair[1].1 } else { pair[1].1 - pair[0].1 })
+        .sum();
+    let seconds = samples[samples.len() - 1].0 - samples[0].0;
+    let rate = prometheus.value(&format!("rate({received}[{}s])", seconds.ceil() as u64 + 1)).unwrap();
+    let expected = increase / seconds;
+    assert!((rate / expected - 1.0).abs() < 0.2, "{rate}, not {expected} Hz: {samples:?}");
+    // 50 Hz, but for the two times in which nobody counted.
+    assert!((15.0..55.0).contains(&rate), "{rate} Hz: {samples:?}");
+    let series =
+        "count({node=\"/listener\",topic=\"/imu\",__name__=\"topic_statistics_messages_received_total\"})";
+    assert_eq!(prometheus.value(series), Some(1.0), "a restart is no new time series");
+}
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    let Some(promtool) = find("promtool", "the exporter with promtool") else { return };
+    let domain = domain(22);
+    let exporter = Exporter::start(&[], domain);
+    let robot = Robot::start(domain);
+    for metric in rclrs_topic_statistics::Metric::ALL {
+        robot.publish("/robot:/imu", metric.name(), 100, [2.0, 4.0, 1.0, 50.0, 0.5]);
+        robot.publish("/robot:/imu", metric.name(), 101, [-2.0, 4.0, -3.0, 50.0, 0.5]);
+    }
+    robot.publish("/robot:/imu", "jitter", 101, [2.0, 4.0, 1.0, 50.0, 0.5]);
+    publish_what_others_do_not(&robot);
+    exporter.scrape_until("all", |series| {
+        series.with("other_mean").count() > 0
+            && series.with("diagnostic_level").count() > 0
+            && series.with("reported_lost").count() > 0
+    });
+    let mut check = Command::new(promtool);
+    let mut child =
+        check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let body = get(exporter.address, "/metrics").body;
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &body).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_alerts_are_those_of_their_tests() {
+    let Some(promtool) = find("promtool", "the alerts with promtool") else { return };
+    let rules = folder("grafana/alerts_test.yml");
+    let output = Command::new(promtool).args(["test", "rules"]).arg(rules).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    // What promtool checks is what there is.
+    let alerts = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
+    let tests = fs::read_to_string(folder("grafana/alerts_test.yml")).unwrap();
+    for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert} is not tested");
+    }
+}
