@@ -71,6 +71,9 @@ pub trait Writer {
     /// Whether [`histogram`](Self::histogram) writes anything.
     const HAS_HISTOGRAMS: bool;
 
+    /// What it has written.
+    type Output;
+
     /// Begins a family. One without time series is left out.
     fn family(&mut self, family: &Family);
     /// Adds a gauge to the family.
@@ -81,8 +84,8 @@ pub trait Writer {
     fn summary(&mut self, labels: Labels<'_>, summary: SummaryValue);
     /// Adds a histogram, which was empty at `created`.
     fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, created: SystemTime);
-    /// Ends the last family, and returns the text.
-    fn finish(self) -> Vec<u8>;
+    /// Ends the last family, and returns what has been written.
+    fn finish(self) -> Self::Output;
 }
 
 impl Format {

@@ -171,6 +171,8 @@ impl Protobuf {
 impl Writer for Protobuf {
     const HAS_HISTOGRAMS: bool = true;
 
+    type Output = Vec<u8>;
+
     fn family(&mut self, family: &Family) {
         self.end_family();
         let (kind, suffix) = match family.kind {

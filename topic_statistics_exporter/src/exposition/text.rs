@@ -77,6 +77,8 @@ impl From<f64> for Number {
 impl Writer for Text {
     const HAS_HISTOGRAMS: bool = false;
 
+    type Output = Vec<u8>;
+
     fn family(&mut self, family: &Family) {
         self.family = Some(family.clone());
         self.has_header = false;
