@@ -2,8 +2,8 @@
 """Prints each `diagnostic_msgs/DiagnosticArray` on `/diagnostics` as a line of JSON."""
 
 import json
-import threading
 import sys
+import threading
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
