@@ -117,6 +117,7 @@ pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowSta
 #[doc = include_str!("../docs/code.md")]
 #[doc = include_str!("../docs/distributions.md")]
 #[doc = include_str!("../docs/errors.md")]
+#[doc = include_str!("../docs/health.md")]
 #[doc = include_str!("../docs/losses.md")]
 #[doc = include_str!("../docs/options.md")]
 #[doc = include_str!("../docs/own_statistics.md")]

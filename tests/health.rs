@@ -12,9 +12,9 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health, Level},
     watch, IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
-    StatsSubscription, TopicStatisticsOptions, WindowStatistics,
+    TopicStatisticsOptions, WindowStatistics,
 };
-use ros_env::sensor_msgs::msg::Imu;
+use ros_env::{builtin_interfaces::msg::Time, sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use serde_json::{json, Value};
 use test_support::{context, domain, wait_for, Program, Spinning};
 
@@ -30,9 +30,11 @@ fn expect(warn_unless: &str, error_unless: &str) -> Expectations {
     Expectations::new().warn_unless(warn_unless.parse().unwrap()).error_unless(error_unless.parse().unwrap())
 }
 
-/// Everything that the watchers of a subscription receive.
+/// The changes of a subscription's health, and the windows that the node publishes: none of these is missed, however late it is read.
 struct Watched {
-    windows: Arc<Mutex<Vec<Arc<WindowStatistics>>>>,
+    /// Start and stop, in nanoseconds since the epoch.
+    windows: Arc<Mutex<Vec<(i64, i64)>>>,
+    _statistics: Subscription<MetricsMessage>,
     changes: Arc<Mutex<Vec<Health>>>,
     /// The changes that were waited for.
     seen: usize,
@@ -53,19 +55,19 @@ fn collect<T: Clone + Send + Sync + 'static>(mut from: watch::Receiver<T>) -> Ar
 }
 
 impl Watched {
-    fn new<T: Send + Sync + 'static>(subscription: &StatsSubscription<T>) -> Self {
-        let optional = collect(subscription.watch());
-        let windows = Arc::new(Mutex::new(vec![]));
+    fn new(node: &Node, health: watch::Receiver<Health>) -> Self {
+        let windows: Arc<Mutex<Vec<_>>> = Arc::default();
         let to = Arc::clone(&windows);
-        let subscription = Arc::downgrade(subscription);
-        thread::spawn(move || {
-            while subscription.strong_count() > 0 {
-                let new: Vec<_> = optional.lock().unwrap().drain(..).flatten().collect();
-                to.lock().unwrap().extend(new);
-                thread::sleep(Duration::from_millis(2));
+        let nanoseconds = |time: Time| i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
+        let collect_windows = move |message: MetricsMessage| {
+            if message.metrics_source == "message_age" {
+                to.lock()
+                    .unwrap()
+                    .push((nanoseconds(message.window_start), nanoseconds(message.window_stop)));
             }
-        });
-        Self { windows, changes: Arc::default(), seen: 0 }
+        };
+        let _statistics = node.create_subscription("/statistics".keep_last(2000), collect_windows).unwrap();
+        Self { windows, _statistics, changes: collect(health), seen: 0 }
     }
 
     /// Waits for a change to that level for that reason. Every change on the way to it has to keep the rules.
@@ -94,30 +96,24 @@ impl Watched {
             return; // the condition for WARN has failed since before
         }
         let stop = health.window.unwrap().stop;
-        // The window is handed out before its health.
-        wait_for("the window", || {
-            self.windows.lock().unwrap().last().is_some_and(|window| window.window.stop >= stop)
-        });
+        wait_for("the window", || self.windows.lock().unwrap().last().is_some_and(|window| window.1 >= stop));
         let windows = self.windows.lock().unwrap();
-        let counted = |window: &&Arc<WindowStatistics>| {
-            window.window.start >= health.since - 1_000_000 && window.window.stop <= stop
-        };
+        assert!(windows.windows(2).all(|pair| pair[0].1 == pair[1].0), "no window is missed");
+        // The times of the level are those of the clock as it is now.
+        let counted = |window: &&(i64, i64)| window.0 >= health.since - 1_000_000 && window.1 <= stop;
         let took = windows.iter().filter(counted).count();
         let promised = match (&health.cause, health.level) {
             (Cause::Condition { .. }, _) => 2,
             (Cause::AsExpected, _) => 3,
             (Cause::Silence | Cause::MessagesAgain, _) => 1, // 3/30 s are less than a window
             (Cause::NoMessageYet, _) => {
-                let lengths = windows.iter().scan(Duration::ZERO, |sum, window| {
-                    *sum += window.length;
-                    Some(*sum)
-                });
-                lengths.take_while(|sum| *sum < FIRST_WITHIN).count() + 1
+                let first = windows[0].0;
+                windows.iter().take_while(|window| window.1 - first < FIRST_WITHIN.as_nanos() as i64).count()
+                    + 1
             }
             other => panic!("{other:?}"),
         };
-        let counts: Vec<_> = windows.iter().map(|window| window.count).collect();
-        assert_eq!(took, promised, "windows until {}: {health}; messages: {counts:?}", health.level);
+        assert_eq!(took, promised, "windows until {}: {health}; {windows:?}", health.level);
     }
 }
 
@@ -167,8 +163,7 @@ fn a_reader_of_diagnostics_is_told_what_is_wrong_after_as_many_windows_as_promis
             thread::sleep(Duration::from_millis(1));
         })
         .unwrap();
-    let mut watched = Watched::new(&imu);
-    watched.changes = collect(imu.health());
+    let mut watched = Watched::new(&node, imu.health());
     let mut diagnostics =
         Diagnostics { reader: Program::start("diagnostics.py", &[], domain), last: json!(null) };
     let _spinning = Spinning::start(executor);

@@ -152,7 +152,7 @@ impl NodeStatistics {
         statistics.check_expectations(Kind::Publisher)?;
         let own = statistics.of_source();
         let options = options.into();
-        let statistics = self.with_metrics_for(options.topic, statistics).or(&self.options);
+        let statistics = self.with_metrics_for(options.topic, statistics, Kind::Publisher).or(&self.options);
         let to = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
         let publisher = create_publisher(&self.node, options)?;
@@ -171,13 +171,18 @@ impl NodeStatistics {
         &self,
         StatsSubscriptionOptions { subscription, statistics }: StatsSubscriptionOptions<'a>,
     ) -> StatsSubscriptionOptions<'a> {
-        let statistics = self.with_metrics_for(subscription.topic, statistics);
+        let statistics = self.with_metrics_for(subscription.topic, statistics, Kind::Subscription);
         StatsSubscriptionOptions { subscription, statistics }
     }
 
     /// Returns the options with the metrics that the conditions on a topic need. Its resolved name is not known before the
     /// subscription is created: a condition that has the name after a remapping finds only what is measured anyway.
-    fn with_metrics_for(&self, given: &str, statistics: TopicStatisticsOptions) -> TopicStatisticsOptions {
+    fn with_metrics_for(
+        &self,
+        given: &str,
+        statistics: TopicStatisticsOptions,
+        kind: Kind,
+    ) -> TopicStatisticsOptions {
         let node = self.node.fully_qualified_name();
         let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
             (Some(rest), _) => format!("{node}{rest}"),
@@ -188,7 +193,7 @@ impl NodeStatistics {
         let names = Names { source: &source, topic: Some(&topic), given: Some(given) };
         let expected = match &statistics.expectations {
             Some(own) => Some(own.of(names, true)),
-            None => self.scheduler.expectations().of(names, true),
+            None => self.scheduler.expectations().of(names, kind == Kind::Subscription),
         };
         let Some(expected) = expected else { return statistics };
         let defaults = [Metric::MessageAge, Metric::MessagePeriod];

@@ -36,7 +36,7 @@ pub(crate) struct Judges {
 /// A source whose health has changed.
 pub(crate) struct Changed {
     pub(crate) source: Arc<Source>,
-    /// The level before; None if only the judge is a new one.
+    /// The level before; None if only the judge is a new one, so that nothing is known any more.
     pub(crate) before: Option<Level>,
     pub(crate) health: Health,
 }
@@ -99,6 +99,7 @@ impl Judges {
         if judged.map(|judged| &**judged.judge.expectations()) == expectations.as_ref() {
             return;
         }
+        let judged = judged.filter(|judged| judged.judge.health().window.is_some());
         let before = judged.map(|judged| judged.judge.health().level);
         match expectations {
             Some(expectations) => {
@@ -111,12 +112,14 @@ impl Judges {
                 self.judged.remove(&address(source));
             }
         }
-        self.forget(source, before);
+        if let Some(before) = before {
+            self.forget(source, before);
+        }
     }
 
     /// The health of a source is not known any more.
-    fn forget(&mut self, source: &Arc<Source>, before: Option<Level>) {
-        let before = before.filter(|before| *before != Level::Ok);
+    fn forget(&mut self, source: &Arc<Source>, before: Level) {
+        let before = Some(before).filter(|before| *before != Level::Ok);
         self.changed.push(Changed { source: Arc::clone(source), before, health: Health::default() });
     }
 
@@ -140,7 +143,7 @@ impl Judges {
         let Health { window, level, .. } = *judged.judge.health();
         if window.is_some() {
             *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
-            self.forget(source, Some(level));
+            self.forget(source, level);
         }
     }
 

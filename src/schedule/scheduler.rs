@@ -368,6 +368,9 @@ impl Scheduler {
         let (Some(to), Some(node)) = (&self.diagnostics, self.node.upgrade()) else { return failures };
         let with_guards = diagnosed.iter().filter_map(|of| Some((of, of.source.publishing_guard()?)));
         let (diagnosed, _guards): (Vec<_>, Vec<_>) = with_guards.unzip();
+        if diagnosed.is_empty() {
+            return failures; // all are disabled
+        }
         let statuses = diagnosed.iter().map(|of| diagnostics::status(&to.node, &of.source, &of.judge));
         let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
         diagnostics::number_equal_names(&mut message.status);
