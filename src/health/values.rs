@@ -171,6 +171,3 @@ fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Option<f64>, Opti
     };
     (limit(Condition::lower_limit, f64::max), limit(Condition::upper_limit, f64::min))
 }
-
-#[cfg(test)]
-mod tests;

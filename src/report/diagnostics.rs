@@ -68,3 +68,6 @@ fn task_name<'a>(node: &NodeNames, source: &'a Source) -> &'a str {
         _ => &source.name,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use crate::{
     health::{Expectations, JudgedWindow},
     measure::{timer::Durations, windowed::Windowed},
     totals::Totals,
-    window::{Distributions, Summary, Window},
+    window::{Distributions, Metric, Summary, Window, WindowStatistics},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
