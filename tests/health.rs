@@ -92,8 +92,9 @@ impl Watched {
 
     /// Asserts how many windows it took.
     fn check(&self, before: Level, health: &Health) {
-        if (before, health.level) == (Level::Error, Level::Warn) {
-            return; // the condition for WARN has failed since before
+        let is_worse = matches!((before, health.level), (Level::Ok, _) | (Level::Warn, Level::Error));
+        if !is_worse && matches!(health.cause, Cause::Condition { .. }) {
+            return; // the condition may have failed since before
         }
         let stop = health.window.unwrap().stop;
         wait_for("the window", || self.windows.lock().unwrap().last().is_some_and(|window| window.1 >= stop));
