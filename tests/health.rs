@@ -92,13 +92,16 @@ impl Watched {
 
     /// Asserts how many windows it took.
     fn check(&self, before: Level, health: &Health) {
-        if (before, health.level) == (Level::Error, Level::Warn) {
-            return; // the condition for WARN has failed since before
+        let is_worse = matches!((before, health.level), (Level::Ok, _) | (Level::Warn, Level::Error));
+        if !is_worse && matches!(health.cause, Cause::Condition { .. }) {
+            return; // the condition may have failed since before
         }
         let stop = health.window.unwrap().stop;
         wait_for("the window", || self.windows.lock().unwrap().last().is_some_and(|window| window.1 >= stop));
         let windows = self.windows.lock().unwrap();
-        assert!(windows.windows(2).all(|pair| pair[0].1 == pair[1].0), "no window is missed");
+        // (A step of the system clock, which hosts of tests have now and then, leaves a small gap.)
+        let is_next = |pair: &[(i64, i64)]| (pair[1].0 - pair[0].1).abs() < WINDOW.as_nanos() as i64 / 2;
+        assert!(windows.windows(2).all(is_next), "no window is missed: {windows:?}");
         // The times of the level are those of the clock as it is now.
         let counted = |window: &&(i64, i64)| window.0 >= health.since - 1_000_000 && window.1 <= stop;
         let took = windows.iter().filter(counted).count();
@@ -180,9 +183,9 @@ fn a_reader_of_diagnostics_is_told_what_is_wrong_after_as_many_windows_as_promis
     let value = |status: &Value, key: &str| -> f64 {
         status["values"][key].as_str().unwrap_or_else(|| panic!("{key}: {status:#}")).parse().unwrap()
     };
-    for key in ["Actual frequency (Hz)", "frame_rate_node"] {
-        assert!((70.0..150.0).contains(&value(&status, key)), "{key}: {status:#}");
-    }
+    // It was never proved to be less than 70: 14 messages or more in a window, or 13 of which the next one is not known.
+    let rate = value(&status, "Actual frequency (Hz)");
+    assert!(rate >= 65.0 && rate == value(&status, "frame_rate_node"), "{status:#}");
     assert_eq!(value(&status, "Minimum acceptable frequency (Hz)"), 70.0);
     assert_eq!(value(&status, "Latest acceptable timestamp delay:"), 0.1);
     assert!((0.0..100.0).contains(&value(&status, "message_age.average")), "{status:#}");
@@ -194,7 +197,7 @@ fn a_reader_of_diagnostics_is_told_what_is_wrong_after_as_many_windows_as_promis
     let health = watched.wait_for(Level::Warn, "expected at least 70");
     let Cause::Condition { condition, value: rate } = &health.cause else { panic!("{health:?}") };
     assert_eq!((condition.to_string().as_str(), condition.lower_limit()), ("rate>=70", Some(70.0)));
-    assert!((20.0..65.0).contains(rate), "{rate}");
+    assert!((0.0..70.0).contains(rate), "{rate}");
     let status = diagnostics.wait_for(NAME, Level::Warn, "Hz, expected at least 70, since");
     assert!(status["values"]["failing"].as_str().unwrap().starts_with("rate>=70 ("), "{status:#}");
     publisher.send("rate 15");

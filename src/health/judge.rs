@@ -24,7 +24,7 @@ pub struct JudgedWindow {
     pub messages: u64,
 }
 
-/// A change of the level.
+/// A change of the level, or, while that is not [`Level::Ok`], of its cause.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
@@ -54,6 +54,8 @@ pub struct Judge {
     /// When the level began, by `elapsed`.
     since: Duration,
     health: Health,
+    /// Whether the last window changed it.
+    has_changed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,7 @@ impl Judge {
             silent: Duration::ZERO,
             since: Duration::ZERO,
             health: Health::default(),
+            has_changed: false,
         }
     }
 
@@ -147,7 +150,7 @@ impl Judge {
         })
     }
 
-    /// Accepts the next window. Returns the change of the level, if it changed.
+    /// Accepts the next window. Returns the change, if the level changed, or its cause while it is not [`Level::Ok`].
     ///
     /// Windows have to follow each other without a gap: after a gap, start with a new judge. `value` returns a value of the window in
     /// the [unit](Quantity::unit) of its quantity: NaN if it was not measured, None if there is nothing to judge yet, for example
@@ -158,6 +161,7 @@ impl Judge {
         mut value: impl FnMut(Quantity) -> Option<f64>,
     ) -> Option<Change> {
         let before = self.health.level;
+        self.has_changed = false;
         let start = self.elapsed;
         self.elapsed = start.saturating_add(window.length);
         let has_messages = window.messages > 0;
@@ -184,7 +188,7 @@ impl Judge {
         self.health.window = Some(window.window);
         self.health.lasting = self.elapsed.saturating_sub(self.since);
         self.health.since = window.window.stop.saturating_sub(nanoseconds(self.health.lasting));
-        (self.health.level != before).then(|| Change { before, health: self.health.clone() })
+        self.has_changed.then(|| Change { before, health: self.health.clone() })
     }
 
     /// Begins with the first messages, or with the first ones after silence.
@@ -256,8 +260,10 @@ impl Judge {
 
     /// Sets the level and its cause; if one of them is another one, since that time.
     fn set(&mut self, level: Level, cause: Cause, since: Duration) {
-        if level != self.health.level || !cause.is_the_same_as(&self.health.cause) {
+        let is_other = level != self.health.level;
+        if is_other || !cause.is_the_same_as(&self.health.cause) {
             self.since = since;
+            self.has_changed |= is_other || level != Level::Ok;
         }
         self.health.level = level;
         self.health.cause = cause;

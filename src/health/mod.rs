@@ -3,7 +3,7 @@
 //! Whether a topic is as expected: a state machine that is given finished windows, and nothing else.
 //!
 //! [`Expectations`] are conditions for [`Level::Warn`] and [`Level::Error`], and the times after which silence is
-//! [`Level::Stale`]. A [`Judge`] is given one window after the other, without a gap, and returns each change of the level.
+//! [`Level::Stale`]. A [`Judge`] is given one window after the other, without a gap, and returns each change.
 //!
 //! # The rules
 //!

@@ -336,6 +336,14 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     assert_eq!(judged.judge.health().to_string(), "as expected, since 3 s");
     let levels: Vec<_> = judged.changes.iter().map(|change| change.health.level).collect();
     assert_eq!(levels, [error, warn, Level::Ok]);
+
+    // Another cause of the same level is a change, too.
+    judged.levels([(80, 10.0), (80, 90.0), (80, 90.0), (100, 90.0), (100, 90.0), (100, 90.0)]);
+    let texts: Vec<_> = judged.changes[3..].iter().map(|change| change.health.to_string()).collect();
+    assert_eq!(
+        texts,
+        ["rate 80 Hz, expected 90 to 110, since 2 s", "age 90 ms, expected below 50, since 5 s"]
+    );
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl<T> StatsSubscriptionState<T> {
     /// Returns a receiver of the health of the topic, by which a node can act on it: whether it is as
     /// [expected](crate::TopicStatisticsOptions::expect).
     ///
-    /// It receives each change of the level. The health is that of no message yet while nothing is expected, and before the first
+    /// It receives each change of the level, and of its cause while the level is not OK. The health is that of no message yet while nothing is expected, and before the first
     /// change. The channel closes when the subscription is dropped.
     ///
     /// ```
