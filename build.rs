@@ -5,7 +5,8 @@
 use std::{env, path::PathBuf};
 
 /// The packages that the library uses, with the way to get each one where a distribution's package is missing.
-const PACKAGES: [(&str, &str); 2] = [
+const PACKAGES: [(&str, &str); 3] = [
+    ("diagnostic_msgs", "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-diagnostic-msgs`"),
     ("statistics_msgs", "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-statistics-msgs`"),
     (
         "topic_statistics_interfaces",

@@ -10,7 +10,7 @@ from rclpy.qos import QoSProfile
 from statistics_msgs.msg import MetricsMessage
 
 sys.path.append(sys.argv[2])
-from prometheus_client import Gauge, start_http_server  # noqa: E402
+from prometheus_client import Gauge, start_http_server
 
 NAMES = {1: 'mean', 2: 'min', 3: 'max', 4: 'stddev', 5: 'count'}
 gauges = {

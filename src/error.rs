@@ -33,6 +33,14 @@ pub enum StatisticsError {
         /// The requested metric.
         metric: Metric,
     },
+    /// A condition is about something that is not measured.
+    #[error("The condition {condition:?} cannot be expected: {reason}")]
+    InvalidExpectation {
+        /// The condition.
+        condition: String,
+        /// What is not measured, and what is.
+        reason: String,
+    },
     /// The event rate is out of range.
     #[error("A maximal event rate of {rate} Hz is not possible: it has to be 0 (no events), or from 0.00001 to 1000 Hz")]
     InvalidEventRate {

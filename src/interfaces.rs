@@ -4,9 +4,9 @@
 
 pub(crate) use ros_env::builtin_interfaces;
 #[cfg(not(feature = "use_ros_shim"))]
-pub(crate) use ros_env::{statistics_msgs, topic_statistics_interfaces};
+pub(crate) use ros_env::{diagnostic_msgs, statistics_msgs, topic_statistics_interfaces};
 #[cfg(feature = "use_ros_shim")]
-pub(crate) use shim::{statistics_msgs, topic_statistics_interfaces};
+pub(crate) use shim::{diagnostic_msgs, statistics_msgs, topic_statistics_interfaces};
 
 /// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links without ROS.
 #[cfg(feature = "use_ros_shim")]
@@ -38,6 +38,32 @@ mod shim {
                 }
             }
         };
+    }
+
+    pub(crate) mod diagnostic_msgs {
+        pub(crate) mod msg {
+            use ros_env::builtin_interfaces::msg::Time;
+
+            message!(Header, "std_msgs/msg/Header", {
+                stamp: Time,
+                frame_id: String,
+            });
+            message!(KeyValue, "diagnostic_msgs/msg/KeyValue", {
+                key: String,
+                value: String,
+            });
+            message!(DiagnosticStatus, "diagnostic_msgs/msg/DiagnosticStatus", {
+                level: u8,
+                name: String,
+                message: String,
+                hardware_id: String,
+                values: Vec<KeyValue>,
+            });
+            message!(DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", {
+                header: Header,
+                status: Vec<DiagnosticStatus>,
+            });
+        }
     }
 
     pub(crate) mod statistics_msgs {

@@ -67,15 +67,16 @@
 //!
 //! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message, publication and timed
 //! scope. [`collector`] is arithmetic only. `schedule` ends the windows, on a thread of its own. `report` has one file for each way
-//! out. `window`, `totals` and `transport` are the values that these stages share; [`condition`] reads conditions on them; `graph`
-//! finds publishers that cannot serve a subscription. A module imports only from modules that are later in this list: node, schedule,
-//! report, measure, options, collector, condition, graph, the values.
+//! out. `window`, `totals` and `transport` are the values that these stages share; [`condition`] reads conditions on them, and [`health`]
+//! judges by these; `graph` finds publishers that cannot serve a subscription. A module imports only from modules that are later in this
+//! list: node, schedule, report, measure, options, health, collector, condition, graph, the values.
 
 pub mod collector;
 pub mod condition;
 mod error;
 mod escape;
 mod graph;
+pub mod health;
 mod interfaces;
 mod measure;
 mod node;
@@ -116,6 +117,7 @@ pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowSta
 #[doc = include_str!("../docs/code.md")]
 #[doc = include_str!("../docs/distributions.md")]
 #[doc = include_str!("../docs/errors.md")]
+#[doc = include_str!("../docs/health.md")]
 #[doc = include_str!("../docs/losses.md")]
 #[doc = include_str!("../docs/options.md")]
 #[doc = include_str!("../docs/own_statistics.md")]

@@ -8,7 +8,12 @@ use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{QoSProfile, SubscriptionOptions};
 
-use crate::{collector::FirstPeriod, error::StatisticsError, window::Metric};
+use crate::{
+    collector::FirstPeriod,
+    error::StatisticsError,
+    health::{Expectations, Kind},
+    window::Metric,
+};
 
 /// Whether a subscription has statistics; the values are those of rclcpp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +80,7 @@ pub struct TopicStatisticsOptions {
     pub(crate) metrics: Option<Vec<Metric>>,
     pub(crate) publish: Option<bool>,
     pub(crate) distributions: Option<bool>,
+    pub(crate) expectations: Option<Expectations>,
 }
 
 /// The options of a source that can change while it lives. What is not set is the node's.
@@ -161,6 +167,27 @@ impl TopicStatisticsOptions {
         Self { distributions: Some(distributions), ..self }
     }
 
+    /// Sets what is expected of the source: its [`health`](crate::StatsSubscriptionState::health) is judged by that, logged when it
+    /// changes, and published on `/diagnostics`. Default: nothing. `docs/health.md` describes the rules.
+    ///
+    /// The options of a node are about all subscriptions that expect nothing of their own; of them, a condition with a topic is about
+    /// that topic only, also if the node publishes it. It can be the name of a source, too: `/bridge:get_imu: duration.max<5ms`. They are
+    /// the defaults of the ROS parameters `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
+    ///
+    /// The metrics that a condition needs are measured and published in addition, and the distributions, if it is about a percentile.
+    /// Those that were chosen stay.
+    ///
+    /// ```
+    /// use rclrs_topic_statistics::{health::Expectations, TopicStatisticsOptions};
+    ///
+    /// let expected = Expectations::new().warn_unless("rate=100±10%".parse()?).error_unless("rate>=50 age<50ms".parse()?);
+    /// let imu = TopicStatisticsOptions::new().expect(expected);
+    /// # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+    /// ```
+    pub fn expect(self, expectations: Expectations) -> Self {
+        Self { expectations: Some(expectations), ..self }
+    }
+
     /// Returns these options; values that are not set are those of `defaults`.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
@@ -175,6 +202,7 @@ impl TopicStatisticsOptions {
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
             distributions: self.distributions.or(defaults.distributions),
+            expectations: self.expectations, // the node's are not its own
         }
     }
 
@@ -202,6 +230,12 @@ impl TopicStatisticsOptions {
     /// Returns whether windows are published.
     pub(crate) fn publishes(&self) -> bool {
         self.publish.unwrap_or(true)
+    }
+
+    /// Errors if something is expected that is never measured by such a source.
+    pub(crate) fn check_expectations(&self, kind: Kind) -> Result<(), StatisticsError> {
+        let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
+        checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
     }
 
     /// Errors if a value is out of range.
@@ -238,6 +272,8 @@ pub struct NodeStatisticsOptions {
     pub(crate) log_table: bool,
     pub(crate) max_event_rate: f64,
     pub(crate) service: bool,
+    pub(crate) diagnostics: bool,
+    pub(crate) hardware_id: String,
     #[cfg(feature = "totals_file")]
     pub(crate) totals_file: Option<PathBuf>,
 }
@@ -249,6 +285,8 @@ impl Default for NodeStatisticsOptions {
             log_table: false,
             max_event_rate: 1.0,
             service: false,
+            diagnostics: true,
+            hardware_id: "none".to_owned(),
             #[cfg(feature = "totals_file")]
             totals_file: None,
         }
@@ -292,6 +330,18 @@ impl NodeStatisticsOptions {
         Self { service, ..self }
     }
 
+    /// Sets whether the health of the sources of which something is [expected](TopicStatisticsOptions::expect) is published on
+    /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and at once when something becomes an error. Default:
+    /// true. While nothing is expected, nothing is published.
+    pub fn diagnostics(self, diagnostics: bool) -> Self {
+        Self { diagnostics, ..self }
+    }
+
+    /// Sets the `hardware_id` of the health on `/diagnostics`. Default: `none`, diagnostic_updater's word for no device.
+    pub fn hardware_id(self, hardware_id: impl Into<String>) -> Self {
+        Self { hardware_id: hardware_id.into(), ..self }
+    }
+
     /// Sets the file to which the messages received and lost by the subscriptions are written when the [`NodeStatistics`] is
     /// dropped, in YAML (`docs/losses.md` describes the format). The file is replaced. Default: none.
     ///
@@ -311,6 +361,7 @@ impl NodeStatisticsOptions {
         {
             return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
         }
+        self.topic_statistics.check_expectations(Kind::Subscription)?;
         self.topic_statistics.check()
     }
 }

@@ -43,6 +43,7 @@ fn a_missing_interface_package_or_crate_is_reported_with_the_command_that_adds_i
     assert!(error.contains("source /opt/ros/"), "{error}");
 
     write(&share.join("statistics_msgs/package.xml"));
+    write(&share.join("diagnostic_msgs/rust/Cargo.toml"));
     let [no_crate, no_package] = &errors(directory, Some(&prefix), false)[..] else { panic!("two errors") };
     assert!(
         no_crate.contains("statistics_msgs has no Rust crate")

@@ -9,20 +9,20 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc, Arc, Mutex,
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, StatsSubscription,
-    TopicStatisticsOptions,
+    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
+    StatsSubscription, TopicStatisticsOptions,
 };
 use ros_env::{
     sensor_msgs::msg::{rmw, Imu},
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::MessagesLostEvent,
 };
-use test_support::{context, domain, wait_for, Program, Spinning, LIMIT};
+use test_support::{context, domain, preload, wait_for, Program, Spinning, LIMIT};
 
 /// Creates an executor on a ROS domain, and a node.
 fn executor_and_node(name: &str, number: u32) -> (Executor, Node) {
@@ -372,6 +372,39 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
         String::from_utf8_lossy(&output.stderr)
     );
     print!("{text}");
+}
+
+/// The program of the next test: it drops its statistics while `fsync` takes five seconds.
+#[test]
+#[ignore = "is the program of another test"]
+fn ends_on_a_busy_disk() {
+    let executor = Context::default_from_env().unwrap().create_basic_executor();
+    let node = executor.create_node("busy").unwrap();
+    let options = NodeStatisticsOptions::new().totals_file(std::env::var_os("TOTALS").unwrap());
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let begun = Instant::now();
+    drop(statistics);
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the disk");
+}
+
+#[test]
+fn a_busy_disk_neither_holds_up_the_end_nor_loses_the_file_of_totals() {
+    let Some(library) = preload::library("slow_fsync") else {
+        println!("skipped: the end on a busy disk, because there is no C compiler");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("totals.yaml");
+    let arguments = ["--ignored", "--exact", "--nocapture", "ends_on_a_busy_disk"];
+    let mut program = test_support::command(std::env::current_exe().unwrap(), &arguments, domain(12));
+    preload::preload(&mut program, &library);
+    let output = program.env("TOTALS", &file).output().unwrap();
+    let text =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    assert!(!text.contains("[ERROR]"), "{text}");
+    let totals = std::fs::read_to_string(file).unwrap();
+    assert!(totals.contains("node_name: /busy"), "{totals}");
 }
 
 /// Waits until a subscription has windows with messages from now on.

@@ -12,7 +12,7 @@ use std::{
 use benchmarks::{
     clock,
     collector::{AgeCollector, Distribution, PeriodCollector, SequenceTracker, SummaryCollector},
-    counter, messages, timer, MeasuredSubscription, Metric, TopicStatisticsOptions,
+    counter, messages, timer, JudgedSubscriptions, MeasuredSubscription, Metric, TopicStatisticsOptions,
 };
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
@@ -196,5 +196,41 @@ fn code(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, floors, collectors, messages_and_windows, sizes, code);
+/// What a window of 1000 subscriptions costs that are judged by two conditions each, and their health on `/diagnostics`.
+fn health(criterion: &mut Criterion) {
+    const SUBSCRIPTIONS: usize = 1000;
+    let mut group = criterion.benchmark_group("health");
+    let (message, info) = message();
+    let measured = MeasuredSubscription::new(&TopicStatisticsOptions::new());
+    let window = |messages| {
+        (0..messages).for_each(|_| measured.message(black_box(&message), black_box(&info)));
+        let mut window = measured.end_window().unwrap();
+        window.length = Duration::from_secs(1);
+        window
+    };
+    for (name, messages, conditions) in [
+        // One window decides.
+        ("judge_1000", 100, "rate=90..110 age<1e12"),
+        // Never decided, so that both look back over 100 windows.
+        ("judge_1000_undecided", 1, "rate>=1 period<=1000"),
+    ] {
+        let mut judged = JudgedSubscriptions::new(SUBSCRIPTIONS, conditions);
+        let window = window(messages);
+        (0..200).for_each(|_| judged.judge(&window));
+        group.bench_function(name, |bencher| bencher.iter(|| judged.judge(black_box(&window))));
+    }
+    let mut judged = JudgedSubscriptions::new(SUBSCRIPTIONS, "rate=90..110 age<1e12");
+    let window = window(100);
+    (0..5).for_each(|_| judged.judge(&window));
+    let mut now = Instant::now();
+    group.bench_function("statuses_1000", |bencher| {
+        bencher.iter(|| {
+            now += Duration::from_secs(2);
+            assert_eq!(judged.statuses(now), SUBSCRIPTIONS);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, floors, collectors, messages_and_windows, sizes, code, health);
 criterion_main!(benches);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::{atomic::AtomicU64, Arc, Weak};
+use std::{
+    sync::{atomic::AtomicU64, Arc, Weak},
+    time::Instant,
+};
 
 use rclrs::MessageInfo;
 use ros_env::sensor_msgs::msg::Imu;
 use rosidl_runtime_rs::Message;
 
 use crate::{
+    health::{Expectations, NodeExpectations},
+    judges::Judges,
     measure::{
         clock::{monotonic, HostClock},
         counter::{Count, StatsCounter},
@@ -19,7 +24,10 @@ use crate::{
         windowed::Windowed,
     },
     options::{TopicStatisticsOptions, TopicStatisticsState},
-    report::message::metrics_message,
+    report::{
+        diagnostics::{self, NodeNames},
+        message::metrics_message,
+    },
     window::WindowStatistics,
 };
 
@@ -76,6 +84,46 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
         .iter()
         .map(|(metric, summary)| metrics_message("/listener:/imu", *metric, statistics.window, summary));
     messages.map(std::hint::black_box).count()
+}
+
+/// Subscriptions of which something is expected.
+pub struct JudgedSubscriptions {
+    judges: Judges,
+    sources: Vec<Arc<Source>>,
+    recorder: Arc<Recorder>,
+}
+
+impl JudgedSubscriptions {
+    /// Creates so many, with the same conditions for WARN.
+    pub fn new(count: usize, conditions: &str) -> Self {
+        let recorder = Arc::new(Recorder::new("topic", &TopicStatisticsOptions::new(), None, &HostClock));
+        recorder.enable(&HostClock);
+        let mut judges = Judges::new(NodeExpectations::default(), true);
+        let source = |number: usize| {
+            let name = format!("/listener:/imu_{number}");
+            let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, None));
+            judges.expect(&source, Expectations::new().warn_unless(conditions.parse().expect("conditions")));
+            judges.update(&source);
+            source
+        };
+        let sources = (0..count).map(source).collect();
+        Self { judges, sources, recorder }
+    }
+
+    /// Judges a window of each.
+    pub fn judge(&mut self, window: &WindowStatistics) {
+        let now = Instant::now();
+        self.sources.iter().for_each(|source| self.judges.judge(source, window, now));
+    }
+
+    /// Creates the statuses of all, if they are due. Returns their number.
+    pub fn statuses(&mut self, now: Instant) -> usize {
+        let [name, fully_qualified, hardware_id] = ["listener", "/listener", "none"].map(str::to_owned);
+        let node = NodeNames { name, fully_qualified, hardware_id };
+        let diagnosed = self.judges.next(now).unwrap_or_default();
+        let statuses = diagnosed.iter().map(|of| diagnostics::status(&node, &of.source, &of.judge));
+        statuses.map(std::hint::black_box).count()
+    }
 }
 
 /// Creates an enabled timer.

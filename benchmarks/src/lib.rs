@@ -4,21 +4,27 @@
 //!
 //! This code is private in the library. So its modules are compiled here a second time, from the same files, and
 //! nothing has to be public only for the benchmarks. All modules except `node` and `schedule` are included: those two
-//! do not run for a message.
+//! do not run for a message. Of `schedule`, the judges of health are.
 
 // Only a part of the library is used.
 #![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)]
 
 #[path = "../../src/collector/mod.rs"]
 pub mod collector;
+#[path = "../../src/condition/mod.rs"]
+mod condition;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/escape.rs"]
 mod escape;
 #[path = "../../src/graph.rs"]
 mod graph;
+#[path = "../../src/health/mod.rs"]
+mod health;
 #[path = "../../src/interfaces.rs"]
 mod interfaces;
+#[path = "../../src/schedule/judges.rs"]
+mod judges;
 #[path = "../../src/measure/mod.rs"]
 mod measure;
 #[path = "../../src/options.rs"]
@@ -36,6 +42,6 @@ mod window;
 
 mod driver;
 
-pub use driver::{clock, counter, messages, timer, MeasuredSubscription};
+pub use driver::{clock, counter, messages, timer, JudgedSubscriptions, MeasuredSubscription};
 pub use options::TopicStatisticsOptions;
 pub use window::{Metric, WindowStatistics};

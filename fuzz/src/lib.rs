@@ -16,9 +16,11 @@
 #[path = "../../src"]
 mod library {
     pub mod collector;
+    pub mod condition;
     pub mod error;
     pub mod escape;
     pub mod graph;
+    pub mod health;
     pub mod interfaces;
     pub mod measure;
     pub mod node;
@@ -74,7 +76,7 @@ mod interface_crates {
 // What the modules import from the root of their own package.
 use interface_crates::{doc, error::Error, generator::generator, idl, model, record, render};
 use library::{
-    collector, error, escape, graph, interfaces, measure,
+    collector, condition, error, escape, graph, health, interfaces, measure,
     measure::publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState},
     node,
     node::NodeStatistics,

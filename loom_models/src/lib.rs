@@ -9,12 +9,16 @@
 
 #[path = "../../src/collector/mod.rs"]
 mod collector;
+#[path = "../../src/condition/mod.rs"]
+mod condition;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/escape.rs"]
 mod escape;
 #[path = "../../src/graph.rs"]
 mod graph;
+#[path = "../../src/health/mod.rs"]
+mod health;
 #[path = "../../src/interfaces.rs"]
 mod interfaces;
 #[path = "../../src/measure/mod.rs"]

@@ -14,6 +14,7 @@ use crate::{
         source::{lock, FinishedWindow, WindowedCollector},
     },
     totals::Totals,
+    window::Metric,
 };
 
 /// Something that another thread does, at a time on the monotonic clock.
@@ -87,6 +88,10 @@ impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
 
     fn totals(&self) -> Option<Totals> {
         self.collector.totals()
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.collector.measures(metric)
     }
 }
 

@@ -86,6 +86,60 @@ impl Condition {
         }
     }
 
+    /// Returns the lowest value that fulfils it, in the unit of the quantity; with `>`, all above fulfil it. None if there is none.
+    pub fn lower_limit(&self) -> Option<f64> {
+        match self.operator {
+            Operator::Greater | Operator::GreaterOrEqual => Some(self.expected.highest),
+            Operator::Equal => Some(self.expected.lowest),
+            Operator::Less | Operator::LessOrEqual | Operator::NotEqual => None,
+        }
+    }
+
+    /// Returns the highest value that fulfils it, in the unit of the quantity; with `<`, all below fulfil it. None if there is none.
+    pub fn upper_limit(&self) -> Option<f64> {
+        match self.operator {
+            Operator::Less | Operator::LessOrEqual => Some(self.expected.lowest),
+            Operator::Equal => Some(self.expected.highest),
+            Operator::Greater | Operator::GreaterOrEqual | Operator::NotEqual => None,
+        }
+    }
+
+    /// Returns whether all values of a range fulfil it, or none does. None if some do, and if an end is NaN.
+    pub(crate) fn is_fulfilled_by_all(&self, lowest: f64, highest: f64) -> Option<bool> {
+        let Expected { lowest: from, highest: to } = self.expected;
+        let (all, none) = match self.operator {
+            Operator::NotEqual => (highest < from || lowest > to, lowest >= from && highest <= to),
+            _ => {
+                let is_below = match self.operator {
+                    Operator::Greater => highest <= to,
+                    _ => self.lower_limit().is_some_and(|limit| highest < limit),
+                };
+                let is_above = match self.operator {
+                    Operator::Less => lowest >= from,
+                    _ => self.upper_limit().is_some_and(|limit| lowest > limit),
+                };
+                (self.is_fulfilled_by(lowest) && self.is_fulfilled_by(highest), is_below || is_above)
+            }
+        };
+        (all || none).then_some(all)
+    }
+
+    /// Returns what it expects, in words and in the unit of the quantity: `90 to 110`.
+    pub(crate) fn expectation(&self) -> String {
+        let Expected { lowest, highest } = self.expected;
+        let (lowest, highest) = (Figures(lowest), Figures(highest));
+        match self.operator {
+            Operator::Less => format!("below {highest}"),
+            Operator::LessOrEqual => format!("at most {highest}"),
+            Operator::Greater => format!("above {lowest}"),
+            Operator::GreaterOrEqual => format!("at least {lowest}"),
+            Operator::Equal if lowest == highest => lowest.to_string(),
+            Operator::Equal => format!("{lowest} to {highest}"),
+            Operator::NotEqual if lowest == highest => format!("not {lowest}"),
+            Operator::NotEqual => format!("not {lowest} to {highest}"),
+        }
+    }
+
     /// Returns the quantity as it was written, for example `age.max`.
     pub fn name(&self) -> &str {
         &self.name
@@ -94,6 +148,29 @@ impl Condition {
     /// Returns the condition without its topic, as it was written, but for blanks: `rate=100±10%`.
     pub fn requirement(&self) -> impl fmt::Display + '_ {
         Requirement(self)
+    }
+}
+
+/// A number as an operator reads it: with four figures, and without zeros at its end. `-` if it is NaN.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Figures(pub(crate) f64);
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        if value.is_nan() {
+            return f.write_str("-");
+        }
+        let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+        if !(-4.0..15.0).contains(&magnitude) {
+            return write!(f, "{value:.3e}");
+        }
+        let text = format!("{value:.*}", (3.0 - magnitude).max(0.0) as usize);
+        let text = match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.'),
+            false => &text,
+        };
+        f.write_str(text)
     }
 }
 

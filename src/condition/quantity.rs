@@ -127,6 +127,11 @@ impl Figure {
         }
     }
 
+    /// Returns whether it is in the unit of the samples, and of one of them or their average.
+    pub(crate) fn is_of_samples(self) -> bool {
+        !matches!(self, Self::StandardDeviation | Self::SampleCount)
+    }
+
     fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "mean" | "avg" | "average" => Self::Average,

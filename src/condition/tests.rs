@@ -214,3 +214,59 @@ proptest! {
         prop_assert_eq!(tight, wide);
     }
 }
+
+#[test]
+fn the_limits_are_what_fulfils_it_at_the_edge() {
+    for (text, lower, upper, words) in [
+        ("rate>=90", Some(90.0), None, "at least 90"),
+        ("rate>90", Some(90.0), None, "above 90"),
+        ("age<0.05s", None, Some(50.0), "below 50"),
+        ("age<=50", None, Some(50.0), "at most 50"),
+        ("rate=90..110", Some(90.0), Some(110.0), "90 to 110"),
+        ("rate=0.3±10%", Some(0.27), Some(0.33), "0.27 to 0.33"),
+        ("lost=0", Some(0.0), Some(0.0), "0"),
+        ("lost!=0", None, None, "not 0"),
+        ("rate!=1..2", None, None, "not 1 to 2"),
+    ] {
+        let Conditions(conditions) = text.parse().unwrap();
+        let rounded = |limit: Option<f64>| limit.map(|limit| (limit * 1e9).round() / 1e9);
+        let limits = (rounded(conditions[0].lower_limit()), rounded(conditions[0].upper_limit()));
+        assert_eq!((limits, conditions[0].expectation()), ((lower, upper), words.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_range_fulfils_it_or_not_or_does_not_say() {
+    for (text, fulfils, violates, unknown) in [
+        ("rate>=90", (90.0, 95.0), (0.0, 89.9), (89.0, 91.0)),
+        ("rate>90", (90.1, 95.0), (0.0, 90.0), (90.0, 91.0)),
+        ("age<50", (0.0, 49.0), (50.0, f64::INFINITY), (49.0, 50.0)),
+        ("age<=50", (0.0, 50.0), (50.1, 60.0), (50.0, 51.0)),
+        ("rate=90..110", (90.0, 110.0), (111.0, 200.0), (80.0, 120.0)),
+        ("rate=90..110", (95.0, 96.0), (0.0, 89.0), (f64::NAN, 100.0)),
+        ("rate!=90..110", (0.0, 89.0), (90.0, 110.0), (80.0, 95.0)),
+        ("rate!=90..110", (111.0, 120.0), (95.0, 96.0), (95.0, 120.0)),
+    ] {
+        let Conditions(conditions) = text.parse().unwrap();
+        let all = |(lowest, highest)| conditions[0].is_fulfilled_by_all(lowest, highest);
+        assert_eq!((all(fulfils), all(violates), all(unknown)), (Some(true), Some(false), None), "{text}");
+    }
+}
+
+#[test]
+fn figures_are_four_and_without_zeros_at_the_end() {
+    for (value, text) in [
+        (41.23, "41.23"),
+        (100.0, "100"),
+        (0.0, "0"),
+        (0.27, "0.27"),
+        (12_345.6, "12346"),
+        (-1.5, "-1.5"),
+        (f64::NAN, "-"),
+        (f64::INFINITY, "inf"),
+        (1.0e-7, "1.000e-7"),
+        (0.299_999, "0.3"),
+    ] {
+        assert_eq!(super::Figures(value).to_string(), text);
+    }
+}

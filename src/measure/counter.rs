@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::{source::SourceHandle, windowed::Collector};
 use crate::{
     collector::single_sample,
+    health::Health,
     sync::atomic::{AtomicU64, Ordering},
     window::{Distributions, Metric, Summary, WindowStatistics},
 };
@@ -49,6 +50,10 @@ impl Collector for Count {
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }
 
+    fn measures(&self, metric: Metric) -> bool {
+        metric == Metric::Frequency
+    }
+
     fn clear(&mut self, _start: i64) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -79,6 +84,11 @@ impl StatsCounter {
     /// Returns the last finished window; None before the first one.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.0.source.latest()
+    }
+
+    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.0.source.health()
     }
 
     /// Returns a receiver of finished windows; see

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
+    health::Health,
     options::TopicStatisticsState,
     window::{Distributions, Metric, Summary, WindowStatistics},
 };
@@ -123,6 +124,13 @@ impl Collector for Publications {
         (duration.sample_count, metrics)
     }
 
+    fn measures(&self, metric: Metric) -> bool {
+        match metric {
+            Metric::MessageSize => self.size.is_some(),
+            _ => Self::DISTRIBUTIONS.contains(&metric),
+        }
+    }
+
     fn clear(&mut self, start: i64) {
         let cleared = Self::new(self.first_period, self.size.is_some());
         *self = Self { last: start, last_before: start, ..cleared };
@@ -176,6 +184,11 @@ impl<T: Message> StatsPublisherState<T> {
     /// Returns the last finished window; None before the first one.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.source.latest()
+    }
+
+    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.source.health()
     }
 
     /// Returns a receiver of finished windows; see

@@ -417,6 +417,14 @@ impl WindowedCollector for Recorder {
     fn totals(&self) -> Option<Totals> {
         Some(self.collectors.lock().totals())
     }
+
+    fn given_topic(&self) -> Option<&str> {
+        Some(&self.topic)
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(&metric)
+    }
 }
 
 fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losses: bool) -> PublisherTotals {

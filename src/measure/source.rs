@@ -12,13 +12,14 @@ use rclrs::NodeState;
 use super::clock::Clock;
 use crate::{
     graph::{IncompatiblePublisher, PublisherCheck},
+    health::{Health, Names},
     options::TopicStatisticsState,
     sync::{
         atomic::{AtomicBool, Ordering},
         watch, Mutex, MutexGuard, OnceLock,
     },
     totals::{TopicTotals, Totals},
-    window::{Distributions, WindowStatistics},
+    window::{Distributions, Metric, WindowStatistics},
 };
 
 /// A source of statistics, which lives as long as its handle.
@@ -43,6 +44,14 @@ struct Finished {
     latest: Option<Arc<WindowStatistics>>,
     /// Of all of them, if it is a subscription.
     distributions: Distributions,
+    /// Created when the health first changes, or is watched.
+    health: Option<Arc<watch::Sender<Health>>>,
+}
+
+impl Finished {
+    fn health(&mut self) -> &Arc<watch::Sender<Health>> {
+        self.health.get_or_insert_with(|| Arc::new(watch::channel(Health::default()).0))
+    }
 }
 
 /// What collects the samples of a source, window by window.
@@ -66,6 +75,14 @@ pub(crate) trait WindowedCollector: Send + Sync {
     fn totals(&self) -> Option<Totals> {
         None
     }
+
+    /// Returns the topic of a subscription as the node's code has it; None if it is no subscription.
+    fn given_topic(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns whether it measures a metric.
+    fn measures(&self, metric: Metric) -> bool;
 }
 
 /// A window that has ended.
@@ -124,6 +141,22 @@ impl Source {
         if let Some(watched) = watched {
             watched.send_replace(Some(window));
         }
+    }
+
+    /// Returns a receiver of its health.
+    pub(crate) fn health(&self) -> watch::Receiver<Health> {
+        lock(&self.finished).health().subscribe()
+    }
+
+    /// Gives its health to the watchers. Their wakers run foreign code, so nothing may be locked.
+    pub(crate) fn set_health(&self, health: Health) {
+        let sender = Arc::clone(lock(&self.finished).health());
+        sender.send_replace(health);
+    }
+
+    /// Returns the names by which conditions can be about it.
+    pub(crate) fn names(&self) -> Names<'_> {
+        Names { source: &self.name, topic: self.topic(), given: self.collector.given_topic() }
     }
 
     /// Returns the topic of a subscription; None for other sources.

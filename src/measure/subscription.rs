@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     graph::IncompatiblePublisher,
+    health::Health,
     options::TopicStatisticsState,
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
@@ -104,6 +105,29 @@ impl<T> StatsSubscriptionState<T> {
     /// A slow receiver gets the last window, not every one. The channel closes when the subscription is dropped.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.source.watch()
+    }
+
+    /// Returns a receiver of the health of the topic, by which a node can act on it: whether it is as
+    /// [expected](crate::TopicStatisticsOptions::expect).
+    ///
+    /// It receives each change of the level, and of its cause while the level is not OK. The health is that of no message yet while nothing is expected, and before the first
+    /// change. The channel closes when the subscription is dropped.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::{health::{Expectations, Level}, *};
+    /// # use ros_env::sensor_msgs::msg::Imu;
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("imu_listener")?)?;
+    /// let expected = Expectations::new().error_unless("rate>=90 age<50ms".parse()?);
+    /// let options = TopicStatisticsOptions::new().expect(expected);
+    /// let imu = statistics.create_subscription("imu".topic_statistics(options), |_: Imu| {})?;
+    /// let health = imu.health();
+    /// if health.borrow().level == Level::Error { /* slow down */ }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.source.health()
     }
 
     /// Enables or disables the statistics, or leaves that to the node.

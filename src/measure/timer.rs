@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     collector::SummaryCollector,
+    health::Health,
     window::{Distributions, Metric, Summary, WindowStatistics},
 };
 
@@ -118,6 +119,11 @@ impl StatsTimer {
     /// Returns the last finished window; None before the first one.
     pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
         self.0.source.latest()
+    }
+
+    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.0.source.health()
     }
 
     /// Returns a receiver of finished windows; see

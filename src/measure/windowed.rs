@@ -37,6 +37,11 @@ pub(crate) trait Collector: Send {
     /// `has_earlier`: there may be a sample that was made before the last one and is not accepted yet.
     fn take(&mut self, length: Duration, has_earlier: bool) -> (u64, Vec<(Metric, Summary)>);
 
+    /// Returns whether it measures a metric.
+    fn measures(&self, metric: Metric) -> bool {
+        Self::DISTRIBUTIONS.contains(&metric)
+    }
+
     /// Forgets all samples. The next window starts at that time, in nanoseconds on the monotonic clock.
     fn clear(&mut self, start: i64);
 }
@@ -158,6 +163,10 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
             totals: None,
         };
         Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings: vec![] })
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.state.lock().collector.measures(metric)
     }
 }
 

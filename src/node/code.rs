@@ -91,6 +91,6 @@ impl NodeStatistics {
     fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let name = format!("{}:{name}", self.node.fully_qualified_name());
         let source = Source::new(name, collector, None);
-        self.add_source(source, SourceOptions::default(), self.publisher.clone())
+        self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)
     }
 }

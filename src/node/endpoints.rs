@@ -14,6 +14,7 @@ use super::{publishers::create_publisher, NodeStatistics};
 use crate::{
     error::StatisticsError,
     graph::{PublisherCheck, Request},
+    health::{Kind, Names},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         clock::HostClock,
@@ -111,7 +112,7 @@ impl NodeStatistics {
     where
         Payload: 'static + Send + Sync,
     {
-        let options = options.into_stats_subscription_options();
+        let options = self.with_expected_metrics(options.into_stats_subscription_options());
         let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
         self.create_of(message_type.to_string().into(), options, |options, recorder| {
             let (qos, mut probe) = (options.qos, DynamicProbe::new(size, recorder));
@@ -148,17 +149,66 @@ impl NodeStatistics {
         statistics: TopicStatisticsOptions,
     ) -> Result<StatsPublisher<T>, StatisticsError> {
         statistics.check()?;
+        statistics.check_expectations(Kind::Publisher)?;
         let own = statistics.of_source();
-        let statistics = statistics.or(&self.options);
+        let options = options.into();
+        let statistics = self.with_metrics_for(options.topic, statistics, Kind::Publisher).or(&self.options);
         let to = self.publisher(&statistics)?;
-        let publisher = create_publisher(&self.node, options.into())?;
+        self.prepare_diagnostics(&statistics)?;
+        let publisher = create_publisher(&self.node, options)?;
         let size = self.find_size(&statistics, SerializedSize::of_published).map(Box::new);
         let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &publisher.topic_name());
-        let source = self.add_source(Source::new(name, Arc::clone(&publications) as _, None), own, to);
+        let source = Source::new(name, Arc::clone(&publications) as _, None);
+        let source = self.add_source(source, own, to, statistics.expectations);
         Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
+    }
+
+    /// Returns the options with the metrics that the conditions on the topic need.
+    fn with_expected_metrics<'a>(
+        &self,
+        StatsSubscriptionOptions { subscription, statistics }: StatsSubscriptionOptions<'a>,
+    ) -> StatsSubscriptionOptions<'a> {
+        let statistics = self.with_metrics_for(subscription.topic, statistics, Kind::Subscription);
+        StatsSubscriptionOptions { subscription, statistics }
+    }
+
+    /// Returns the options with the metrics that the conditions on a topic need. Its resolved name is not known before the
+    /// subscription is created: a condition that has the name after a remapping finds only what is measured anyway.
+    fn with_metrics_for(
+        &self,
+        given: &str,
+        statistics: TopicStatisticsOptions,
+        kind: Kind,
+    ) -> TopicStatisticsOptions {
+        let node = self.node.fully_qualified_name();
+        let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
+            (Some(rest), _) => format!("{node}{rest}"),
+            (None, true) => given.to_owned(),
+            (None, false) => format!("{}/{given}", self.node.namespace().trim_end_matches('/')),
+        };
+        let source = format!("{node}:{topic}");
+        let names = Names { source: &source, topic: Some(&topic), given: Some(given) };
+        let expected = match &statistics.expectations {
+            Some(own) => Some(own.of(names, true)),
+            None => self.scheduler.expectations().of(names, kind == Kind::Subscription),
+        };
+        let Some(expected) = expected else { return statistics };
+        let defaults = [Metric::MessageAge, Metric::MessagePeriod];
+        let chosen = statistics.metrics.as_ref().or(self.options.metrics.as_ref());
+        let mut metrics = chosen.cloned().unwrap_or_else(|| defaults.into());
+        metrics.extend(expected.metrics().filter(|metric| Metric::OF_SUBSCRIPTIONS.contains(metric)));
+        statistics.metrics(metrics)
+    }
+
+    /// Creates the publisher of health, if something is expected by a source's own options.
+    fn prepare_diagnostics(&self, statistics: &TopicStatisticsOptions) -> Result<(), StatisticsError> {
+        match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
+            Some(publisher) => publisher.create(&self.node),
+            None => Ok(()),
+        }
     }
 
     /// Returns how to find the sizes of messages, if these options, or else the node's, have them measured. Warns if it is not known.
@@ -188,6 +238,7 @@ impl NodeStatistics {
             self.warn(&warning);
             None
         });
+        let options = self.with_expected_metrics(options);
         let size = self.find_size(&options.statistics, SerializedSize::of_received).map(Box::new);
         self.create_of(message_type, options, |options, recorder| {
             subscribe(options, Probe::new(stamp, size, recorder))
@@ -203,9 +254,11 @@ impl NodeStatistics {
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let StatsSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
+        statistics.check_expectations(Kind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
+        self.prepare_diagnostics(&statistics)?;
         let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);
         let publishes_losses = measures_losses && statistics.publishes();
 
@@ -227,6 +280,9 @@ impl NodeStatistics {
             self.scheduler.add_loss_events(&source, || {
                 create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))
             })?;
+        }
+        if let Some(expectations) = statistics.expectations {
+            self.scheduler.expect(&source, expectations);
         }
         Ok(Arc::new(StatsSubscriptionState::new(new.complete(source), recorder, subscription)))
     }

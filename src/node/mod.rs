@@ -20,6 +20,7 @@ use rclrs::{ClockType, Node};
 
 use crate::{
     error::StatisticsError,
+    health::{Expectations, NodeExpectations},
     measure::{
         counter::CounterState,
         simulated_time::SimulatedTime,
@@ -31,18 +32,19 @@ use crate::{
         TopicStatisticsState,
     },
     report::{
+        diagnostics::NodeNames,
         loss_events::LossEvents,
         service::{self, TopicStatisticsService},
     },
     schedule::{
-        scheduler::{NewSource, Scheduler},
+        scheduler::{Diagnostics, NewSource, Scheduler},
         state::Schedule,
     },
     totals::TopicTotals,
 };
 use code::Registry;
 use parameters::Parameters;
-use publishers::TopicPublishers;
+use publishers::{DiagnosticsPublisher, TopicPublishers};
 
 /// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of them.
 ///
@@ -51,13 +53,15 @@ use publishers::TopicPublishers;
 ///
 /// # ROS parameters
 ///
-/// The node has four parameters, by which an operator sets the defaults of its sources:
+/// The node has six parameters, by which an operator sets the defaults of its sources:
 ///
 /// | parameter | type | meaning | while the node runs |
 /// |---|---|---|---|
 /// | `topic_statistics.enabled` | bool | whether statistics are enabled | can be set |
 /// | `topic_statistics.publish_period` | number | length of a window in seconds, 0.001 to 86400 | can be set; the windows under way end one new period later |
 /// | `topic_statistics.distributions` | bool | whether there are distributions, on `<publish_topic>/distribution` | can be set; the next windows have them |
+/// | `topic_statistics.warn_unless` | list of strings | [conditions](crate::condition) without which the [health](crate::health) of a subscription is WARN | can be set |
+/// | `topic_statistics.error_unless` | list of strings | the same for ERROR | can be set |
 /// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
 ///
 /// If a node has two `NodeStatistics`, the parameters belong to the first one. The second one uses its options.
@@ -82,6 +86,8 @@ pub struct NodeStatistics {
     publisher: Option<Arc<TopicPublishers>>,
     /// Publishers of sources with another topic or QoS than the node's. They live as long as one of the sources that share them.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
+    /// None if the node's health is not published.
+    diagnostics: Option<Arc<DiagnosticsPublisher>>,
     timers: Registry<TimerState>,
     counters: Registry<CounterState>,
     scheduler: Arc<Scheduler>,
@@ -130,11 +136,22 @@ impl NodeStatistics {
         #[cfg(feature = "totals_file")]
         let write_totals = totals_writer(options.totals_file, node_name())?;
         #[cfg(not(feature = "totals_file"))]
-        let write_totals = |_: &Scheduler| ();
+        let write_totals = |_: &Scheduler| None;
         let parameters = Parameters::declare(node, &options.topic_statistics)?;
         let loss_events = LossEvents::new(node_name(), options.max_event_rate);
         let logs_tables = options.log_table;
         let has_service = options.service;
+        let expectations = NodeExpectations::new(options.topic_statistics.expectations.clone());
+        let expectations = match &parameters {
+            Some(parameters) => parameters.apply_to_expectations(&expectations),
+            None => expectations,
+        };
+        let diagnostics = options.diagnostics.then(|| Arc::new(DiagnosticsPublisher::new(node)));
+        if let Some(publisher) = diagnostics.as_ref().filter(|_| expectations.expectations.is_some()) {
+            publisher.create(node)?;
+        }
+        let names =
+            NodeNames { name: node.name(), fully_qualified: node_name(), hardware_id: options.hardware_id };
         let options = match &parameters {
             Some(parameters) => parameters.apply_to(options.topic_statistics),
             None => options.topic_statistics,
@@ -153,14 +170,18 @@ impl NodeStatistics {
         let clock = node.get_clock();
         let simulated =
             matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
-        let schedule = Schedule::new(
+        let mut schedule = Schedule::new(
             options.state != TopicStatisticsState::Disable,
             options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
             options.has_distributions(),
             logs_tables,
             loss_events,
         );
-        let scheduler = Arc::new(Scheduler::new(node, schedule, simulated.clone()));
+        schedule.judge_by(expectations, diagnostics.is_some());
+        let publishes_to = diagnostics
+            .as_ref()
+            .map(|publisher| Diagnostics { node: names, publisher: Arc::clone(publisher) as _ });
+        let scheduler = Arc::new(Scheduler::new(node, schedule, simulated.clone(), publishes_to));
         let service = has_service.then(|| {
             let scheduler = Arc::downgrade(&scheduler);
             let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
@@ -184,6 +205,7 @@ impl NodeStatistics {
             parameters,
             publisher,
             others: Mutex::default(),
+            diagnostics,
             timers: Registry::default(),
             counters: Registry::default(),
             scheduler,
@@ -247,14 +269,20 @@ impl NodeStatistics {
         self.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
     }
 
-    /// Adds a source, with its own options. Returns its handle.
+    /// Adds a source, with its own options and expectations. Returns its handle.
     fn add_source(
         &self,
         source: Source,
         own: SourceOptions,
         publisher: Option<Arc<TopicPublishers>>,
+        expectations: Option<Expectations>,
     ) -> SourceHandle {
-        self.add_collector(Arc::clone(&source.collector), own, publisher).complete(Arc::new(source))
+        let source = Arc::new(source);
+        let new = self.add_collector(Arc::clone(&source.collector), own, publisher);
+        if let Some(expectations) = expectations {
+            self.scheduler.expect(&source, expectations);
+        }
+        new.complete(source)
     }
 
     /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are not
@@ -293,7 +321,7 @@ impl NodeStatistics {
 fn totals_writer(
     path: Option<std::path::PathBuf>,
     node: String,
-) -> Result<impl FnOnce(&Scheduler) + Send + 'static, StatisticsError> {
+) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
     use crate::report::totals_file;
 
     let path = path
@@ -302,11 +330,13 @@ fn totals_writer(
         })
         .transpose()?;
     Ok(move |scheduler: &Scheduler| {
-        let Some(path) = path else { return };
-        if let Err(error) = totals_file::write(&path, scheduler.node_name(), &scheduler.totals()) {
+        let path = path?;
+        let written = totals_file::write(&path, scheduler.node_name(), &scheduler.totals());
+        let report = |error| {
             let (node, path) = (scheduler.node_name(), path.display());
             scheduler
                 .log_error(&format!("The totals of the node {node:?} cannot be written to {path}: {error}"));
-        }
+        };
+        written.map_err(report).ok()
     })
 }

@@ -3,14 +3,16 @@
 //! The ROS parameters of a node's statistics.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
 use rclrs::{DeclarationError, MandatoryParameter, Node, ParameterValue, ReadOnlyParameter};
 
 use crate::{
+    condition::{Condition, ConditionError, Conditions},
     error::StatisticsError,
+    health::{self, Expectations, Kind, Level, NodeExpectations},
     options::{check_period, TopicStatisticsOptions, TopicStatisticsState},
     schedule::scheduler::Scheduler,
 };
@@ -18,6 +20,8 @@ use crate::{
 const ENABLED: &str = "topic_statistics.enabled";
 const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";
 const DISTRIBUTIONS: &str = "topic_statistics.distributions";
+const WARN_UNLESS: &str = "topic_statistics.warn_unless";
+const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
 /// The parameters of a node's statistics. Dropping them undeclares them.
@@ -26,7 +30,11 @@ pub(crate) struct Parameters {
     /// Seconds, as a double or an integer.
     publish_period: MandatoryParameter<ParameterValue>,
     distributions: MandatoryParameter<bool>,
+    warn_unless: MandatoryParameter<Arc<[Arc<str>]>>,
+    error_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
+    /// Knows which metrics are measured, when a condition is set at run time.
+    scheduler: Arc<OnceLock<Weak<Scheduler>>>,
 }
 
 impl Parameters {
@@ -65,13 +73,53 @@ impl Parameters {
             )
             .mandatory()
             .map_err(|error| invalid(node, DISTRIBUTIONS, "it has to be true or false", &error))?;
+        let scheduler = Arc::new(OnceLock::new());
+        let declare_conditions = |name, level: Level, description: &'static str| {
+            let expectations = options.expectations.iter().flat_map(Expectations::conditions);
+            let defaults = expectations.filter(|(of, _)| *of == level);
+            let defaults: Vec<Arc<str>> =
+                defaults.map(|(_, condition)| condition.to_string().into()).collect();
+            let scheduler: Arc<OnceLock<Weak<Scheduler>>> = Arc::clone(&scheduler);
+            node.declare_parameter::<Arc<[Arc<str>]>>(name)
+                .default(defaults.into())
+                .description(description)
+                .constraints("Conditions such as \"rate>=90\" or \"/imu: age.p99<50ms\"")
+                .validate(move |texts| {
+                    let conditions = conditions(texts)?;
+                    let scheduler = scheduler.get().and_then(Weak::upgrade);
+                    scheduler.map_or(Ok(()), |scheduler| scheduler.check_measured(&conditions))
+                })
+                .mandatory()
+                .map_err(|error| {
+                    let rule = "it has to be a list of strings with conditions, like [\"rate>=90 age<50ms\"]";
+                    invalid(node, name, rule, &error)
+                })
+        };
+        let warn_unless = declare_conditions(
+            WARN_UNLESS,
+            Level::Warn,
+            "Conditions without which a source's health is WARN",
+        )?;
+        let error_unless = declare_conditions(
+            ERROR_UNLESS,
+            Level::Error,
+            "Conditions without which a source's health is ERROR",
+        )?;
         let publish_topic = node
             .declare_parameter(PUBLISH_TOPIC)
             .default(Arc::from(options.publisher_topic()))
             .description("The topic on which topic statistics are published")
             .read_only()
             .map_err(|error| invalid(node, PUBLISH_TOPIC, "it has to be a topic name", &error))?;
-        Ok(Some(Self { enabled, publish_period, distributions, publish_topic }))
+        Ok(Some(Self {
+            enabled,
+            publish_period,
+            distributions,
+            warn_unless,
+            error_unless,
+            publish_topic,
+            scheduler,
+        }))
     }
 
     /// Returns the node's options with the values of the parameters.
@@ -86,6 +134,16 @@ impl Parameters {
             Ok(period) => options.publish_period(period),
             Err(_) => options, // refused by the validation
         }
+    }
+
+    /// Returns what the node's options expect, with the conditions of the parameters.
+    pub(crate) fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
+        // Others are refused by the validation.
+        let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
+            conditions(&parameter.get()).unwrap_or_default()
+        };
+        let with_warnings = options.with(Level::Warn, conditions(&self.warn_unless));
+        with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
     /// Sets `topic_statistics.enabled`.
@@ -111,6 +169,15 @@ impl Parameters {
         let weak = Arc::downgrade(scheduler);
         self.distributions
             .on_change(move |enabled| on(&weak, |scheduler| scheduler.set_distributions(*enabled)));
+        for (parameter, level) in [(&self.warn_unless, Level::Warn), (&self.error_unless, Level::Error)] {
+            let weak = Arc::downgrade(scheduler);
+            parameter.on_change(move |texts| {
+                if let Ok(conditions) = conditions(texts) {
+                    on(&weak, |scheduler| scheduler.set_conditions(level, conditions));
+                }
+            });
+        }
+        self.scheduler.get_or_init(|| Arc::downgrade(scheduler));
         let weak = Arc::downgrade(scheduler);
         self.publish_period.on_change(move |period| {
             if let Ok(period) = seconds(period) {
@@ -123,6 +190,23 @@ impl Parameters {
 fn on(scheduler: &Weak<Scheduler>, act: impl FnOnce(&Scheduler)) {
     if let Some(scheduler) = scheduler.upgrade() {
         act(&scheduler);
+    }
+}
+
+/// Returns the conditions of a parameter, or the reason why one of them is wrong. Blank texts have none.
+fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
+    let mut all = vec![];
+    for text in texts.iter().filter(|text| !text.trim().is_empty()) {
+        let Conditions(conditions) = text.parse().map_err(|error: ConditionError| error.to_string())?;
+        for condition in conditions {
+            let kind = condition.topic().is_none().then_some(Kind::Subscription);
+            health::check(&condition, kind).map_err(|reason| format!("{condition}: {reason}"))?;
+            all.push(condition);
+        }
+    }
+    match all.len() {
+        0..=Expectations::CONDITIONS => Ok(all),
+        count => Err(format!("{count} conditions are too many: {} are possible", Expectations::CONDITIONS)),
     }
 }
 

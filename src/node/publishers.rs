@@ -5,14 +5,15 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::interfaces::{
-    statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
+    diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::MetricsDistribution,
 };
 use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use rosidl_runtime_rs::Message;
 
 use crate::{
     error::StatisticsError,
-    report::{distribution, Publish},
+    report::{diagnostics, distribution, Publish},
 };
 
 /// The publishers of windows on one topic: of their metrics, and of their distributions.
@@ -71,6 +72,45 @@ impl Publish<MetricsDistribution> for TopicPublishers {
         // A node that is dropped publishes nothing.
         let Some(node) = self.node.upgrade() else { return Ok(()) };
         self.distributions_of(&node)?.publish(message)
+    }
+}
+
+/// The publisher of health. It is created when something is expected first: most nodes have none.
+pub(super) struct DiagnosticsPublisher {
+    node: Weak<NodeState>,
+    publisher: OnceLock<Publisher<DiagnosticArray>>,
+}
+
+impl DiagnosticsPublisher {
+    /// The depth of its history: readers that start later want the last one only.
+    const DEPTH: u32 = 10;
+
+    pub(super) fn new(node: &Node) -> Self {
+        Self { node: Arc::downgrade(node), publisher: OnceLock::new() }
+    }
+
+    /// Creates the publisher now, so that readers find it before the first health. Errors if rclrs cannot create it.
+    pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
+        let topic = diagnostics::TOPIC.to_owned();
+        self.publisher_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
+    }
+
+    fn publisher_of(&self, node: &Node) -> Result<&Publisher<DiagnosticArray>, RclrsError> {
+        if let Some(publisher) = self.publisher.get() {
+            return Ok(publisher);
+        }
+        let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).reliable();
+        let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
+        // If two threads create one, one of them is dropped.
+        Ok(self.publisher.get_or_init(|| publisher))
+    }
+}
+
+impl Publish<DiagnosticArray> for DiagnosticsPublisher {
+    fn publish(&self, message: DiagnosticArray) -> Result<(), RclrsError> {
+        // A node that is dropped publishes nothing.
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
+        self.publisher_of(&node)?.publish(message)
     }
 }
 

@@ -4,8 +4,9 @@
 //!
 //! A finished window is published as a [`message`] for each metric, and one for each [`distribution`], and logged as a table
 //! ([`log_table`]). Losses are published as
-//! [`loss_events`]. The totals since the start are returned by a [`service`], and written to a file (`totals_file`).
+//! [`loss_events`], and health as [`diagnostics`]. The totals since the start are returned by a [`service`], and written to a file (`totals_file`).
 
+pub(crate) mod diagnostics;
 pub(crate) mod distribution;
 pub(crate) mod log_table;
 pub(crate) mod loss_events;

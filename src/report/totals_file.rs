@@ -3,6 +3,7 @@
 //! The file of the messages received and lost by a node's subscriptions (feature `totals_file`).
 
 use std::{
+    fs::File,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -67,14 +68,12 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the file, completely or not at all.
-pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<()> {
+/// Writes the file, completely or not at all. Returns it: the kernel may not have written it to the disk yet.
+pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
     let text = render(node_name, totals, system_time())?;
     let mut file = temporary(path)?;
     file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok(file.persist(path)?)
 }
 
 /// Creates the temporary file, in the same directory, with a random name. It is removed when it is dropped.
@@ -219,7 +218,7 @@ mod tests {
         let path = &directory.path().join("totals.yaml");
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| (0..100).for_each(|_| write(path, "/listener", &[]).unwrap()));
+                scope.spawn(|| (0..100).for_each(|_| drop(write(path, "/listener", &[]).unwrap())));
             }
         });
         assert!(fs::read_to_string(path).unwrap().contains("topics: []"));

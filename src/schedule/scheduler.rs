@@ -3,27 +3,38 @@
 //! The thread that ends a node's windows and publishes them.
 
 use std::{
+    fs::File,
     panic::AssertUnwindSafe,
     sync::{Arc, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use crate::interfaces::topic_statistics_interfaces::msg::MessagesLostEvent;
+use crate::interfaces::{
+    diagnostic_msgs::msg::DiagnosticArray, topic_statistics_interfaces::msg::MessagesLostEvent,
+};
 use rclrs::{log_error, log_info, log_warn, Node, NodeState, Promise, Publisher};
 
 use super::{
+    judges::{Changed, Diagnosed},
     outbox::Outgoing,
     state::{Action, HandOut, Schedule},
 };
 use crate::{
+    condition::Condition,
+    escape::Escaped,
     graph::on_next_graph_change,
+    health::{Expectations, Health, Level, NodeExpectations},
     measure::{
         clock::{Clock, HostClock},
         simulated_time::SimulatedTime,
         source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
     options::{SourceOptions, TopicStatisticsState},
-    report::{loss_events::Event, Failures, WindowPublisher},
+    report::{
+        diagnostics::{self, NodeNames},
+        loss_events::Event,
+        Failures, SharedPublisher, WindowPublisher,
+    },
     sync::{
         catch_unwind, now,
         thread::{self, JoinHandle},
@@ -40,6 +51,14 @@ pub(crate) struct Scheduler {
     /// Wakes the thread when the schedule changes, and the thread that waits for its end.
     changed: Condvar,
     simulated: Option<Arc<SimulatedTime>>,
+    /// None if health is not published.
+    diagnostics: Option<Diagnostics>,
+}
+
+/// Where the health of the sources is published.
+pub(crate) struct Diagnostics {
+    pub(crate) node: NodeNames,
+    pub(crate) publisher: SharedPublisher<DiagnosticArray>,
 }
 
 /// A source that is being created. Its samples are recorded already. If this is dropped, nothing is left of it.
@@ -72,8 +91,16 @@ struct State {
     schedule: Schedule,
     /// Calls back at the next change of the graph.
     graph_change: Option<Promise<()>>,
-    /// Whether the thread has ended.
-    has_ended: bool,
+    thread: Progress,
+}
+
+/// How far the thread is.
+#[derive(Clone, Copy, PartialEq)]
+enum Progress {
+    Running,
+    /// The statistics have ended, and the file of totals is there; it may not be on the disk yet.
+    HasWritten,
+    HasEnded,
 }
 
 impl Scheduler {
@@ -85,21 +112,28 @@ impl Scheduler {
     /// How long to wait for the end of the thread: a thread is dropping the statistics meanwhile.
     const END: Duration = Duration::from_millis(900);
 
-    pub(crate) fn new(node: &Node, schedule: Schedule, simulated: Option<Arc<SimulatedTime>>) -> Self {
-        let state = State { schedule, graph_change: None, has_ended: false };
+    pub(crate) fn new(
+        node: &Node,
+        schedule: Schedule,
+        simulated: Option<Arc<SimulatedTime>>,
+        diagnostics: Option<Diagnostics>,
+    ) -> Self {
+        let state = State { schedule, graph_change: None, thread: Progress::Running };
         Self {
             node: Arc::downgrade(node),
             node_name: node.fully_qualified_name(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             simulated,
+            diagnostics,
         }
     }
 
-    /// Starts the thread. It runs until the scheduler is [closed](Self::close), and calls `at_end` last.
+    /// Starts the thread. It runs until the scheduler is [closed](Self::close), calls `at_end`, and last waits until the file that this
+    /// returns is on the disk.
     pub(crate) fn start(
         self: &Arc<Self>,
-        at_end: impl FnOnce(&Self) + Send + 'static,
+        at_end: impl FnOnce(&Self) -> Option<File> + Send + 'static,
     ) -> std::io::Result<JoinHandle<()>> {
         let scheduler = Arc::clone(self);
         thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
@@ -111,9 +145,15 @@ impl Scheduler {
                     scheduler.node_name
                 ));
             }
-            at_end(&scheduler);
-            scheduler.lock().has_ended = true;
-            scheduler.changed.notify_all();
+            let file = at_end(&scheduler);
+            scheduler.set_progress(Progress::HasWritten);
+            if let Some(Err(error)) = file.map(|file| file.sync_all()) {
+                scheduler.log_error(&format!(
+                    "The file of totals of {} may not be on the disk: {error}",
+                    scheduler.node_name
+                ));
+            }
+            scheduler.set_progress(Progress::HasEnded);
         })
     }
 
@@ -124,9 +164,13 @@ impl Scheduler {
         }
         let deadline = now() + Self::END;
         let mut state = self.lock();
-        while !state.has_ended {
+        while state.thread != Progress::HasEnded {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
+                // A busy disk may take seconds; the kernel writes the file, whether this process lives or not.
+                if state.thread == Progress::HasWritten {
+                    return;
+                }
                 drop(state);
                 self.log_error(&format!(
                     "The topic statistics of {} did not end in time: the remaining messages are not published, and the file of \
@@ -139,6 +183,11 @@ impl Scheduler {
         }
         drop(state);
         let _ended = thread.join();
+    }
+
+    fn set_progress(&self, progress: Progress) {
+        self.lock().thread = progress;
+        self.changed.notify_all();
     }
 
     /// Returns the fully qualified name of the node.
@@ -179,6 +228,33 @@ impl Scheduler {
         let publisher = if needs_publisher { Some(create()? as _) } else { None };
         self.change(|schedule, now| schedule.add_loss_events(source, publisher, now));
         Ok(())
+    }
+
+    /// Sets what the own options of a source expect of it. Call it before it is [complete](NewSource::complete).
+    pub(crate) fn expect(&self, source: &Arc<Source>, own: Expectations) {
+        self.change(|schedule, _| schedule.expect(source, own));
+    }
+
+    /// Returns what the node expects of its sources.
+    pub(crate) fn expectations(&self) -> NodeExpectations {
+        self.lock().schedule.expectations().clone()
+    }
+
+    /// Sets the conditions for a level of the sources that leave it to the node.
+    pub(crate) fn set_conditions(&self, level: Level, conditions: Vec<Condition>) {
+        self.change(|schedule, _| schedule.set_conditions(level, conditions));
+    }
+
+    /// Errors with the reason if one of these conditions needs a metric that its source does not measure.
+    pub(crate) fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
+        let unmeasured = self.lock().schedule.find_unmeasured(conditions);
+        match unmeasured {
+            Some((source, metric, condition)) => Err(format!(
+                "{condition}: {} does not measure {metric}; a metric is enabled when its source is created, so set this at the start",
+                Escaped(&source.name)
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Returns the totals of each subscription, and of those that have ended.
@@ -223,6 +299,12 @@ impl Scheduler {
                 Action::Publish { event, batch } => {
                     drop(state); // publishing may block
                     let failures = publish(event, batch);
+                    state = self.lock();
+                    state.schedule.add_failures(failures);
+                }
+                Action::PublishDiagnostics(diagnosed) => {
+                    drop(state); // publishing may block
+                    let failures = self.publish_diagnostics(diagnosed);
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
@@ -280,6 +362,25 @@ impl Scheduler {
         (Some(graph_change), again, warnings)
     }
 
+    /// Publishes the health of these sources, unless they are retired.
+    fn publish_diagnostics(&self, diagnosed: Vec<Diagnosed>) -> Failures {
+        let mut failures = Failures::default();
+        let (Some(to), Some(node)) = (&self.diagnostics, self.node.upgrade()) else { return failures };
+        let with_guards = diagnosed.iter().filter_map(|of| Some((of, of.source.publishing_guard()?)));
+        let (diagnosed, _guards): (Vec<_>, Vec<_>) = with_guards.unzip();
+        if diagnosed.is_empty() {
+            return failures; // all are disabled
+        }
+        let statuses = diagnosed.iter().map(|of| diagnostics::status(&to.node, &of.source, &of.judge));
+        let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
+        diagnostics::number_equal_names(&mut message.status);
+        message.header.stamp = diagnostics::time(node.get_clock().now().nsec);
+        if let Err(error) = to.publisher.publish(message) {
+            failures.add(|| format!("{}: {error}", diagnostics::TOPIC));
+        }
+        failures
+    }
+
     /// Publishes the last messages, as far as there is time.
     fn drain(&self, event: Option<Event>, messages: Vec<Outgoing>, mut rest: HandOut) {
         let deadline = now() + Self::DRAIN;
@@ -310,7 +411,14 @@ impl Scheduler {
         for (source, statistics) in out.finished {
             source.finish(statistics);
         }
-        let Some(node) = self.node.upgrade() else { return };
+        let node = self.node.upgrade();
+        for Changed { source, before, health } in out.changed {
+            if let (Some(before), Some(node)) = (before, &node) {
+                log_change(node, &source, before, &health);
+            }
+            source.set_health(health);
+        }
+        let Some(node) = node else { return };
         out.tables.iter().for_each(|table| log_info!(node.logger(), "{table}"));
         for warning in &out.warnings {
             tracing::warn!("{warning}");
@@ -331,6 +439,25 @@ impl WindowScheduler for Scheduler {
     fn remove(&self, source: &Arc<Source>) {
         if self.lock().schedule.remove(source) {
             self.changed.notify_all();
+        }
+    }
+}
+
+/// Logs a change of a source's health.
+fn log_change(node: &NodeState, source: &Source, before: Level, health: &Health) {
+    let text = format!("{} is {} (was {before}): {health}", Escaped(&source.name), health.level);
+    match health.level {
+        Level::Ok => {
+            tracing::info!("{text}");
+            log_info!(node.logger(), "{text}");
+        }
+        Level::Warn | Level::Stale => {
+            tracing::warn!("{text}");
+            log_warn!(node.logger(), "{text}");
+        }
+        Level::Error => {
+            tracing::error!("{text}");
+            log_error!(node.logger(), "{text}");
         }
     }
 }

@@ -9,8 +9,13 @@ use std::{
 
 use crate::interfaces::topic_statistics_interfaces::msg::MessagesLostEvent;
 
-use super::outbox::{Outbox, Outgoing};
+use super::{
+    judges::{Changed, Diagnosed, Judges},
+    outbox::{Outbox, Outgoing},
+};
 use crate::{
+    condition::Condition,
+    health::{needed, Expectations, Level, NodeExpectations},
     measure::{
         clock::Clock,
         source::{Source, WindowedCollector},
@@ -47,6 +52,7 @@ pub(crate) struct Schedule {
     window_ends: Vec<WindowEnd>,
     outbox: Outbox,
     loss_events: LossEvents,
+    judges: Judges,
     /// When to look for publishers that cannot serve a subscription.
     check_publishers_at: Option<Instant>,
     finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
@@ -54,6 +60,8 @@ pub(crate) struct Schedule {
     warnings: Vec<String>,
     /// Whether the last thing to do was to hand out.
     has_handed_out: bool,
+    /// Whether the last thing to do was to publish health.
+    has_diagnosed: bool,
     failures: Failures,
     warned: Warned,
     is_closed: bool,
@@ -65,6 +73,8 @@ pub(crate) enum Action {
     HandOut(HandOut),
     /// Publish, then [report the failures](Schedule::add_failures).
     Publish { event: Option<Event>, batch: Vec<Outgoing> },
+    /// Publish the health of these sources, then [report the failures](Schedule::add_failures).
+    PublishDiagnostics(Vec<Diagnosed>),
     /// Look for publishers that cannot serve these subscriptions, then [report the result](Schedule::add_publisher_check).
     CheckPublishers(Vec<Arc<Source>>),
     /// Wait until that time, or until another method is called; None: until another method is called.
@@ -78,6 +88,8 @@ pub(crate) enum Action {
 pub(crate) struct HandOut {
     /// Finished windows, for their watchers.
     pub(crate) finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
+    /// Sources whose health has changed, for their watchers and the node's log.
+    pub(crate) changed: Vec<Changed>,
     /// Tables for the node's log.
     pub(crate) tables: Vec<String>,
     /// Warnings for the node's log.
@@ -142,15 +154,58 @@ impl Schedule {
             window_ends: vec![],
             outbox: Outbox::default(),
             loss_events,
+            judges: Judges::default(),
             check_publishers_at: None,
             finished: vec![],
             tables: vec![],
             warnings: vec![],
             has_handed_out: false,
+            has_diagnosed: false,
             failures: Failures::default(),
             warned: Warned::default(),
             is_closed: false,
         }
+    }
+
+    /// Sets what the node's options expect of its sources, and whether their health is published.
+    pub(crate) fn judge_by(&mut self, expectations: NodeExpectations, publishes_health: bool) {
+        self.judges = Judges::new(expectations, publishes_health);
+    }
+
+    /// Returns what the node expects of its sources.
+    pub(crate) fn expectations(&self) -> &NodeExpectations {
+        self.judges.node()
+    }
+
+    /// Sets the conditions for a level of the node's sources that have no expectations of their own.
+    pub(crate) fn set_conditions(&mut self, level: Level, conditions: Vec<Condition>) {
+        let node = self.judges.node().with(level, conditions);
+        self.judges.set_node(node, self.entries.iter().filter_map(|entry| entry.source.upgrade()));
+    }
+
+    /// Sets what the own options of a source expect of it, in place of the node's. Call it before [`complete`](Self::complete).
+    pub(crate) fn expect(&mut self, source: &Arc<Source>, own: Expectations) {
+        self.judges.expect(source, own);
+    }
+
+    /// Returns the first source that these conditions of the node would be about, and that does not measure what they need, with the
+    /// condition.
+    pub(crate) fn find_unmeasured<'a>(
+        &self,
+        conditions: &'a [Condition],
+    ) -> Option<(Arc<Source>, Metric, &'a Condition)> {
+        let sources = || self.entries.iter().filter_map(|entry| entry.source.upgrade());
+        conditions.iter().find_map(|condition| {
+            let metric = needed(condition.quantity())?;
+            let concerned = NodeExpectations::default().with(Level::Warn, vec![condition.clone()]);
+            let is_concerned = |source: &Arc<Source>| {
+                !self.judges.has_own(source)
+                    && concerned.of(source.names(), source.topic().is_some()).is_some()
+            };
+            let source =
+                sources().find(|source| is_concerned(source) && !source.collector.measures(metric))?;
+            Some((source, metric, condition))
+        })
     }
 
     /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts now. No window
@@ -175,6 +230,7 @@ impl Schedule {
         };
         let NewEntry { entry, .. } = self.new_entries.remove(index);
         self.entries.push(Entry { source: Arc::downgrade(source), ..entry });
+        self.judges.update(source);
         if source.topic().is_some() && source.collector.is_enabled() {
             self.check_publishers_by(now + Self::CHECK_TOGETHER);
         }
@@ -238,6 +294,7 @@ impl Schedule {
     pub(crate) fn remove(&mut self, source: &Source) -> bool {
         self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
         source.collector.disable(); // a change may have enabled it since it retired
+        self.judges.remove(source);
         let Some(totals) = source.totals() else { return false };
         add_up(&mut self.ended, totals);
         if self.ended.len() <= Self::ENDED {
@@ -300,13 +357,21 @@ impl Schedule {
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
-        if !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty()) {
+        let has_hand_out = !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty());
+        if has_hand_out || self.judges.has_changed() {
             self.has_handed_out = true;
             return Action::HandOut(self.take_hand_out());
         }
         if self.check_publishers_at.take_if(|at| *at <= now).is_some() {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
+        }
+        // Where publishing takes longer than the interval of health, the waiting messages have their turn.
+        if !std::mem::take(&mut self.has_diagnosed) {
+            if let Some(diagnosed) = self.judges.next(now) {
+                (self.has_diagnosed, self.has_handed_out) = (true, true);
+                return Action::PublishDiagnostics(diagnosed);
+            }
         }
         let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
         if event.is_some() || !batch.is_empty() {
@@ -327,13 +392,15 @@ impl Schedule {
     /// Returns when `next` has something to do.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let ends = self.window_ends.iter().map(|end| end.at);
-        let others = [self.check_publishers_at, self.loss_events.wake(), self.outbox.wake(now)];
+        let others =
+            [self.check_publishers_at, self.loss_events.wake(), self.outbox.wake(now), self.judges.wake(now)];
         ends.chain(others.into_iter().flatten()).min()
     }
 
     fn take_hand_out(&mut self) -> HandOut {
         HandOut {
             finished: std::mem::take(&mut self.finished),
+            changed: self.judges.take_changed(),
             tables: std::mem::take(&mut self.tables),
             warnings: std::mem::take(&mut self.warnings),
         }
@@ -353,7 +420,11 @@ impl Schedule {
         let new = self.new_entries.iter_mut().map(|new| (new.collector.upgrade(), &mut new.entry));
         for (collector, entry) in created.chain(new) {
             let Some(collector) = collector else { continue };
-            collector.set_distributions(entry.options.distributions.unwrap_or(self.distributions));
+            let source = entry.source.upgrade();
+            let needs_distributions =
+                source.as_ref().is_some_and(|source| self.judges.needs_distributions(source));
+            let distributions = entry.options.distributions.unwrap_or(self.distributions);
+            collector.set_distributions(distributions || needs_distributions);
             let enabled = match entry.options.state {
                 TopicStatisticsState::Enable => true,
                 TopicStatisticsState::Disable => false,
@@ -361,13 +432,14 @@ impl Schedule {
             };
             if !enabled {
                 collector.disable();
+                source.iter().for_each(|source| self.judges.restart(source));
                 continue;
             }
             let period = entry.options.publish_period.unwrap_or(self.publish_period);
             let first_end = now + period;
             if collector.enable(clock) {
                 entry.first_end = Some(first_end);
-                is_new |= entry.source.upgrade().is_some_and(|source| source.topic().is_some());
+                is_new |= source.is_some_and(|source| source.topic().is_some());
             } else if let Some(end) = &mut entry.first_end {
                 *end = first_end.min(*end); // the period may have become shorter
             }
@@ -390,7 +462,7 @@ impl Schedule {
         let mut has_ended = false;
         for WindowEnd { period, at } in window_ends.iter_mut().filter(|end| end.at <= now) {
             has_ended = true;
-            self.end_windows_of(*period, *at, clock);
+            self.end_windows_of(*period, *at, now, clock);
             // If whole periods were missed (the host was suspended), the next window is longer: there are no empty windows.
             *at += *period;
             if *at <= now {
@@ -416,7 +488,7 @@ impl Schedule {
     }
 
     /// Ends the windows with that period, at the end that was scheduled `at` that time.
-    fn end_windows_of(&mut self, period: Duration, at: Instant, clock: &dyn Clock) {
+    fn end_windows_of(&mut self, period: Duration, at: Instant, now: Instant, clock: &dyn Clock) {
         // The offset of the host's clock is published once by each publisher.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
@@ -440,6 +512,7 @@ impl Schedule {
             if self.logs_tables {
                 rows.push(log_table::Row::new(&source.name, &statistics));
             }
+            self.judges.judge(&source, &statistics, now);
             self.finished.push((Arc::clone(&source), Arc::clone(&statistics)));
             let Some(publisher) = &entry.publisher else { continue };
             for (index, (metric, _)) in statistics.metrics.iter().enumerate() {

@@ -396,7 +396,8 @@ impl Listener {
         let log: Vec<String> = self.log.iter().collect();
         assert!(status.success(), "{status}: {log:#?}");
         let file: PathBuf = self.directory.path().join("totals.yaml");
-        let file = std::fs::read_to_string(file).unwrap();
+        let file =
+            std::fs::read_to_string(file).unwrap_or_else(|error| panic!("no totals: {error}: {log:#?}"));
         (truth, yaml_serde::from_str(&file).unwrap(), log)
     }
 

@@ -73,6 +73,9 @@ pub trait Writer {
     /// Labels as they are written. A source has the same ones in many time series.
     type Labels: Clone;
 
+    /// What it has written.
+    type Output;
+
     /// Returns labels as they are written.
     fn labels(labels: Labels<'_>) -> Self::Labels;
     /// Begins a family. One without time series is left out.
@@ -85,8 +88,8 @@ pub trait Writer {
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
     /// Adds a histogram, which was empty at `created`.
     fn histogram(&mut self, labels: &Self::Labels, histogram: &Histogram, created: SystemTime);
-    /// Ends the last family, and returns the text.
-    fn finish(self) -> Vec<u8>;
+    /// Ends the last family, and returns what has been written.
+    fn finish(self) -> Self::Output;
 }
 
 impl Format {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `exporter` carries the topic statistics of ROS 2 nodes to Prometheus.
+//! `exporter` carries the topic statistics of ROS 2 nodes to Prometheus and OpenTelemetry.
 //!
 //! The modules follow the way of the data:
 //!
@@ -8,6 +8,7 @@
 //!  /statistics, /statistics/distribution,
 //!  /events/messages_lost, /diagnostics
 //!        ──▶ subscriptions ──▶ model ──▶ state ──▶ exposition ──▶ http    /metrics
+//!                                                           └──▶ otlp    to a collector
 //! ```
 //!
 //! `model` is what was received, as values whose names and numbers have been checked. `state` is what is known of all sources.
@@ -18,6 +19,7 @@ mod exposition;
 mod http;
 mod model;
 mod options;
+mod otlp;
 mod signals;
 mod state;
 mod subscriptions;
@@ -36,6 +38,7 @@ use crate::{
     executor::Spinning,
     http::Server,
     options::{split_ros_arguments, Options},
+    otlp::{Push, PushError},
     signals::Interrupt,
     state::{Now, State},
     subscriptions::Subscriptions,
@@ -70,12 +73,28 @@ fn run(options: Options, ros: Vec<String>) -> Result<(), Failure> {
     let state = Arc::new(Mutex::new(State::new(options.limits(), Now::read())));
     let server = Server::start(options.listen, Arc::clone(&state))
         .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;
+    let host = gethostname::gethostname();
+    let push = options.push.clone().complete(&host.to_string_lossy(), |name| std::env::var(name).ok())?;
+    let push = push.map(|push| {
+        let logger = node.logger().clone();
+        let started = Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))?;
+        log_info!(&*node, "Pushing to {}", push.client.url);
+        Ok::<_, PushError>(started)
+    });
+    let push = push.transpose()?;
     let mut subscriptions = Subscriptions::new(&node, &options, state)?;
     log_info!(&*node, "Serving http://{}/metrics", server.address());
     let mut spinning = Spinning::start(executor)?;
-    while !interrupt.wait(REFRESH) {
-        spinning.check()?;
-        subscriptions.refresh()?;
+    let result = loop {
+        if interrupt.wait(REFRESH) {
+            break Ok(());
+        }
+        if let Err(error) = spinning.check().and_then(|()| Ok(subscriptions.refresh()?)) {
+            break Err(error);
+        }
+    };
+    if let Some(lost) = push.map(Push::stop).filter(|lost| *lost > 0) {
+        log_warn!(&*node, "{lost} OTLP requests that the collector has not taken are lost");
     }
-    Ok(())
+    result
 }

@@ -2,14 +2,17 @@
 
 //! The options, as arguments and as ROS parameters.
 
+mod push;
+
 use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
 
 use clap::Parser;
 use rclrs::{DeclarationError, Node};
 
+pub use self::push::PushOptions;
 use super::state::Limits;
 
-/// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP.
+/// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP, and to an OpenTelemetry collector, by OTLP.
 ///
 /// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The parameter takes
 /// precedence.
@@ -41,6 +44,9 @@ pub struct Options {
     /// A diagnostic status that is not repeated for so many seconds is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub keep_diagnostics: u32,
+    /// How to push to a collector.
+    #[command(flatten)]
+    pub push: PushOptions,
 }
 
 /// A parameter with a value that it cannot have.
@@ -112,6 +118,7 @@ impl Options {
                 86_400,
                 "A diagnostic status that is not repeated for so many seconds is gone",
             )?,
+            push: self.push.with_parameters_of(node)?,
         })
     }
 

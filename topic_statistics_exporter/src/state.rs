@@ -8,6 +8,7 @@
 mod histogram;
 mod life;
 mod metric;
+mod push;
 mod source;
 
 use std::{
@@ -19,6 +20,7 @@ use std::{
 pub use self::{
     histogram::Histogram,
     metric::{MetricState, WindowState, QUANTILES},
+    push::{DroppedRequests, PushCounts},
     source::Source,
 };
 use super::model::{Diagnostic, DiagnosticName, Level, Received, Refused, SourceName};
@@ -47,6 +49,7 @@ pub struct State {
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
     budget: Budget,
     counts: Counts,
+    push: Option<PushCounts>,
     created: SystemTime,
 }
 
@@ -130,6 +133,7 @@ impl State {
             diagnostics: BTreeMap::new(),
             budget: Budget { used: 0, max: limits.max_series },
             counts: Counts::default(),
+            push: None,
             created: now.system,
         }
     }
@@ -201,6 +205,16 @@ impl State {
     /// Returns what the exporter has counted.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Returns what became of what was pushed, as it was at the last report. `None` if nothing is pushed.
+    pub fn push(&self) -> Option<&PushCounts> {
+        self.push.as_ref()
+    }
+
+    /// Sets what became of what was pushed.
+    pub fn set_push(&mut self, counts: PushCounts) {
+        self.push = Some(counts);
     }
 
     /// Returns how many time series the sources and diagnostics have, at most.

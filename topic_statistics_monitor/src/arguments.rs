@@ -7,6 +7,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{error::ErrorKind, CommandFactory, Parser};
 
 use crate::{
+    expect::ExpectationFile,
     pattern::Pattern,
     require::{Condition, Conditions},
 };
@@ -23,8 +24,8 @@ pub struct Arguments {
     /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them. Topics that appear
     /// later are watched, too.
     ///
-    /// Without TOPIC, the topics of the --require conditions are watched if each condition names its topic; otherwise
-    /// all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden ones.
+    /// Without TOPIC, the topics of --expect are watched, or those of the --require conditions if each condition names its
+    /// topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden ones.
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Pattern>,
 
@@ -90,6 +91,25 @@ pub struct Arguments {
     /// /imu:lost=0'. One without a topic is about all watched topics. --duration limits the wait.
     #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT)]
     pub require: Vec<Conditions>,
+    /// Judge the topics by the expectations in this file
+    ///
+    /// It has conditions for WARN and for ERROR, by topic or by pattern; docs/health.md describes it. The state of a topic is
+    /// then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end.
+    #[arg(long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"])]
+    pub expect: Option<PathBuf>,
+    /// Publish the states of --expect on /diagnostics, once per second, and errors at once
+    #[arg(long, help_heading = HEALTH, requires = "expect")]
+    pub diagnostics: bool,
+    /// The hardware_id of the states on /diagnostics
+    #[arg(long, value_name = "TEXT", help_heading = HEALTH, requires = "diagnostics", default_value = "none")]
+    pub hardware_id: String,
+    /// Print a file for --expect: what is seen in --duration (default 10 s), with a tolerance in percent [default: 20]
+    #[arg(
+        long, value_name = "PERCENT", help_heading = HEALTH, num_args = 0..=1, require_equals = true,
+        default_missing_value = "20", value_parser = clap::value_parser!(u32).range(1..=90),
+        conflicts_with_all = ["expect", "require", "once", "json", "report"]
+    )]
+    pub print_expectations: Option<u32>,
 
     /// Panic after that many seconds, to test that the terminal is restored
     #[arg(long, hide = true, value_parser = seconds)]
@@ -99,6 +119,7 @@ pub struct Arguments {
 const WATCHED: &str = "What is shown";
 const TIME: &str = "Time";
 const OUTPUT: &str = "Output";
+const HEALTH: &str = "Health";
 
 const AFTER_HELP: &str = "\
 Conditions:
@@ -116,7 +137,7 @@ Keys of the live view:
 
 Exit status:
   0  ended as asked; with --require, all conditions are fulfilled
-  1  conditions are not fulfilled
+  1  conditions are not fulfilled; with --expect, there is an ERROR at the end
   2  wrong usage
   3  could not start or go on
 
@@ -125,19 +146,26 @@ ROS arguments come after --ros-args: topic_monitor imu --ros-args -p use_sim_tim
 impl Arguments {
     /// Errors if the arguments contradict each other.
     pub fn check(&self) -> Result<(), clap::Error> {
-        let patterns =
-            self.topics.iter().chain(self.conditions().filter_map(|condition| condition.topic.as_ref()));
-        let mut of_sources = patterns.filter(|pattern| pattern.is_of_sources());
-        match of_sources.next() {
-            Some(source) if self.from_statistics.is_none() => {
-                let error = format!(
-                    "a topic's name has no ':', unlike {:?}; NODE:TOPIC is a source of statistics, for --from-statistics",
-                    source.text()
-                );
-                Err(Self::command().error(ErrorKind::ValueValidation, error))
-            }
+        let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
+        self.check_sources(self.topics.iter().chain(of_conditions))
+            .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
+    }
+
+    /// Errors if one of these is a source of statistics, and topics are watched.
+    pub fn check_sources<'a>(&self, patterns: impl IntoIterator<Item = &'a Pattern>) -> Result<(), String> {
+        match patterns.into_iter().find(|pattern| pattern.is_of_sources()) {
+            Some(source) if self.from_statistics.is_none() => Err(format!(
+                "a topic's name has no ':', unlike {:?}; NODE:TOPIC is a source of statistics, for --from-statistics",
+                source.text()
+            )),
             _ => Ok(()),
         }
+    }
+
+    /// Returns when to end, if not only when interrupted.
+    pub fn duration(&self) -> Option<Duration> {
+        const TO_SUGGEST: Duration = Duration::from_secs(10);
+        self.duration.or(self.print_expectations.map(|_| TO_SUGGEST))
     }
 
     /// Returns the conditions of all `--require` arguments.
@@ -147,13 +175,21 @@ impl Arguments {
 
     /// Returns whether the output is a live view.
     pub fn is_live(&self, on_terminal: bool) -> bool {
-        on_terminal && !self.plain && !self.json && !self.once && self.require.is_empty()
+        on_terminal
+            && !self.plain
+            && !self.json
+            && !self.once
+            && self.require.is_empty()
+            && self.print_expectations.is_none()
     }
 
     /// Returns the names and patterns of the topics to watch. Empty for all topics.
-    pub fn patterns(&self) -> Vec<Pattern> {
+    pub fn patterns(&self, expected: Option<&ExpectationFile>) -> Vec<Pattern> {
         if !self.topics.is_empty() {
             return self.topics.clone();
+        }
+        if let Some(file) = expected {
+            return file.patterns().cloned().collect();
         }
         let of_conditions: Option<Vec<Pattern>> =
             self.conditions().map(|condition| condition.topic.clone()).collect();
@@ -213,7 +249,7 @@ mod tests {
     fn without_topics_the_conditions_name_them_if_each_does() {
         let parse = |line: &[&str]| Arguments::try_parse_from([&["topic_monitor"], line].concat()).unwrap();
         let patterns = |line: &[&str]| {
-            parse(line).patterns().iter().map(|pattern| pattern.text().to_owned()).collect::<Vec<_>>()
+            parse(line).patterns(None).iter().map(|pattern| pattern.text().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(patterns(&["--require", "/imu:rate>1 odom: age<5"]), ["/imu", "/odom"]);
         assert!(patterns(&["--require", "/imu:rate>1 age<5"]).is_empty());
@@ -251,7 +287,7 @@ mod tests {
         ] {
             let arguments = Arguments::try_parse_from(line).unwrap();
             arguments.check().unwrap();
-            assert_eq!(arguments.patterns()[0].text(), "/r1/listener:/imu");
+            assert_eq!(arguments.patterns(None)[0].text(), "/r1/listener:/imu");
         }
     }
 

@@ -8,16 +8,18 @@
 //!  graph, messages ──▶ topics ──────┐                        ┌──▶ views::Screen   live view
 //!                                   ├──▶ provider ──▶ rows ──┼──▶ views::Report   lines, JSON
 //!  /statistics ──────▶ statistics ──┘                        ├──▶ require         exit status
+//!                                                            ├──▶ expect          states, /diagnostics
 //!                                                            └──▶ recording ──▶ views::page   the page of --report
 //! ```
 //!
 //! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
-//! `views`, `recording` and `require` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
+//! `views`, `recording`, `require` and `expect` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
 //! other. `arguments` and `pattern` are the command line; `signals`, `executor`, `error` and `origin` are about the process.
 
 mod arguments;
 mod error;
 mod executor;
+mod expect;
 mod format;
 mod origin;
 mod pattern;
@@ -43,6 +45,7 @@ use crate::{
     arguments::{split_ros_arguments, Arguments},
     error::{has_no_reader, print_error, Failure},
     executor::Spinning,
+    expect::{Diagnostics, ExpectationFile},
     provider::RowProvider,
     session::{Session, FAILED, UNFULFILLED},
     signals::Interrupt,
@@ -65,6 +68,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen()?;
+    let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
+    let patterns = arguments.patterns(expected.as_ref());
+    arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let ros_arguments = [vec!["topic_monitor".to_owned()], ros].concat();
     let context = Context::new(ros_arguments, InitOptions::default())?;
@@ -72,10 +78,14 @@ fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8,
     let node = executor.create_node("topic_monitor")?;
     // The rows show what the library warns of in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
-    let mut provider = RowProvider::new(&node, arguments)?;
+    let mut provider = RowProvider::new(&node, arguments, patterns)?;
+    let hardware_id = || arguments.hardware_id.clone();
+    let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
     let spinning = Spinning::start(executor)?;
-    let mut session = Session::new(arguments, spinning, interrupt);
-    let ended = if arguments.is_live(is_terminal) {
+    let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
+    let ended = if let Some(tolerance) = arguments.print_expectations {
+        session.print_expectations(&mut provider, tolerance)
+    } else if arguments.is_live(is_terminal) {
         session.show_live_view(&mut provider)
     } else {
         session.write_lines(&mut provider)
@@ -89,5 +99,6 @@ fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8,
         Some(file) => session.write_report(&file, &provider)?,
         None => true,
     };
-    Ok(if is_fulfilled { code? } else { code?.max(UNFULFILLED) })
+    let is_healthy = session.report_errors();
+    Ok(if is_fulfilled && is_healthy { code? } else { code?.max(UNFULFILLED) })
 }

@@ -5,10 +5,12 @@
 use std::time::{Duration, Instant};
 
 use rclrs::Node;
+use rclrs_topic_statistics::health::Health;
 
 use crate::{
     arguments::Arguments,
     error::Failure,
+    pattern::Pattern,
     row::Row,
     statistics::StatisticsReader,
     topics::{self, silence_history_errors, TopicWatcher},
@@ -21,7 +23,7 @@ pub enum RowProvider {
 }
 
 impl RowProvider {
-    pub fn new(node: &Node, arguments: &Arguments) -> Result<Self, Failure> {
+    pub fn new(node: &Node, arguments: &Arguments, patterns: Vec<Pattern>) -> Result<Self, Failure> {
         silence_history_errors()?;
         let max = arguments.max_topics.map(|max| max as usize);
         if let Some(topic) = &arguments.from_statistics {
@@ -30,11 +32,11 @@ impl RowProvider {
                 return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
             };
             let max = max.unwrap_or(StatisticsReader::MAX_SOURCES);
-            let statistics = StatisticsReader::new(node, name, arguments.patterns(), max);
+            let statistics = StatisticsReader::new(node, name, patterns, max);
             return Ok(Self::Statistics(Box::new(statistics)));
         }
         let options = topics::Options {
-            patterns: arguments.patterns(),
+            patterns,
             all: arguments.all,
             period: arguments.period,
             depth: arguments.depth,
@@ -56,6 +58,17 @@ impl RowProvider {
         match self {
             Self::Topics(topics) => topics.rows().collect(),
             Self::Statistics(statistics) => statistics.rows().collect(),
+        }
+    }
+
+    /// Sets the health of a row.
+    pub fn set_health(&mut self, name: &str, health: Health) {
+        let row = match self {
+            Self::Topics(topics) => topics.row_mut(name),
+            Self::Statistics(statistics) => statistics.row_mut(name),
+        };
+        if let Some(row) = row {
+            row.health = Some(health);
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod condition;
 
-pub use condition::{Condition, Conditions};
+pub use condition::{missing_samples, value_of, Condition, Conditions};
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::{collector::Distribution, Metric, Summary};
+use rclrs_topic_statistics::{
+    collector::Distribution,
+    health::{Health, Level},
+    Metric, Summary,
+};
 
 use crate::format::{count, milliseconds, seconds};
 pub use last_minute::LastMinute;
@@ -32,6 +36,8 @@ pub struct Row {
     pub qos: String,
     /// Why messages are not received, or not all of them.
     pub problem: Option<Problem>,
+    /// Whether it is as `--expect` expects. `None` if nothing is expected of it.
+    pub health: Option<Health>,
     /// The last whole window.
     pub window: Option<Window>,
     /// Messages received since the topic is watched.
@@ -170,12 +176,18 @@ pub struct HistoryEntry {
 pub enum Status {
     /// Messages are not received until the user changes something.
     Error,
+    /// A condition for ERROR fails for that long.
+    Failed(Duration),
     /// No message was received for that long.
     Stale(Duration),
+    /// A condition for WARN fails for that long.
+    Warned(Duration),
     /// That many messages were lost in the last minute.
     Loss(u64),
     /// The topic has no publisher.
     Waiting,
+    /// It is as expected.
+    Ok,
     Good,
 }
 
@@ -237,15 +249,26 @@ impl Row {
     }
 
     pub fn status(&self, now: Instant) -> Status {
+        match (&self.problem, &self.health) {
+            (Some(Problem::Error(_)), _) => return Status::Error,
+            (_, Some(Health { level, lasting, .. })) => {
+                return match level {
+                    Level::Error => Status::Failed(*lasting),
+                    Level::Stale => Status::Stale(*lasting),
+                    Level::Warn => Status::Warned(*lasting),
+                    Level::Ok => Status::Ok,
+                }
+            }
+            _ => {}
+        }
         let silence = self.silence(now);
         // A topic with a single message, such as a map, has no period, and is never stale.
         let is_stale = silence > (STALE_PERIODS * self.mean_period).max(STALE) && !self.mean_period.is_nan();
         let recent = self.history.iter().filter(|entry| now.saturating_duration_since(entry.ended) < HISTORY);
         let lost = recent.map(|entry| entry.lost).fold(0, u64::saturating_add);
         match &self.problem {
-            Some(Problem::Error(_)) => Status::Error,
             _ if is_stale => Status::Stale(Duration::from_secs_f64(silence / 1000.0)),
-            Some(Problem::Waiting(_)) => Status::Waiting,
+            Some(_) => Status::Waiting,
             None if lost > 0 => Status::Loss(lost),
             None => Status::Good,
         }
@@ -278,6 +301,9 @@ impl Status {
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),
+            Self::Failed(since) => format!("ERROR {}", seconds(milliseconds(since))),
+            Self::Warned(since) => format!("WARN {}", seconds(milliseconds(since))),
+            Self::Ok => "OK".to_owned(),
             Self::Stale(since) => format!("STALE {}", seconds(milliseconds(since))),
             Self::Loss(lost) => format!("LOSS {}", count(lost)),
             Self::Waiting => "WAITING".to_owned(),

@@ -4,17 +4,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    io::{self, Write},
     time::{Duration, Instant},
 };
 
 use ratatui::crossterm::event::{Event, KeyEventKind};
+use rclrs_topic_statistics::health::{Change, Health, Level};
 
 use crate::{
     arguments::Arguments,
     error::{print_error, Failure},
     executor::Spinning,
-    origin,
+    expect::{suggest, Diagnostics, ExpectationFile, Expected, JudgedRow},
+    format, origin,
     provider::{Notices, RowProvider},
     recording::Recording,
     require::{self, Condition},
@@ -41,15 +43,25 @@ pub struct Session<'a> {
     spinning: Spinning,
     interrupt: Interrupt,
     started: Instant,
+    /// None: nothing is expected.
+    expected: Option<Expected>,
+    diagnostics: Option<Diagnostics>,
     /// What the report shows. `None` without a report.
     recording: Option<Recording>,
 }
 
 impl<'a> Session<'a> {
-    pub fn new(arguments: &'a Arguments, spinning: Spinning, interrupt: Interrupt) -> Self {
+    pub fn new(
+        arguments: &'a Arguments,
+        expected: Option<ExpectationFile>,
+        diagnostics: Option<Diagnostics>,
+        spinning: Spinning,
+        interrupt: Interrupt,
+    ) -> Self {
         let conditions = || arguments.conditions().cloned().collect();
         let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
-        Self { arguments, spinning, interrupt, started: Instant::now(), recording }
+        let expected = expected.map(|file| Expected::new(file, arguments.period));
+        Self { arguments, spinning, interrupt, started: Instant::now(), expected, diagnostics, recording }
     }
 
     /// Shows the live view until the program ends. Returns the exit status.
@@ -61,6 +73,7 @@ impl<'a> Session<'a> {
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
             let new = provider.poll()?;
+            self.judge(&new, provider)?;
             self.record(provider.rows().into_iter().filter(|row| new.contains(&row.name)));
             if drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
                 rows = provider.rows().into_iter().cloned().collect();
@@ -92,6 +105,11 @@ impl<'a> Session<'a> {
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
+            for (topic, change) in self.judge(&new, provider)? {
+                report.write_change(&topic, &change)?;
+                let (before, Health { level, .. }) = (change.before, &change.health);
+                print_error(&format!("{}: {before} -> {level}: {}", format::name(&topic), change.health));
+            }
             let rows = provider.rows();
             for row in rows.iter().filter(|row| new.contains(&row.name)) {
                 let is_first = written.insert(row.name.clone());
@@ -133,6 +151,48 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Watches for the duration, and prints what it saw as a file for `--expect`.
+    pub fn print_expectations(&mut self, provider: &mut RowProvider, tolerance: u32) -> Result<u8, Failure> {
+        while !self.is_over()? {
+            provider.poll()?;
+            std::thread::sleep(TICK);
+        }
+        let (watched, now) = (self.started.elapsed(), Instant::now());
+        io::stdout().write_all(suggest(&provider.rows(), tolerance, watched, now).as_bytes())?;
+        Ok(0)
+    }
+
+    /// Judges the rows by what is expected, sets their health, and publishes it. Returns the changes of their levels.
+    fn judge(
+        &mut self,
+        new: &[String],
+        provider: &mut RowProvider,
+    ) -> Result<Vec<(String, Change)>, Failure> {
+        let Some(expected) = &mut self.expected else { return Ok(vec![]) };
+        let (mut changes, now) = (vec![], Instant::now());
+        for JudgedRow { name, health, change } in expected.judge(new, &provider.rows(), now) {
+            provider.set_health(&name, health);
+            changes.extend(change.map(|change| (name, change)));
+        }
+        if let Some(diagnostics) = &mut self.diagnostics {
+            let is_error = |(_, change): &&(String, Change)| change.health.level == Level::Error;
+            let new_errors: Vec<String> =
+                changes.iter().filter(is_error).map(|(name, _)| name.clone()).collect();
+            diagnostics.publish(expected.judged(&provider.rows()), &new_errors, now)?;
+        }
+        Ok(changes)
+    }
+
+    /// Reports the topics that have an error now. Returns whether there is none.
+    pub fn report_errors(&self) -> bool {
+        let mut is_healthy = true;
+        for (topic, health) in self.expected.iter().flat_map(Expected::errors) {
+            print_error(&format!("{}: {}: {health}", format::name(topic), health.level));
+            is_healthy = false;
+        }
+        is_healthy
+    }
+
     /// Returns whether it is time to end.
     fn is_over(&mut self) -> Result<bool, Failure> {
         self.spinning.check()?;
@@ -140,7 +200,7 @@ impl<'a> Session<'a> {
         if self.arguments.panic_after.is_some_and(|after| elapsed >= after) {
             panic!("as --panic-after asks");
         }
-        let is_late = self.arguments.duration.is_some_and(|duration| elapsed >= duration);
+        let is_late = self.arguments.duration().is_some_and(|duration| elapsed >= duration);
         Ok(is_late || self.interrupt.is_set())
     }
 

@@ -106,6 +106,10 @@ impl StatisticsReader {
         self.sources.rows()
     }
 
+    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.sources.row_mut(name)
+    }
+
     /// Returns how many sources are left out because there is no room for them.
     pub fn left_out(&self) -> usize {
         self.sources.left_out()

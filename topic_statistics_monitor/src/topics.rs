@@ -114,6 +114,10 @@ impl TopicWatcher {
         self.topics.values().map(|topic| &topic.row)
     }
 
+    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.topics.get_mut(name).map(|topic| &mut topic.row)
+    }
+
     /// Returns how many topics are left out because of [`Options::max_topics`].
     pub fn left_out(&self) -> usize {
         self.left_out

@@ -54,6 +54,9 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         ("two monotonic clocks", "code/two_monotonic_clocks"),
         ("a timer's guard", "code/timer"),
         ("a counter", "code/counter"),
+        ("judging a window of 1000 subscriptions", "health/judge_1000"),
+        ("the same, where all look back", "health/judge_1000_undecided"),
+        ("the health of 1000 subscriptions", "health/statuses_1000"),
     ] {
         let time = time(of)?;
         println!("{what:<40} {time:>9.1} {:>15.2} {:>15.2}", time / clock, time / lock);

@@ -24,10 +24,12 @@ mod shared_memory;
 mod workspace;
 
 use std::{
+    env,
     ffi::OsString,
     io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
 };
 
 use anyhow::{bail, Context, Result};
@@ -243,6 +245,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let mut environment = environment()?;
             // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+            // They wait for other processes more than they compute.
+            if env::var_os("RUST_TEST_THREADS").is_none() {
+                let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
+                environment.set("RUST_TEST_THREADS", threads.to_string());
+            }
             // With discovery limited to this host rmw_fastrtps has shared memory all the same.
             shared_memory::remove_what_nobody_uses();
             environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
@@ -401,7 +408,7 @@ fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCod
 /// directory was filled from; it serves where the program is started without cargo.
 fn project() -> Result<PathBuf> {
     let ours = |directory: &PathBuf| directory.ends_with("xtask");
-    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
+    let xtask = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
     let xtask = xtask.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
     let project = xtask.parent().filter(|project| project.is_dir());
     project

@@ -228,8 +228,9 @@ impl Workspace {
 
     /// Checks that the launch file is installed and can be loaded, where there is a `ros2 launch` to load it.
     fn check_launch_file(&self) {
-        let file = self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch/demo.launch.py");
-        let (compiled, text) = output(self.command("python3").args(["-m", "py_compile"]).arg(file));
+        let launch = self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch");
+        let files = ["demo.launch.py", "health.launch.py"].map(|file| launch.join(file));
+        let (compiled, text) = output(self.command("python3").args(["-m", "py_compile"]).args(files));
         assert!(compiled, "{text}");
 
         if !output(self.command("python3").args(["-c", "import ros2launch, launch_ros"])).0 {
@@ -253,13 +254,18 @@ impl Workspace {
         assert!(fits && text.ends_with(" packages checked, 0 problems\n"), "{text}");
     }
 
-    /// Runs the talker and the monitor as they are installed.
+    /// Runs the talker and the monitor as they are installed, with the expectations that are installed.
     fn check_monitor(&self) {
         let [talker, monitor] = [(EXAMPLES, "talker"), (MONITOR, "topic_monitor")]
             .map(|(package, program)| self.prefix(package).join("lib").join(package).join(program));
-        let _talker = Process(self.command(talker).spawn().unwrap());
+        let _talker = Process(self.command(talker).args(["--ros-args", "-p", "rate:=50.0"]).spawn().unwrap());
         let condition = ["imu", "--require", "rate>5 lost=0", "--duration", "60"];
-        let (healthy, text) = output(self.command(monitor).args(condition));
+        let (healthy, text) = output(self.command(&monitor).args(condition));
+        assert!(healthy, "{text}");
+        let expectations =
+            self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch/expectations.yaml");
+        let mut judge = self.command(monitor);
+        let (healthy, text) = output(judge.arg("--expect").arg(expectations).args(["--duration", "6"]));
         assert!(healthy, "{text}");
     }
 

@@ -54,7 +54,8 @@ pub fn exporter(bytes: &[u8]) {
             })
             .map(Received::Diagnostic),
             1 => {
-                let lost = MessagesLostEventTopicStat { topic_name: input.text(), messages_lost: input.u64() };
+                let lost =
+                    MessagesLostEventTopicStat { topic_name: input.text(), messages_lost: input.u64() };
                 Losses::new(&input.text(), &lost).map(Received::Losses)
             }
             2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::Distribution),

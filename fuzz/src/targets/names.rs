@@ -122,6 +122,9 @@ fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
         fn totals(&self) -> Option<Totals> {
             Some(Totals { received: 1, lost: Some(1), ..Totals::default() })
         }
+        fn measures(&self, _metric: Metric) -> bool {
+            true
+        }
     }
 
     #[derive(Default)]

@@ -11,6 +11,8 @@ use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, Par
 
 use crate::{
     check::has_no_control,
+    condition::Conditions,
+    health::NodeExpectations,
     input::Input,
     node::parameters::Parameters,
     options::{AgeSource, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState},
@@ -43,8 +45,12 @@ pub fn parameters(bytes: &[u8]) {
         if input.is_empty() {
             break;
         }
-        let name = ["enabled", "publish_period", "publish_topic"][input.below(3)];
+        let name = ["enabled", "publish_period", "publish_topic", "warn_unless"][input.below(4)];
         let value = value(&mut input);
+        if name == "warn_unless" {
+            conditions(&parameters, &value);
+            continue;
+        }
         let result = match (&value, name) {
             // A parameter with one type is set by a value of that type.
             (ParameterValue::Bool(value), "enabled") => set_undeclared(name, *value),
@@ -71,6 +77,31 @@ pub fn parameters(bytes: &[u8]) {
         }
         before = after;
     }
+}
+
+/// Sets conditions. They are those of the parameter, or refused, and the old ones stay.
+fn conditions(parameters: &Parameters, value: &ParameterValue) {
+    let conditions = || {
+        let expected = parameters.apply_to_expectations(&NodeExpectations::default());
+        expected.expectations.map(|expectations| expectations.warn_unless.clone()).unwrap_or_default()
+    };
+    let before = conditions();
+    let result = match value {
+        ParameterValue::StringArray(texts) => set_undeclared("warn_unless", Arc::clone(texts)),
+        other => set_undeclared("warn_unless", other.clone()),
+    };
+    match result {
+        Err(ParameterValueError::ValidationFailed(text)) => has_no_control(&text, "an error"),
+        Err(_) => {}
+        Ok(()) => {
+            // Written and read again they are the same.
+            let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
+            let again = texts.join(" ").parse().map_or(vec![], |Conditions(conditions)| conditions);
+            assert!(texts.iter().any(|text| text.contains('…')) || again == conditions(), "{texts:?}");
+            return;
+        }
+    }
+    assert_eq!(conditions(), before, "{value:?} is refused and changes the conditions");
 }
 
 fn set_undeclared<T: rclrs::ParameterVariant>(name: &str, value: T) -> Result<(), ParameterValueError> {

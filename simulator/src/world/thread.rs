@@ -55,6 +55,7 @@ impl World {
                         return;
                     }
                 }
+                Action::PublishDiagnostics(_) => {} // nothing is expected
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
                 Action::Wait(wake) => {
                     let Some(wake) = wake else { return };

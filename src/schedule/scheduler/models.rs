@@ -66,8 +66,15 @@ impl Reader {
 fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
     let schedule = Schedule::new(true, SECOND, false, false, LossEvents::new(node_name.clone(), 1.0));
-    let state = Mutex::new(State { schedule, graph_change: None, has_ended: false });
-    Arc::new(Scheduler { node: Weak::new(), node_name, state, changed: Condvar::new(), simulated: None })
+    let state = Mutex::new(State { schedule, graph_change: None, thread: Progress::Running });
+    Arc::new(Scheduler {
+        node: Weak::new(),
+        node_name,
+        state,
+        changed: Condvar::new(),
+        simulated: None,
+        diagnostics: None,
+    })
 }
 
 /// Adds a timer that is published to a reader. Returns its handle.
@@ -91,6 +98,7 @@ pub fn a_change_wakes_the_thread_and_closing_ends_it() {
         let thread = scheduler
             .start(move |_| {
                 at_end.fetch_add(1, Ordering::Relaxed);
+                None
             })
             .unwrap();
         pass(SECOND);
@@ -113,7 +121,7 @@ pub fn closing_publishes_each_finished_window_once() {
         let (scheduler, reader) = (scheduler(), Reader::new());
         let (source, _handle) = add_timer(&scheduler, &reader);
         pass(SECOND);
-        let thread = scheduler.start(|_| ()).unwrap();
+        let thread = scheduler.start(|_| None).unwrap();
         let close: fn(&Scheduler) = Scheduler::close;
         let enable: fn(&Scheduler) = |scheduler| scheduler.set_enabled(true);
         let others = [close, enable].map(|change| {

@@ -9,6 +9,7 @@ use rclrs::{QoSProfile, RclrsError};
 
 use super::*;
 use crate::{
+    condition::Conditions,
     graph::{PublisherCheck, Request},
     interfaces::{
         statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution,
@@ -82,13 +83,16 @@ struct Rig {
     schedule: Schedule,
     host: Host,
     reader: Arc<Reader>,
+    /// When health was published, with each source and its level; and the changes.
+    diagnosed: Vec<(Duration, Vec<(String, Level)>)>,
+    changed: Vec<(String, Option<Level>, Level)>,
 }
 
 impl Rig {
     fn new() -> Self {
         let loss_events = LossEvents::new("/node".to_owned(), 1.0);
         let schedule = Schedule::new(true, SECOND, false, false, loss_events);
-        Self { schedule, host: Host::new(), reader: Arc::default() }
+        Self { schedule, host: Host::new(), reader: Arc::default(), diagnosed: vec![], changed: vec![] }
     }
 
     /// Adds a timer.
@@ -111,6 +115,9 @@ impl Rig {
         loop {
             match self.schedule.next(self.host.now(), &self.host) {
                 Action::HandOut(out) => {
+                    let changed = out.changed.into_iter();
+                    self.changed
+                        .extend(changed.map(|of| (of.source.name.to_string(), of.before, of.health.level)));
                     finished.extend(
                         out.finished.into_iter().map(|(source, window)| (source.name.to_string(), window)),
                     );
@@ -119,6 +126,11 @@ impl Rig {
                     let mut failures = Failures::default();
                     batch.into_iter().for_each(|message| message.publish(&mut failures));
                     self.schedule.add_failures(failures);
+                }
+                Action::PublishDiagnostics(diagnosed) => {
+                    let levels =
+                        diagnosed.iter().map(|of| (of.source.name.to_string(), of.judge.health().level));
+                    self.diagnosed.push((self.host.now() - self.host.started, levels.collect()));
                 }
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
                 Action::Wait(wake) => return (finished, wake.map(|wake| wake - self.host.started)),
@@ -470,6 +482,35 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
 }
 
 #[test]
+fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_middle_of_the_next_window() {
+    let millisecond = Duration::from_millis(1);
+    for (period, timers, gap) in [
+        (SECOND, 12, 10 * millisecond),
+        // 20 batches in 50 ms.
+        (100 * millisecond, 100, Duration::from_micros(2500)),
+    ] {
+        let mut rig = Rig::new();
+        rig.schedule.set_publish_period(period, rig.host.now(), &rig.host);
+        let timers: Vec<_> = (0..timers)
+            .map(|number| rig.add(&format!("timer{number}"), TopicStatisticsState::NodeDefault))
+            .collect();
+        rig.host.pass(period);
+        for batch in 1..=timers.len().div_ceil(Outbox::BATCH) {
+            let wake = rig.run().1;
+            let published = rig.reader.0.lock().unwrap().len();
+            assert_eq!(published, timers.len().min(batch * Outbox::BATCH), "{period:?}, batch {batch}");
+            let now = rig.host.now() - rig.host.started;
+            let is_last = published == timers.len();
+            assert_eq!(wake, Some(if is_last { 2 * period } else { now + gap }), "{period:?}, batch {batch}");
+            rig.host.pass(gap - Duration::from_nanos(1));
+            rig.run();
+            assert_eq!(rig.reader.0.lock().unwrap().len(), published, "{period:?}, batch {batch}: too early");
+            rig.host.pass(Duration::from_nanos(1));
+        }
+    }
+}
+
+#[test]
 fn distributions_are_published_of_the_sources_that_have_them() {
     let mut rig = Rig::new();
     let with = |distributions| SourceOptions { distributions, ..SourceOptions::default() };
@@ -506,4 +547,118 @@ fn a_window_with_its_distributions_is_discarded_as_a_whole() {
     let waiting = rig.schedule.outbox.take();
     assert_eq!(waiting.len(), Outbox::BOUND);
     assert!(!waiting[0].is_distribution && waiting[1].is_distribution);
+}
+
+fn conditions(text: &str) -> Vec<Condition> {
+    text.parse::<Conditions>().unwrap().0
+}
+
+#[test]
+fn health_is_published_once_per_second_and_at_once_when_something_becomes_an_error() {
+    let mut rig = Rig::new();
+    rig.schedule.judge_by(NodeExpectations::default(), true);
+    let tenth = Duration::from_millis(100);
+    rig.schedule.set_publish_period(tenth, rig.host.now(), &rig.host);
+    let (_good, _) = rig.add("/node:good", SourceOptions::default());
+    let (bad, durations) = rig.add("/node:bad", SourceOptions::default());
+    for _ in 0..30 {
+        rig.host.pass(tenth);
+        rig.run();
+    }
+    assert!(rig.diagnosed.is_empty() && rig.changed.is_empty(), "nothing is expected");
+
+    rig.schedule.set_conditions(Level::Error, conditions("bad: duration<5"));
+    let ok = ("/node:bad".to_owned(), Level::Ok);
+    for _ in 0..32 {
+        durations.record(|| 1.0);
+        rig.host.pass(tenth);
+        rig.run();
+    }
+    let times = |rig: &Rig| rig.diagnosed.iter().map(|(time, _)| time.as_millis()).collect::<Vec<_>>();
+    assert_eq!(times(&rig), [3100, 4100, 5100, 6100]);
+    assert!(rig.diagnosed.iter().all(|(_, levels)| *levels == [ok.clone()]), "{:?}", rig.diagnosed);
+    assert_eq!(rig.changed, [], "a new judge is no change");
+
+    for _ in 0..2 {
+        durations.record(|| 9.0);
+        rig.host.pass(tenth);
+        rig.run();
+    }
+    assert_eq!(times(&rig)[4..], [6400], "at once");
+    assert_eq!(rig.diagnosed[4].1, [("/node:bad".to_owned(), Level::Error)]);
+    assert_eq!(rig.changed, [("/node:bad".to_owned(), Some(Level::Ok), Level::Error)]);
+
+    // Disabled, it has no health; enabled, it is judged anew.
+    rig.schedule.set_state(&bad, TopicStatisticsState::Disable, rig.host.now(), &rig.host);
+    rig.run();
+    assert_eq!(rig.changed[1..], [("/node:bad".to_owned(), Some(Level::Error), Level::Ok)]);
+    rig.host.pass(SECOND);
+    rig.run();
+    assert_eq!(rig.diagnosed.last().unwrap().1, []);
+    rig.schedule.set_state(&bad, TopicStatisticsState::Enable, rig.host.now(), &rig.host);
+    rig.host.pass(SECOND);
+    rig.run();
+    assert_eq!(rig.diagnosed.last().unwrap().1, [ok]);
+
+    // Of what is not expected any more, and of what is retired, there is nothing.
+    rig.schedule.set_conditions(Level::Error, vec![]);
+    let (count, wake) = (rig.diagnosed.len(), rig.run().1);
+    assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.host.now() - rig.host.started + tenth)));
+}
+
+#[test]
+fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window() {
+    let mut rig = Rig::new();
+    let (source, durations) = rig.add("/node:call", SourceOptions::default());
+    rig.schedule.set_conditions(Level::Warn, conditions("call: duration.p99<5"));
+    let mut levels = vec![];
+    for window in 0..14 {
+        (0..30).for_each(|_| durations.record(|| 9.0 + f64::from(window)));
+        rig.windows(SECOND);
+        levels.push(rig.changed.last().map_or(Level::Ok, |(.., level)| *level));
+    }
+    // The first window is not judged; 100 samples are in four windows; two of these raise.
+    assert_eq!(levels.iter().position(|level| *level == Level::Warn), Some(8), "{levels:?}");
+    assert!(source.latest().is_none(), "the rig hands nothing out");
+}
+
+#[test]
+fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
+    let mut rig = Rig::new();
+    rig.schedule.set_conditions(Level::Warn, conditions("/node:call: duration<5"));
+    let durations = Arc::new(Windowed::new(Durations::default()));
+    let source = Arc::new(Source::new("/node:call".to_owned(), Arc::clone(&durations) as _, None));
+    rig.schedule.add(&source.collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
+    rig.schedule.expect(&source, Expectations::new().warn_unless("duration<50".parse().unwrap()));
+    rig.schedule.complete(&source, rig.host.now());
+    assert!(rig.schedule.find_unmeasured(&conditions("/node:call: lost=0")).is_none(), "it has its own");
+    let (other, _) = rig.add("/node:other", SourceOptions::default());
+    let unmeasured = conditions("other: lost=0");
+    let (unmeasured, metric, _) = rig.schedule.find_unmeasured(&unmeasured).unwrap();
+    assert!(Arc::ptr_eq(&unmeasured, &other) && metric == Metric::PublicationSeqGap);
+    for _ in 0..5 {
+        durations.record(|| 20.0);
+        rig.windows(SECOND);
+    }
+    assert!(rig.changed.iter().all(|(.., level)| *level == Level::Ok), "{:?}", rig.changed);
+}
+
+#[test]
+fn where_everything_takes_longer_than_the_interval_of_health_windows_messages_and_health_have_their_turns() {
+    let mut rig = Rig::new();
+    rig.schedule.judge_by(NodeExpectations::default(), true);
+    let _sources: Vec<_> =
+        (0..20).map(|timer| rig.add(&format!("/node:{timer}"), SourceOptions::default())).collect();
+    rig.schedule.set_conditions(Level::Warn, conditions("0: duration<5"));
+    let (mut handed_out, mut batches, mut diagnosed) = (0, 0, 0);
+    for _ in 0..300 {
+        let now = rig.host.pass(2 * SECOND);
+        match rig.schedule.next(now, &rig.host) {
+            Action::HandOut(_) => handed_out += 1,
+            Action::Publish { .. } => batches += 1,
+            Action::PublishDiagnostics(_) => diagnosed += 1,
+            _ => {}
+        }
+    }
+    assert!(handed_out.min(batches).min(diagnosed) >= 90, "{handed_out} {batches} {diagnosed}");
 }

@@ -209,7 +209,7 @@ impl Description {
 }
 
 /// Writes all families of the state. `unix_time` is `now` in seconds since the epoch.
-pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> Vec<u8> {
+pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> W::Output {
     let values: Vec<_> = state.sources().map(|(name, source)| (labels(name, source), source)).collect();
     let sources: Vec<_> = values.iter().map(|(values, source)| (W::labels(values), *source)).collect();
     let mut of_metrics: Vec<Vec<(W::Labels, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
@@ -234,6 +234,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
     write_sources(&mut writer, &sources, now, unix_time);
     write_diagnostics(&mut writer, state);
     write_exporter(&mut writer, state);
+    write_push(&mut writer, state);
     writer.finish()
 }
 
@@ -442,6 +443,66 @@ fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
             (&[("reason", "series_limit")], counts.beyond_max_series as f64),
             (&[("reason", "too_wide")], counts.too_wide as f64),
         ],
+    );
+}
+
+fn write_push<W: Writer>(writer: &mut W, state: &State) {
+    let Some(push) = state.push() else { return };
+    let mut write = |name, kind, unit, help, values: &[(Labels<'_>, f64)]| {
+        writer.family(&family(name, kind, unit, help));
+        for (labels, value) in values {
+            match kind {
+                Kind::Counter => writer.counter(&W::labels(labels), *value, state.created()),
+                _ => writer.gauge(&W::labels(labels), *value),
+            }
+        }
+    };
+    write(
+        "exporter_push_requests_accepted",
+        Kind::Counter,
+        "",
+        "Requests that the OpenTelemetry collector has accepted. Constant: it cannot be reached",
+        &[(&[], push.accepted as f64)],
+    );
+    write(
+        "exporter_push_requests_lost",
+        Kind::Counter,
+        "",
+        "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take them",
+        &[
+            (&[("reason", "damaged")], push.dropped.damaged as f64),
+            (&[("reason", "overflow")], push.dropped.overflow as f64),
+            (&[("reason", "refused")], push.refused as f64),
+            (&[("reason", "unwritten")], push.dropped.unwritten as f64),
+        ],
+    );
+    write(
+        "exporter_push_data_points_rejected",
+        Kind::Counter,
+        "",
+        "Data points of accepted requests that the collector has rejected. High: it does not take what they are",
+        &[(&[], push.rejected_data_points as f64)],
+    );
+    write(
+        "exporter_push_attempts_failed",
+        Kind::Counter,
+        "",
+        "Attempts after which a request waits and is sent again. High: the collector is away or busy",
+        &[(&[], push.failed_attempts as f64)],
+    );
+    write(
+        "exporter_push_requests_waiting",
+        Kind::Gauge,
+        "",
+        "Requests that wait for the collector. High: it is away or busy, and requests will be lost",
+        &[(&[], push.waiting as f64)],
+    );
+    write(
+        "exporter_push_waiting",
+        Kind::Gauge,
+        "bytes",
+        "Bytes of the requests that wait, compressed. Near the limit: the oldest will be lost",
+        &[(&[], push.waiting_bytes as f64)],
     );
 }
 

@@ -189,6 +189,8 @@ impl Writer for Protobuf {
         Metric { label: labels.map(pair).collect(), ..Metric::default() }.encode_to_vec().into()
     }
 
+    type Output = Vec<u8>;
+
     fn family(&mut self, family: &Family) {
         self.end_family();
         let (kind, suffix) = match family.kind {

@@ -82,6 +82,8 @@ impl Writer for Text {
         text
     }
 
+    type Output = Vec<u8>;
+
     fn family(&mut self, family: &Family) {
         self.family = Some(family.clone());
         self.has_header = false;

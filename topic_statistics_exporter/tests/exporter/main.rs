@@ -3,6 +3,7 @@
 //! The exporter as a process of its own, on real topics, read over HTTP and by a real Prometheus.
 
 mod http;
+mod otlp;
 mod process;
 mod prometheus;
 mod robot;

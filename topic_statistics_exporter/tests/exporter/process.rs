@@ -6,11 +6,12 @@ use std::{
     collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    process::Stdio,
     sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
-use test_support::{program, wait_for, Process, LIMIT};
+use test_support::{command, lines, program, wait_for, Process, LIMIT};
 
 /// A running exporter.
 pub struct Exporter {
@@ -22,10 +23,17 @@ pub struct Exporter {
 impl Exporter {
     /// Starts it at a free port, unless the arguments name one.
     pub fn start(arguments: &[&str], domain: u32) -> Self {
+        Self::start_with(arguments, domain, &[])
+    }
+
+    /// Starts it with environment variables.
+    pub fn start_with(arguments: &[&str], domain: u32, variables: &[(&str, String)]) -> Self {
         let is_given = arguments.contains(&"--listen");
         let listen: &[&str] = if is_given { &[] } else { &["--listen", "127.0.0.1:0"] };
-        let (process, log) =
-            Process::start_logging(program("exporter"), &[listen, arguments].concat(), domain);
+        let mut command = command(program("exporter"), &[listen, arguments].concat(), domain);
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        let mut process = Process::spawn(command.envs(variables).stderr(Stdio::piped()));
+        let log = lines(process.errors());
         let deadline = Instant::now() + LIMIT;
         let mut lines: Vec<String> = vec![];
         let address = loop {

@@ -46,32 +46,14 @@ impl Condition {
         self.topic.as_ref().is_none_or(|topic| topic.is_match(&row.name))
     }
 
-    /// Returns the value of the quantity in the last whole window, or of a percentile in the last minute. NaN if there is none.
+    /// Returns [`value_of`] its quantity.
     pub fn value_of(&self, row: &Row, now: Instant) -> f64 {
-        let Some(window) = &row.window else { return f64::NAN };
-        let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
-        match self.condition.quantity() {
-            Quantity::Rate => window.rate,
-            Quantity::Bandwidth => window.bandwidth(),
-            Quantity::Received => known(window.received),
-            Quantity::Bytes => known(window.bytes),
-            Quantity::Lost => known(window.lost),
-            Quantity::OutOfOrder => known(window.out_of_order),
-            Quantity::Publishers => row.publisher_count.map_or(f64::NAN, |count| count as f64),
-            Quantity::Metric(metric, figure) => match figure.quantile() {
-                Some(quantile) => row.quantile(metric, quantile, now),
-                None => of(figure, &row.figures(metric.name())),
-            },
-            _ => f64::NAN,
-        }
+        value_of(self.condition.quantity(), row, now)
     }
 
-    /// Returns how many samples the last minute has, and how many the percentile needs, if these are too few.
+    /// Returns the [`missing_samples`] of its quantity.
     pub fn missing_samples(&self, row: &Row, now: Instant) -> Option<(u64, u64)> {
-        let Quantity::Metric(metric, figure) = self.condition.quantity() else { return None };
-        let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
-        let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
-        (count < needed).then_some((count, needed))
+        missing_samples(self.condition.quantity(), row, now)
     }
 
     /// Returns whether a value fulfils the condition. NaN never does.
@@ -88,6 +70,34 @@ impl Condition {
     pub fn name(&self) -> &str {
         self.condition.name()
     }
+}
+
+/// Returns the value of a quantity in the last whole window, or of a percentile in the last minute. NaN if there is none.
+pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> f64 {
+    let Some(window) = &row.window else { return f64::NAN };
+    let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
+    match quantity {
+        Quantity::Rate => window.rate,
+        Quantity::Bandwidth => window.bandwidth(),
+        Quantity::Received => known(window.received),
+        Quantity::Bytes => known(window.bytes),
+        Quantity::Lost => known(window.lost),
+        Quantity::OutOfOrder => known(window.out_of_order),
+        Quantity::Publishers => row.publisher_count.map_or(f64::NAN, |count| count as f64),
+        Quantity::Metric(metric, figure) => match figure.quantile() {
+            Some(quantile) => row.quantile(metric, quantile, now),
+            None => of(figure, &row.figures(metric.name())),
+        },
+        _ => f64::NAN,
+    }
+}
+
+/// Returns how many samples the last minute has, and how many a percentile needs, if these are too few.
+pub fn missing_samples(quantity: Quantity, row: &Row, now: Instant) -> Option<(u64, u64)> {
+    let Quantity::Metric(metric, figure) = quantity else { return None };
+    let needed = (1.0 / (1.0 - figure.quantile()?)).round() as u64;
+    let count = row.last_minute.distribution(metric, now).map_or(0, |distribution| distribution.count());
+    (count < needed).then_some((count, needed))
 }
 
 /// Returns a figure of a window.

@@ -44,6 +44,10 @@ impl Sources {
         self.sources.values().map(|source| &source.row)
     }
 
+    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.sources.get_mut(name).map(|source| &mut source.row)
+    }
+
     /// Returns how many sources are left out because there is no room for them.
     pub fn left_out(&self) -> usize {
         self.left_out.len()

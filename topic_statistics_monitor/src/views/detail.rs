@@ -28,6 +28,9 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
         Line::styled(format!("{}  {status}", name(&row.name)), bold),
         Line::raw(format!("type        {}", name(row.message_type.as_deref().unwrap_or("-")))),
     ];
+    if let Some(health) = &row.health {
+        lines.push(Line::raw(format!("health      {}: {health}", health.level)));
+    }
     if let Some(problem) = &row.problem {
         for (index, part) in wrapped(problem.text(), width.saturating_sub(12)).into_iter().enumerate() {
             lines.push(Line::raw(format!("{:12}{part}", if index == 0 { "problem" } else { "" })));

@@ -8,7 +8,10 @@ use std::{
     time::Instant,
 };
 
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{
+    health::{Cause, Change, Health},
+    Metric,
+};
 use serde::Serialize;
 
 use crate::row::{Figures, MetricFigures, Publisher, Row, Status, Window};
@@ -17,6 +20,17 @@ use crate::row::{Figures, MetricFigures, Publisher, Row, Status, Window};
 pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
     let mut json = serde_json::Serializer::with_formatter(&mut *to, Ascii);
     Line::of(row, window, now).serialize(&mut json)?;
+    writeln!(to)
+}
+
+/// Writes a change of a topic's health as an object on a line of its own.
+pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Result<()> {
+    let mut json = serde_json::Serializer::with_formatter(&mut *to, Ascii);
+    let line = ChangeLine {
+        topic,
+        change: HealthChange { from: change.before.name(), to: HealthLine::of(&change.health) },
+    };
+    line.serialize(&mut json)?;
     writeln!(to)
 }
 
@@ -38,6 +52,46 @@ impl serde_json::ser::Formatter for Ascii {
     }
 }
 
+/// A change of health, an object of `--json`.
+#[derive(Serialize)]
+struct ChangeLine<'a> {
+    topic: &'a str,
+    change: HealthChange,
+}
+
+#[derive(Serialize)]
+struct HealthChange {
+    from: &'static str,
+    to: HealthLine,
+}
+
+/// Whether a topic is as expected.
+#[derive(Serialize)]
+struct HealthLine {
+    level: &'static str,
+    message: String,
+    /// Nanoseconds since the epoch on the system clock.
+    since: i64,
+    condition: Option<String>,
+    value: f64,
+}
+
+impl HealthLine {
+    fn of(health: &Health) -> Self {
+        let (condition, value) = match &health.cause {
+            Cause::Condition { condition, value } => (Some(condition.to_string()), *value),
+            _ => (None, f64::NAN),
+        };
+        Self {
+            level: health.level.name(),
+            message: health.to_string(),
+            since: health.since,
+            condition,
+            value,
+        }
+    }
+}
+
 /// An object of `--json`. docs/topic_monitor.md describes its fields.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -45,6 +99,8 @@ struct Line<'a> {
     r#type: Option<&'a str>,
     state: &'static str,
     problem: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<HealthLine>,
     window_start: i64,
     window_stop: i64,
     clock_step: Option<i64>,
@@ -107,11 +163,12 @@ struct PublisherLine<'a> {
 impl<'a> Line<'a> {
     fn of(row: &'a Row, window: &'a Window, now: Instant) -> Self {
         let state = match row.status(now) {
-            Status::Error => "error",
+            Status::Error | Status::Failed(_) => "error",
+            Status::Warned(_) => "warn",
             Status::Stale(_) => "stale",
             Status::Loss(_) => "loss",
             Status::Waiting => "waiting",
-            Status::Good => "good",
+            Status::Ok | Status::Good => "good",
         };
         let metric = |metric: &'a MetricFigures| {
             let Figures { mean, min, max, std_dev, count } = metric.figures;
@@ -144,6 +201,7 @@ impl<'a> Line<'a> {
             r#type: row.message_type.as_deref(),
             state,
             problem: row.problem.as_ref().map(|problem| problem.text()),
+            health: row.health.as_ref().map(HealthLine::of),
             window_start: window.start,
             window_stop: window.stop,
             clock_step: window.clock_step,

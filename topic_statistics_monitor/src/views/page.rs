@@ -214,10 +214,11 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
 fn state(topic: &RecordedTopic, now: Instant) -> Markup {
     let (status, is_failed) = (topic.row.status(now), topic.is_failed());
     let text = match status {
-        Status::Good => "good".to_owned(),
+        Status::Good | Status::Ok => "good".to_owned(),
         other => other.text(),
     };
-    let class = if is_failed || !matches!(status, Status::Good | Status::Waiting) { "bad" } else { "" };
+    let class =
+        if is_failed || !matches!(status, Status::Good | Status::Ok | Status::Waiting) { "bad" } else { "" };
     html! { span class=(class) { (text) @if is_failed { ", condition failed" } } }
 }
 

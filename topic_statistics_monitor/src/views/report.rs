@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{health::Change, Metric};
 
 use crate::{
     format::{self, count_if_known, end_of, figure},
@@ -42,6 +42,15 @@ impl<W: Write> Report<W> {
             self.write_plain(row, window, now)?;
         }
         self.to.flush()
+    }
+
+    /// Writes a change of a topic's health: in JSON, an object; otherwise nothing, as it is no window.
+    pub fn write_change(&mut self, topic: &str, change: &Change) -> io::Result<()> {
+        if self.is_json {
+            json::write_change(&mut self.to, topic, change)?;
+            self.to.flush()?;
+        }
+        Ok(())
     }
 
     fn write_plain(&mut self, row: &Row, window: &Window, now: Instant) -> io::Result<()> {

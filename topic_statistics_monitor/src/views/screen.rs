@@ -206,7 +206,8 @@ impl Screen {
         for (number, word) in [
             (number(|status| matches!(status, Status::Stale(_))), "stale"),
             (number(|status| matches!(status, Status::Loss(_))), "with losses"),
-            (number(|status| status == Status::Error), "with errors"),
+            (number(|status| matches!(status, Status::Error | Status::Failed(_))), "with errors"),
+            (number(|status| matches!(status, Status::Warned(_))), "with warnings"),
             (number(|status| status == Status::Waiting), "waiting"),
         ] {
             if number > 0 {

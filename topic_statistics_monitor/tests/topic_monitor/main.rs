@@ -4,6 +4,7 @@
 
 mod browser;
 mod ending;
+mod expect;
 mod from_statistics;
 mod live_view;
 mod output;

@@ -216,10 +216,10 @@ impl Layout {
 fn mark(status: Status) -> (&'static str, Style) {
     let bold = |color| Style::new().fg(color).add_modifier(Modifier::BOLD);
     match status {
-        Status::Error => ("✗", bold(Color::Red)),
+        Status::Error | Status::Failed(_) => ("✗", bold(Color::Red)),
         Status::Stale(_) => ("!", bold(Color::Red)),
-        Status::Loss(_) => ("!", bold(Color::Yellow)),
+        Status::Warned(_) | Status::Loss(_) => ("!", bold(Color::Yellow)),
         Status::Waiting => ("…", Style::new().add_modifier(Modifier::DIM)),
-        Status::Good => (" ", Style::new()),
+        Status::Ok | Status::Good => (" ", Style::new()),
     }
 }

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The options of the push side: arguments, then ROS parameters, then OpenTelemetry's environment variables.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use clap::Args;
+use rclrs::{Node, ParameterValue};
+
+use super::InvalidParameter;
+use crate::otlp::{
+    self, key_values, ClientOptions, Environment, EnvironmentError, Limits, Temporality, KEY_VALUES,
+};
+
+/// Names and values, as of headers.
+pub type Pairs = Vec<(String, String)>;
+
+/// How to push to an OpenTelemetry collector. What is not given here, the environment tells.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Push to an OpenTelemetry collector")]
+pub struct PushOptions {
+    /// The collector: http://HOST:4318 or https://HOST:4318. Without it, nothing is pushed
+    ///
+    /// It takes metrics at /v1/metrics, as protobuf over HTTP. [environment: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Headers of each request. Other users can read the command line and parameters, but not the environment
+    ///
+    /// [environment: OTEL_EXPORTER_OTLP_HEADERS]
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs, hide_default_value = true)]
+    otlp_headers: Option<Pairs>,
+    /// A file of certificates (PEM) to check the collector's with. Without it, those of the system
+    ///
+    /// [environment: OTEL_EXPORTER_OTLP_CERTIFICATE]
+    #[arg(long, value_name = "FILE")]
+    otlp_certificate: Option<PathBuf>,
+    /// What the robot is: attributes of the resource
+    ///
+    /// service.instance.id and host.name are the host's name unless they are given. [environment: OTEL_RESOURCE_ATTRIBUTES,
+    /// OTEL_SERVICE_NAME]
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs)]
+    otlp_resource: Option<Pairs>,
+    /// From one report to the next, in seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    otlp_interval: Option<Duration>,
+    /// Whether sums and histograms have all samples since the start, or those since the last report: cumulative or delta
+    ///
+    /// [default: cumulative] [environment: OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE]
+    #[arg(long, value_name = "TEMPORALITY", value_parser = temporality)]
+    otlp_temporality: Option<Temporality>,
+    /// How requests are compressed: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
+    #[arg(long, value_name = "COMPRESSION", value_parser = gzip)]
+    otlp_compression: Option<bool>,
+    /// How long a request may take, in seconds [default: 10] [environment: OTEL_EXPORTER_OTLP_TIMEOUT]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    otlp_timeout: Option<Duration>,
+    /// The longest wait after a first failure, in seconds; each further one doubles it [default: 1]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    otlp_retry_initial: Option<Duration>,
+    /// The longest wait after any failure, in seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    otlp_retry_max: Option<Duration>,
+    /// Where requests wait for the collector, also over a restart. Without it, in memory
+    #[arg(long, value_name = "DIRECTORY")]
+    otlp_buffer_directory: Option<PathBuf>,
+    /// How many requests wait at most. The oldest are dropped [default: 10000]
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
+    otlp_buffer_requests: Option<u32>,
+    /// How many megabytes (10^6, compressed) wait at most [default: 64]
+    #[arg(long, value_name = "MEGABYTES", value_parser = number)]
+    otlp_buffer_megabytes: Option<u32>,
+}
+
+impl PushOptions {
+    /// Declares the parameters. Returns the options with the values that they have. A parameter that is empty leaves an option as it
+    /// is.
+    pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
+        let parameters = Parameters(node);
+        let text = |text: &str| Ok(text.to_owned());
+        let path = |text: &str| Ok(PathBuf::from(text));
+        Ok(Self {
+            otlp_endpoint: parameters.read("otlp_endpoint", self.otlp_endpoint, text)?,
+            otlp_headers: parameters.read("otlp_headers", self.otlp_headers, pairs)?,
+            otlp_certificate: parameters.read("otlp_certificate", self.otlp_certificate, path)?,
+            otlp_resource: parameters.read("otlp_resource", self.otlp_resource, pairs)?,
+            otlp_interval: parameters.read("otlp_interval", self.otlp_interval, seconds)?,
+            otlp_temporality: parameters.read("otlp_temporality", self.otlp_temporality, temporality)?,
+            otlp_compression: parameters.read("otlp_compression", self.otlp_compression, gzip)?,
+            otlp_timeout: parameters.read("otlp_timeout", self.otlp_timeout, seconds)?,
+            otlp_retry_initial: parameters.read("otlp_retry_initial", self.otlp_retry_initial, seconds)?,
+            otlp_retry_max: parameters.read("otlp_retry_max", self.otlp_retry_max, seconds)?,
+            otlp_buffer_directory: parameters.read(
+                "otlp_buffer_directory",
+                self.otlp_buffer_directory,
+                path,
+            )?,
+            otlp_buffer_requests: parameters.read(
+                "otlp_buffer_requests",
+                self.otlp_buffer_requests,
+                number,
+            )?,
+            otlp_buffer_megabytes: parameters.read(
+                "otlp_buffer_megabytes",
+                self.otlp_buffer_megabytes,
+                number,
+            )?,
+        })
+    }
+
+    /// Returns how to push, on the host of that name. None if no collector is given. `get` returns an environment variable.
+    pub fn complete(
+        self,
+        host: &str,
+        get: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<otlp::Options>, EnvironmentError> {
+        let Some(url) =
+            self.otlp_endpoint.as_deref().map(otlp::metrics_url).or_else(|| otlp::environment_url(&get))
+        else {
+            return Ok(None);
+        };
+        let environment = Environment::read(get)?;
+        let defaults =
+            [("service.name", env!("CARGO_PKG_NAME")), ("service.instance.id", host), ("host.name", host)];
+        let mut resource: Pairs = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        resource.extend(environment.resource);
+        resource.extend(self.otlp_resource.unwrap_or_default());
+        let ten_seconds = Duration::from_secs(10);
+        let client = ClientOptions {
+            url,
+            headers: self.otlp_headers.unwrap_or(environment.headers),
+            timeout: self.otlp_timeout.or(environment.timeout).unwrap_or(ten_seconds),
+            gzip: self.otlp_compression.or(environment.gzip).unwrap_or(true),
+            certificate: self.otlp_certificate.or(environment.certificate),
+        };
+        Ok(Some(otlp::Options {
+            client,
+            interval: self.otlp_interval.or(environment.interval).unwrap_or(ten_seconds),
+            temporality: self.otlp_temporality.or(environment.temporality).unwrap_or_default(),
+            resource,
+            retry_initial: self.otlp_retry_initial.unwrap_or(Duration::from_secs(1)),
+            retry_max: self.otlp_retry_max.unwrap_or(Duration::from_secs(60)),
+            buffer_directory: self.otlp_buffer_directory,
+            buffer_limits: Limits {
+                requests: self.otlp_buffer_requests.unwrap_or(10_000) as usize,
+                bytes: u64::from(self.otlp_buffer_megabytes.unwrap_or(64)) * 1_000_000,
+            },
+        }))
+    }
+}
+
+/// The parameters of a node that stand for arguments: a text, or a number where one is meant.
+struct Parameters<'a>(&'a Node);
+
+impl Parameters<'_> {
+    fn read<T>(
+        &self,
+        name: &'static str,
+        argument: Option<T>,
+        parse: impl Fn(&str) -> Result<T, &'static str>,
+    ) -> Result<Option<T>, InvalidParameter> {
+        let description =
+            format!("As the argument --{}; empty: the argument's value", name.replace('_', "-"));
+        let declared =
+            self.0.declare_parameter::<ParameterValue>(name).default(ParameterValue::String("".into()));
+        let declared = declared.description(description).read_only();
+        let value = declared.map_err(|error| super::invalid(name, &error, "a text or a number"))?.get();
+        let text = match value {
+            ParameterValue::String(text) => text,
+            ParameterValue::Integer(number) => Arc::from(number.to_string()),
+            ParameterValue::Double(number) => Arc::from(number.to_string()),
+            other => {
+                let right = "a text or a number".to_owned();
+                return Err(InvalidParameter { name, value: format!("{other:?}"), right });
+            }
+        };
+        if text.is_empty() {
+            return Ok(argument);
+        }
+        // A header can be a secret.
+        let shown = if name == "otlp_headers" { "not valid".to_owned() } else { format!("{text:?}") };
+        let invalid = |right: &str| InvalidParameter { name, value: shown, right: right.to_owned() };
+        parse(&text).map(Some).map_err(invalid)
+    }
+}
+
+fn pairs(text: &str) -> Result<Pairs, &'static str> {
+    key_values(text).ok_or(KEY_VALUES)
+}
+
+/// A year is longer than anything waits.
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or("a number of seconds from 0.001 to 31536000")
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse()
+        .ok()
+        .filter(|number| (1..=1_000_000).contains(number))
+        .ok_or("a whole number from 1 to 1000000")
+}
+
+fn temporality(text: &str) -> Result<Temporality, &'static str> {
+    match text {
+        "cumulative" => Ok(Temporality::Cumulative),
+        "delta" => Ok(Temporality::Delta),
+        _ => Err("cumulative or delta"),
+    }
+}
+
+fn gzip(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "gzip" => Ok(true),
+        "none" => Ok(false),
+        _ => Err("gzip or none"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{super::Options, *};
+
+    fn complete(arguments: &[&str], variables: &[(&str, &str)]) -> Option<otlp::Options> {
+        let options = Options::try_parse_from(["exporter"].iter().chain(arguments)).unwrap();
+        let get = |name: &str| {
+            variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+        };
+        options.push.complete("spot-1", get).unwrap()
+    }
+
+    fn value<'a>(options: &'a otlp::Options, name: &str) -> Option<&'a str> {
+        options.resource.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn nothing_is_pushed_without_a_collector() {
+        let broken = [("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")];
+        assert!(complete(&["--otlp-interval", "5"], &broken).is_none());
+    }
+
+    #[test]
+    fn an_argument_wins_over_the_environment_and_that_over_the_default() {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "3000"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "60000"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "site=north,robot=1"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "key=secret"),
+        ];
+        let by_environment = complete(&[], &variables).unwrap();
+        assert_eq!(by_environment.client.url, "http://there:4318/v1/metrics");
+        assert_eq!(by_environment.client.headers, [("key".to_owned(), "secret".to_owned())]);
+        assert_eq!(by_environment.client.timeout, Duration::from_secs(3));
+        assert_eq!(by_environment.interval, Duration::from_secs(60));
+        assert_eq!(by_environment.temporality, Temporality::Cumulative);
+        assert_eq!(by_environment.buffer_limits, Limits { requests: 10_000, bytes: 64_000_000 });
+        assert_eq!(value(&by_environment, "service.instance.id"), Some("spot-1"));
+        let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 --otlp-resource robot=2,service.instance.id=two \
+                         --otlp-temporality delta --otlp-compression none --otlp-buffer-megabytes 1";
+        let by_arguments = complete(&arguments.split_whitespace().collect::<Vec<_>>(), &variables).unwrap();
+        assert_eq!(by_arguments.client.url, "https://here/v1/metrics");
+        assert_eq!((by_arguments.interval, by_arguments.client.gzip), (Duration::from_millis(500), false));
+        assert_eq!(by_arguments.temporality, Temporality::Delta);
+        assert_eq!(by_arguments.buffer_limits.bytes, 1_000_000);
+        for (name, expected) in
+            [("robot", "2"), ("site", "north"), ("service.instance.id", "two"), ("host.name", "spot-1")]
+        {
+            assert_eq!(value(&by_arguments, name), Some(expected));
+        }
+    }
+
+    #[test]
+    fn values_that_an_option_cannot_have_are_refused() {
+        for line in [
+            ["--otlp-interval", "0"],
+            ["--otlp-interval", "NaN"],
+            ["--otlp-interval", "inf"],
+            ["--otlp-timeout", "1e9"],
+            ["--otlp-retry-max", "-1"],
+            ["--otlp-buffer-requests", "0"],
+            ["--otlp-temporality", "lowmemory"],
+            ["--otlp-compression", "zstd"],
+            ["--otlp-resource", "robot"],
+        ] {
+            let error = Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf.
+//!
+//! ```text
+//!  state ──▶ encode ──▶ queue ──▶ sender ──▶ client ──▶ collector
+//!           each interval          each request, again and again
+//! ```
+//!
+//! Two threads: one reads the state once per interval, and one waits for the collector. Neither holds up the subscriptions.
+
+mod backoff;
+mod client;
+mod encode;
+mod environment;
+mod queue;
+mod samples;
+mod sender;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{mpsc, Arc, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use prost::Message;
+use thiserror::Error;
+
+use self::{
+    backoff::Backoff,
+    client::{Client, ClientError},
+    encode::Encoder,
+    queue::{Queue, QueueError},
+    sender::Sender,
+};
+pub use self::{
+    client::ClientOptions,
+    environment::{
+        environment_url, key_values, metrics_url, Environment, EnvironmentError, Temporality, KEY_VALUES,
+    },
+    queue::Limits,
+};
+use crate::{exposition::write_state, state::SharedState};
+
+/// How long the last requests may take, in all, when the exporter ends.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// How the state is pushed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where and how requests are sent.
+    pub client: ClientOptions,
+    /// The time from one report to the next.
+    pub interval: Duration,
+    /// Which samples a sum or a histogram has.
+    pub temporality: Temporality,
+    /// What the robot is, as name and value.
+    pub resource: Vec<(String, String)>,
+    /// The longest wait after a first failure.
+    pub retry_initial: Duration,
+    /// The longest wait after any failure.
+    pub retry_max: Duration,
+    /// Where requests wait while the collector cannot be reached. None: in memory.
+    pub buffer_directory: Option<PathBuf>,
+    /// How much may wait there.
+    pub buffer_limits: Limits,
+}
+
+/// Why nothing can be pushed.
+#[derive(Debug, Error)]
+pub enum PushError {
+    /// The endpoint or its options.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The directory for requests that wait.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A thread.
+    #[error("A thread for OTLP cannot be started: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// The push side, until it is [stopped](Self::stop).
+#[derive(Debug)]
+pub struct Push {
+    sender: Arc<Sender>,
+    /// The end of the reports, when it is dropped.
+    stop: mpsc::Sender<()>,
+    is_on_disk: bool,
+    reports: JoinHandle<()>,
+}
+
+impl Push {
+    /// Starts to push. `log` takes a line where something has changed.
+    pub fn start(
+        options: &Options,
+        state: SharedState,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, PushError> {
+        let client = Client::new(&options.client)?;
+        let queue = match &options.buffer_directory {
+            Some(directory) => Queue::in_directory(directory, options.buffer_limits)?,
+            None => Queue::in_memory(options.buffer_limits),
+        };
+        let backoff = Backoff::new(options.retry_initial, options.retry_max);
+        let sender = Arc::new(Sender::start(queue, client, backoff, log)?);
+        let (stop, is_stopped) = mpsc::channel();
+        let encoder = Encoder::new(&options.resource, options.temporality);
+        let (interval, to) = (options.interval, Arc::clone(&sender));
+        let reports = thread::Builder::new()
+            .name("otlp reports".to_owned())
+            .spawn(move || report_until(&is_stopped, interval, encoder, &state, &to))?;
+        Ok(Self { sender, stop, is_on_disk: options.buffer_directory.is_some(), reports })
+    }
+
+    /// Sends a last report and what waits, for 2 s at most, and ends.
+    ///
+    /// Returns how many requests are lost by that: those that still wait in memory. What waits on disk, the next process sends.
+    pub fn stop(self) -> usize {
+        drop(self.stop);
+        let end = Instant::now() + FLUSH;
+        // It only encodes.
+        let _has_ended = self.reports.join();
+        let counts = self.sender.stop(end.saturating_duration_since(Instant::now()));
+        if self.is_on_disk {
+            0
+        } else {
+            counts.waiting
+        }
+    }
+}
+
+/// Reports the state once per interval, and at the end.
+fn report_until(
+    is_stopped: &mpsc::Receiver<()>,
+    interval: Duration,
+    mut encoder: Encoder,
+    state: &SharedState,
+    sender: &Sender,
+) {
+    let mut next = Instant::now();
+    loop {
+        // An interval that was missed, as in a suspend, is left out.
+        next = Instant::now().max(next + interval).min(Instant::now() + interval);
+        let wait = next.saturating_duration_since(Instant::now());
+        let is_last = is_stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout);
+        let counts = sender.counts();
+        let requests = {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (now, monotonic) = (SystemTime::now(), Instant::now());
+            state.set_push(counts);
+            state.expire(monotonic);
+            let unix_time = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            write_state(&state, monotonic, unix_time, encoder.report(now))
+        };
+        for request in requests {
+            sender.push(&request.encode_to_vec());
+        }
+        if is_last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! How long to wait before a request is sent again.
+
+use std::time::{Duration, SystemTime};
+
+/// The longest wait that a collector's `Retry-After` can demand.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// Exponential backoff with jitter: each failure doubles the wait, up to a limit.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    initial: Duration,
+    max: Duration,
+    failures: u32,
+}
+
+impl Backoff {
+    /// A backoff whose first wait is at most `initial`, and no wait longer than `max`.
+    pub fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial: initial.min(max), max, failures: 0 }
+    }
+
+    /// The wait after one more failure.
+    ///
+    /// It is between half and all of the doubled time: `random` is from 0 to 1. If the collector said how long to wait,
+    /// it is that long and at most `initial` longer, so that the robots of a fleet do not all come back at once.
+    pub fn after_failure(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
+        let backoff =
+            self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max);
+        self.failures = self.failures.saturating_add(1).min(31);
+        match retry_after {
+            Some(wait) => wait.min(MAX_RETRY_AFTER) + self.initial.mul_f64(random),
+            None => backoff.mul_f64(0.5 + 0.5 * random),
+        }
+    }
+
+    /// The collector answered: the next wait is the first again.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// The wait that the header `Retry-After` demands: seconds, or a date (RFC 9110, section 10.2.3).
+///
+/// Nothing if it is neither, or if there is nothing to wait for: then the backoff tells.
+pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
+    let header = header.trim();
+    let wait = if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {
+        Duration::from_secs(header.parse().unwrap_or(u64::MAX))
+    } else {
+        httpdate::parse_http_date(header).ok()?.duration_since(now).ok()?
+    };
+    (!wait.is_zero()).then_some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn backoff() -> Backoff {
+        Backoff::new(SECOND, 10 * SECOND)
+    }
+
+    #[test]
+    fn waits_double_up_to_the_limit_and_start_again_after_an_answer() {
+        let mut backoff = backoff();
+        let mut longest = || backoff.after_failure(None, 1.0).as_secs();
+        assert_eq!([longest(), longest(), longest(), longest(), longest(), longest()], [1, 2, 4, 8, 10, 10]);
+        backoff.reset();
+        assert_eq!(backoff.after_failure(None, 1.0), SECOND);
+        assert_eq!(backoff.after_failure(None, 0.0), SECOND, "half of the doubled time");
+    }
+
+    #[test]
+    fn the_collector_decides_how_long_to_wait() {
+        assert_eq!(backoff().after_failure(Some(30 * SECOND), 0.0), 30 * SECOND);
+        assert_eq!(backoff().after_failure(Some(30 * SECOND), 1.0), 31 * SECOND);
+        assert_eq!(backoff().after_failure(Some(Duration::MAX), 1.0), 3601 * SECOND);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_000_000); // Sunday, 9 September 2001, 01:46:40
+        assert_eq!(retry_after("120", now), Some(120 * SECOND));
+        assert_eq!(retry_after(" 1 ", now), Some(SECOND));
+        assert_eq!(retry_after("Sun, 09 Sep 2001 01:47:40 GMT", now), Some(60 * SECOND));
+        assert_eq!(retry_after("Sun, 09 Sep 2001 01:46:40 GMT", now), None);
+        assert_eq!(retry_after("Sun, 09 Sep 2001 01:46:00 GMT", now), None);
+        assert_eq!(retry_after("99999999999999999999999", now), Some(Duration::from_secs(u64::MAX)));
+        for nothing in ["0", "", "-1", "1.5", "+1", "soon", "\u{664}"] {
+            assert_eq!(retry_after(nothing, now), None, "{nothing:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_is_within_half_and_all_of_the_doubled_time(
+            initial in 1..100_000_u64,
+            max in 1..1_000_000_u64,
+            failures in 0..100_u32,
+            random in 0.0..1.0,
+        ) {
+            let mut backoff = Backoff::new(Duration::from_millis(initial), Duration::from_millis(max));
+            (0..failures).for_each(|_| { backoff.after_failure(None, 0.0); });
+            let doubled = (initial as f64 * 2.0_f64.powi(failures as i32)).min(max as f64) / 1e3;
+            let wait = backoff.after_failure(None, random).as_secs_f64();
+            prop_assert!((doubled / 2.0 - 1e-6..=doubled + 1e-6).contains(&wait), "{} of {}", wait, doubled);
+        }
+
+        #[test]
+        fn no_header_is_too_strange(header in ".*", seconds in any::<u32>()) {
+            retry_after(&header, UNIX_EPOCH + Duration::from_secs(seconds.into()));
+        }
+    }
+}

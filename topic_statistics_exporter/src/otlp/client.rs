@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One request to the collector, by OTLP over HTTP with protobuf, and what its answer means.
+//!
+//! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
+
+use std::{fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use prost::Message;
+use thiserror::Error;
+use ureq::{
+    http::{header::RETRY_AFTER, HeaderName, HeaderValue, StatusCode, Uri},
+    tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig},
+    Agent, Body,
+};
+
+use super::{backoff::retry_after, queue::decompress};
+
+/// How much of an answer is read, in bytes.
+const MAX_ANSWER: u64 = 64 << 10;
+
+/// How much of a collector's text is logged, in characters.
+const MAX_TEXT: usize = 200;
+
+/// Where and how requests are sent.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The URL that takes metrics, usually `http://HOST:4318/v1/metrics`.
+    pub url: String,
+    /// Headers of each request, as name and value.
+    pub headers: Vec<(String, String)>,
+    /// How long a request may take, with its answer.
+    pub timeout: Duration,
+    /// Whether requests are sent compressed.
+    pub gzip: bool,
+    /// A file of certificates (PEM) that a collector's certificate is checked against. None: those of the system.
+    pub certificate: Option<PathBuf>,
+}
+
+/// Why no request can be sent with these options.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The URL.
+    #[error("The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318")]
+    Url(String),
+    /// A URL with a user or a password, which are not shown.
+    #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
+    UserInfo,
+    /// A header. Its value can be a secret.
+    #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
+    Header(String),
+    /// The file of certificates.
+    #[error("The certificates {path} for OTLP cannot be read: {reason}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// What the collector answered to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The collector has it.
+    Accepted {
+        /// The data points of the request that the collector does not take.
+        rejected: u64,
+        /// The reason, or a warning. Empty if there is none.
+        text: String,
+    },
+    /// It does not take this request, and would not take it later.
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The reason that it gave.
+        reason: String,
+    },
+    /// It may take it later, or there was no answer.
+    Later {
+        /// How long the collector wants us to wait.
+        retry_after: Option<Duration>,
+        /// The status, or the error.
+        reason: String,
+    },
+}
+
+/// Sends requests to one URL, and keeps the connection.
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    url: Uri,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    gzip: bool,
+}
+
+impl Client {
+    /// A client. Nothing is sent yet.
+    pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
+        if options.url.contains('@') {
+            return Err(ClientError::UserInfo);
+        }
+        let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
+        let url = options.url.parse().ok().filter(is_http);
+        let url = url.ok_or_else(|| ClientError::Url(options.url.clone()))?;
+        let host = url.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| ClientError::Url(options.url.clone()))?;
+        let headers = options.headers.iter().map(|(name, value)| {
+            let header = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
+            header.ok_or_else(|| ClientError::Header(name.clone()))
+        });
+        let headers = headers.collect::<Result<_, _>>()?;
+        let mut config = Agent::config_builder()
+            .timeout_global(Some(options.timeout))
+            .http_status_as_error(false)
+            // By a redirect, a POST would become a GET.
+            .max_redirects(0)
+            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(host) {
+            config = config.proxy(None);
+        }
+        if url.scheme_str() == Some("https") {
+            config = config.tls_config(tls(options.certificate.as_ref())?);
+        }
+        Ok(Self { agent: config.build().new_agent(), url, headers, gzip: options.gzip })
+    }
+
+    /// Sends a request that [`compress`](super::queue::compress) has compressed, and waits for the answer.
+    pub fn post(&self, compressed: &[u8]) -> Answer {
+        let mut request = self.agent.post(&self.url).header("Content-Type", "application/x-protobuf");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let response = if self.gzip {
+            request.header("Content-Encoding", "gzip").send(compressed)
+        } else {
+            match decompress(compressed) {
+                Ok(plain) => request.send(&plain),
+                // Not reached: what is in memory is whole, and what comes from disk has been checked.
+                Err(error) => return Answer::Refused { status: 0, reason: error.to_string() },
+            }
+        };
+        match response {
+            Ok(response) => answer(response),
+            Err(error) => Answer::Later { retry_after: None, reason: error.to_string() },
+        }
+    }
+}
+
+fn answer(response: ureq::http::Response<Body>) -> Answer {
+    let (parts, body) = response.into_parts();
+    let wait = parts
+        .headers
+        .get(RETRY_AFTER)
+        .and_then(|header| retry_after(header.to_str().ok()?, SystemTime::now()));
+    // The status is the answer, whatever becomes of the rest.
+    let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
+    match parts.status {
+        status if status.is_success() => {
+            let partial = ExportMetricsServiceResponse::decode(&*body).unwrap_or_default().partial_success;
+            let partial = partial.unwrap_or_default();
+            Answer::Accepted {
+                rejected: u64::try_from(partial.rejected_data_points).unwrap_or(0),
+                text: printable(&partial.error_message),
+            }
+        }
+        status @ (StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT) => {
+            Answer::Later { retry_after: wait, reason: format!("status {status}") }
+        }
+        status => {
+            let text = Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default();
+            let text = if text.is_empty() { text } else { format!(": {text}") };
+            Answer::Refused { status: status.as_u16(), reason: format!("status {status}{text}") }
+        }
+    }
+}
+
+/// What is of interest in the body of a failure, `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// Whether a host is this one. No proxy can reach it.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Foreign text as it can stand in a line of the log.
+fn printable(text: &str) -> String {
+    text.chars().take(MAX_TEXT).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+fn tls(certificates: Option<&PathBuf>) -> Result<TlsConfig, ClientError> {
+    let certificates: Vec<_> = match certificates {
+        Some(path) => {
+            let error = |reason: String| ClientError::Certificate { path: path.clone(), reason };
+            let pem = fs::read(path).map_err(|source: io::Error| error(source.to_string()))?;
+            let mut certificates = Vec::new();
+            for item in parse_pem(&pem) {
+                if let PemItem::Certificate(certificate) = item.map_err(|source| error(source.to_string()))? {
+                    certificates.push(certificate);
+                }
+            }
+            if certificates.is_empty() {
+                return Err(error("it has none".to_owned()));
+            }
+            certificates
+        }
+        // Those that cannot be read are not trusted.
+        None => {
+            let found = rustls_native_certs::load_native_certs().certs;
+            found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
+        }
+    };
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that sends what waits in the queue, and when it tries again.
+
+use std::{
+    fmt, io, mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    backoff::Backoff,
+    client::{Answer, Client},
+    queue::{compress, Queue},
+};
+use crate::state::{DroppedRequests, PushCounts};
+
+/// Sends requests to the collector in the order in which they are [pushed](Self::push), on a thread of its own.
+///
+/// Only that thread waits for the collector.
+#[derive(Debug)]
+pub struct Sender {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    report: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Queue,
+    counts: PushCounts,
+    reported: Reported,
+    /// The sender ends as soon as nothing waits, or an attempt fails.
+    is_stopping: bool,
+    has_ended: bool,
+}
+
+/// What the log has been told, so that nothing is said twice.
+#[derive(Debug, Default)]
+struct Reported {
+    /// The collector takes nothing at present.
+    failing: bool,
+    /// Requests were dropped.
+    dropped: bool,
+    refused: Option<u16>,
+    rejected: bool,
+}
+
+impl Sender {
+    /// Starts the thread. `report` takes a line for the log where something has changed.
+    pub fn start(
+        queue: Queue,
+        client: Client,
+        backoff: Backoff,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let state = State {
+            queue,
+            counts: PushCounts::default(),
+            reported: Reported::default(),
+            is_stopping: false,
+            has_ended: false,
+        };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), report: Box::new(report) });
+        let of_thread = Arc::clone(&shared);
+        thread::Builder::new().name("otlp sender".to_owned()).spawn(move || {
+            of_thread.send_all(&client, backoff);
+            of_thread.lock().has_ended = true;
+            of_thread.changed.notify_all();
+        })?;
+        Ok(Self { shared })
+    }
+
+    /// Adds a request, the bytes of its protobuf message.
+    pub fn push(&self, request: &[u8]) {
+        let request = compress(request);
+        let report = {
+            let mut state = self.shared.lock();
+            state.queue.push(request);
+            state.report_of_dropped()
+        };
+        self.shared.changed.notify_all();
+        self.shared.report(report);
+    }
+
+    /// What became of the requests so far.
+    pub fn counts(&self) -> PushCounts {
+        self.shared.lock().counts()
+    }
+
+    /// Sends what waits, as far as the collector takes it within that time, and ends.
+    ///
+    /// What a queue in memory still holds then is lost; a queue on disk is sent by the next process.
+    pub fn stop(&self, limit: Duration) -> PushCounts {
+        let end = Instant::now() + limit;
+        let mut state = self.shared.lock();
+        state.is_stopping = true;
+        self.shared.changed.notify_all();
+        while !state.has_ended {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.shared.wait(state, left);
+        }
+        state.counts()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves every state whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn report(&self, line: Option<String>) {
+        if let Some(line) = line {
+            (self.report)(&line);
+        }
+    }
+
+    /// Sends until it is stopped.
+    fn send_all(&self, client: &Client, mut backoff: Backoff) {
+        while let Some(request) = self.take() {
+            let answer = client.post(&request);
+            let wait = match &answer {
+                Answer::Later { retry_after, .. } => {
+                    Some(backoff.after_failure(*retry_after, fastrand::f64()))
+                }
+                Answer::Accepted { .. } | Answer::Refused { .. } => {
+                    backoff.reset();
+                    None
+                }
+            };
+            let report = self.lock().settle(&answer);
+            self.report(report);
+            if let Some(wait) = wait {
+                let is_demanded = matches!(answer, Answer::Later { retry_after: Some(_), .. });
+                if self.pause(wait, is_demanded) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits for the next request, and takes it. None once it is stopped and nothing waits.
+    fn take(&self) -> Option<Arc<Vec<u8>>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(request) = state.queue.take() {
+                return Some(request);
+            }
+            if state.is_stopping {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits after a failure. Returns whether the sender shall end.
+    ///
+    /// A stop ends the wait, with one more attempt; but none where the attempt that failed was that one, or where the
+    /// collector demands the wait.
+    fn pause(&self, wait: Duration, is_demanded: bool) -> bool {
+        let end = Instant::now() + wait;
+        let mut state = self.lock();
+        if state.is_stopping {
+            return true;
+        }
+        while !state.is_stopping {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.wait(state, left);
+        }
+        is_demanded
+    }
+}
+
+impl State {
+    fn counts(&self) -> PushCounts {
+        PushCounts {
+            dropped: self.queue.dropped(),
+            waiting: self.queue.requests(),
+            waiting_bytes: self.queue.bytes(),
+            ..self.counts
+        }
+    }
+
+    /// Counts the answer, and keeps the request only if it is to be sent again. Returns what the log should be told.
+    fn settle(&mut self, answer: &Answer) -> Option<String> {
+        match answer {
+            Answer::Later { reason, .. } => {
+                self.queue.put_back();
+                self.counts.failed_attempts += 1;
+                let is_new = !mem::replace(&mut self.reported.failing, true);
+                is_new.then(|| {
+                    format!("The OTLP collector takes nothing ({reason}). Figures wait, and are sent later")
+                })
+            }
+            Answer::Refused { status, reason } => {
+                self.queue.finish();
+                self.counts.refused += 1;
+                self.reported.failing = false;
+                let is_new = self.reported.refused.replace(*status) != Some(*status);
+                is_new.then(|| format!("The OTLP collector refuses figures ({reason}). They are lost"))
+            }
+            Answer::Accepted { rejected, text } => {
+                self.queue.finish();
+                self.counts.accepted += 1;
+                self.counts.rejected_data_points = self.counts.rejected_data_points.saturating_add(*rejected);
+                let was_failing = mem::take(&mut self.reported.failing);
+                let is_new =
+                    (*rejected > 0 || !text.is_empty()) && !mem::replace(&mut self.reported.rejected, true);
+                if is_new {
+                    Some(format!("The OTLP collector rejected {rejected} data points of a request: {text:?}"))
+                } else {
+                    was_failing.then(|| {
+                        format!(
+                            "The OTLP collector takes figures again. {} requests wait",
+                            self.queue.requests()
+                        )
+                    })
+                }
+            }
+        }
+    }
+
+    /// What the log should be told of requests that have been dropped.
+    fn report_of_dropped(&mut self) -> Option<String> {
+        let dropped = self.queue.dropped();
+        let is_new = dropped != DroppedRequests::default() && !mem::replace(&mut self.reported.dropped, true);
+        is_new.then(|| {
+            format!("OTLP requests were dropped: {} beyond the limits of the buffer, {} damaged, {} not written to disk", dropped.overflow, dropped.damaged, dropped.unwritten)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::VecDeque,
+        io::{BufRead, BufReader, Read, Write},
+        net::{TcpListener, TcpStream},
+    };
+
+    use opentelemetry_proto::tonic::collector::metrics::v1::{
+        ExportMetricsPartialSuccess, ExportMetricsServiceResponse,
+    };
+    use prost::Message;
+
+    use super::{
+        super::{
+            client::ClientOptions,
+            queue::{decompress, Limits},
+        },
+        *,
+    };
+
+    const LIMITS: Limits = Limits { requests: 100, bytes: 1 << 20 };
+
+    /// What the collector does with one connection.
+    enum Reply {
+        /// It answers with that status, those headers and that body, after it has read the request.
+        Status(u16, &'static str, Vec<u8>),
+        /// It reads nothing and answers nothing, as long as the client waits.
+        Hang,
+        /// It reads the request and closes the connection without an answer.
+        Close,
+    }
+
+    /// The requests that were read, each with the status of the answer.
+    type Seen = Mutex<Vec<(u16, Vec<u8>)>>;
+
+    /// A collector that follows a script, and then takes everything.
+    struct Collector {
+        address: String,
+        seen: Arc<Seen>,
+    }
+
+    impl Collector {
+        fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+            Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+        }
+
+        fn on(listener: TcpListener, script: impl IntoIterator<Item = Reply>) -> Self {
+            let address = listener.local_addr().unwrap().to_string();
+            let seen = Arc::<Seen>::default();
+            let mut script: VecDeque<_> = script.into_iter().collect();
+            let of_thread = Arc::clone(&seen);
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let reply = script.pop_front().unwrap_or(Reply::Status(200, "", Vec::new()));
+                    serve(stream.unwrap(), &reply, &of_thread);
+                }
+            });
+            Self { address, seen }
+        }
+
+        /// The requests that it took.
+        fn accepted(&self) -> Vec<Vec<u8>> {
+            let seen = self.seen.lock().unwrap();
+            seen.iter().filter(|(status, _)| *status == 200).map(|(_, body)| body.clone()).collect()
+        }
+
+        fn answers(&self) -> Vec<u16> {
+            self.seen.lock().unwrap().iter().map(|(status, _)| *status).collect()
+        }
+    }
+
+    fn serve(mut stream: TcpStream, reply: &Reply, seen: &Seen) {
+        if let Reply::Hang = reply {
+            // Until the client has had enough.
+            let mut reader = BufReader::new(stream);
+            while !reader.fill_buf().is_ok_and(<[u8]>::is_empty) {
+                let read = reader.buffer().len();
+                reader.consume(read);
+            }
+            return;
+        }
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let head: Vec<_> =
+            reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        let length =
+            head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        if let Reply::Status(status, headers, answer) = reply {
+            assert_eq!(head[0], "POST /v1/metrics HTTP/1.1");
+            assert!(head
+                .iter()
+                .any(|line| line.eq_ignore_ascii_case("content-type: application/x-protobuf")));
+            let is_gzip = head.iter().any(|line| line.eq_ignore_ascii_case("content-encoding: gzip"));
+            let body = if is_gzip { decompress(&body).unwrap() } else { body };
+            seen.lock().unwrap().push((*status, body));
+            write!(
+                stream,
+                "HTTP/1.1 {status} X\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n",
+                answer.len()
+            )
+            .unwrap();
+            stream.write_all(answer).unwrap();
+        }
+    }
+
+    fn client(address: &str, timeout: Duration) -> Client {
+        let url = format!("http://{address}/v1/metrics");
+        Client::new(&ClientOptions { url, headers: Vec::new(), timeout, gzip: true, certificate: None })
+            .unwrap()
+    }
+
+    /// A sender that does not wait long.
+    fn sender(address: &str, queue: Queue, lines: &Arc<Mutex<Vec<String>>>) -> Sender {
+        let backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(50));
+        let lines = Arc::clone(lines);
+        let report = move |line: &str| lines.lock().unwrap().push(line.to_owned());
+        Sender::start(queue, client(address, Duration::from_millis(500)), backoff, report).unwrap()
+    }
+
+    fn wait_for(sender: &Sender, what: impl Fn(PushCounts) -> bool) -> PushCounts {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let counts = sender.counts();
+            if what(counts) {
+                return counts;
+            }
+            assert!(Instant::now() < end, "{counts:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn request(number: u8) -> Vec<u8> {
+        vec![number; 100]
+    }
+
+    /// An answer that takes all but some data points.
+    fn partial(rejected_data_points: i64, error_message: &str) -> Reply {
+        let partial =
+            ExportMetricsPartialSuccess { rejected_data_points, error_message: error_message.to_owned() };
+        Reply::Status(
+            200,
+            "",
+            ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec(),
+        )
+    }
+
+    #[test]
+    fn each_request_arrives_once_and_in_order_whatever_the_collector_does() {
+        let status = |status, headers| Reply::Status(status, headers, Vec::new());
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        let lines = Arc::default();
+        let sender = sender(&address.to_string(), Queue::in_memory(LIMITS), &lines);
+        (0..3).for_each(|number| sender.push(&request(number)));
+        // Nobody listens.
+        wait_for(&sender, |counts| counts.failed_attempts >= 2);
+        let script = [
+            status(503, ""),
+            status(200, ""),
+            Reply::Hang,
+            Reply::Close,
+            status(429, "Retry-After: 1\r\n"),
+            status(502, ""),
+            status(504, ""),
+            status(200, ""),
+        ];
+        let start = Instant::now();
+        let collector = Collector::on(TcpListener::bind(address).unwrap(), script);
+        (3..6).for_each(|number| sender.push(&request(number)));
+        let counts = wait_for(&sender, |counts| counts.accepted == 6);
+        assert_eq!(collector.accepted(), (0..6).map(request).collect::<Vec<_>>());
+        assert_eq!(collector.answers(), [503, 200, 429, 502, 504, 200, 200, 200, 200, 200]);
+        assert!(
+            start.elapsed() >= Duration::from_millis(1500),
+            "it hung for 0.5 s, and wanted a pause of 1 s"
+        );
+        assert_eq!((counts.refused, counts.dropped, counts.waiting), (0, DroppedRequests::default(), 0));
+        assert_eq!(counts.waiting_bytes, 0);
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 4, "one for each change: {lines:?}");
+        assert!(
+            lines[0].starts_with("The OTLP collector takes nothing (")
+                && lines[1].contains("takes figures again")
+        );
+    }
+
+    #[test]
+    fn what_is_refused_is_not_sent_again() {
+        let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
+        let script = [400, 500, 413, 401, 307]
+            .map(|status| Reply::Status(status, "Retry-After: 9\r\n", refusal.clone()));
+        let collector = Collector::start(script);
+        let lines = Arc::default();
+        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
+        (0..6).for_each(|number| sender.push(&request(number)));
+        let counts = wait_for(&sender, |counts| counts.accepted == 1);
+        assert_eq!((counts.refused, counts.failed_attempts, counts.waiting), (5, 0, 0));
+        assert_eq!(collector.accepted(), [request(5)]);
+        assert_eq!(
+            lines.lock().unwrap()[0],
+            "The OTLP collector refuses figures (status 400 Bad Request: bad). They are lost"
+        );
+    }
+
+    #[test]
+    fn rejected_data_points_are_counted_and_the_request_is_not_sent_again() {
+        let collector =
+            Collector::start([partial(3, "too\nold"), partial(0, "a hint"), partial(4, ""), partial(-1, "")]);
+        let lines = Arc::default();
+        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
+        (0..4).for_each(|number| sender.push(&request(number)));
+        let counts = wait_for(&sender, |counts| counts.accepted == 4);
+        assert_eq!((counts.rejected_data_points, counts.refused, counts.failed_attempts), (7, 0, 0));
+        assert_eq!(collector.answers().len(), 4);
+        assert_eq!(
+            *lines.lock().unwrap(),
+            ["The OTLP collector rejected 3 data points of a request: \"too old\""],
+            "told once"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_while_the_collector_is_away_is_counted_and_told_once() {
+        let collector = Collector::start([Reply::Status(503, "", Vec::new())]);
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let (client, hour) = (client(&collector.address, Duration::from_secs(20)), Duration::from_secs(3600));
+        let queue = Queue::in_memory(Limits { requests: 3, ..LIMITS });
+        let of_sender = Arc::clone(&lines);
+        let report = move |line: &str| of_sender.lock().unwrap().push(line.to_owned());
+        let sender = Sender::start(queue, client, Backoff::new(hour, hour), report).unwrap();
+        sender.push(&request(0));
+        wait_for(&sender, |counts| counts.failed_attempts == 1);
+        (1..10).for_each(|number| sender.push(&request(number)));
+        let counts = sender.stop(Duration::from_secs(20));
+        assert_eq!(counts.dropped, DroppedRequests { overflow: 7, ..DroppedRequests::default() });
+        assert_eq!(collector.accepted(), (7..10).map(request).collect::<Vec<_>>(), "the newest, in order");
+        assert_eq!(lines.lock().unwrap().iter().filter(|line| line.contains("dropped")).count(), 1);
+    }
+
+    #[test]
+    fn a_stop_sends_what_waits_or_gives_up_in_time() {
+        let lines = Arc::default();
+        let collector = Collector::start([]);
+        let willing = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
+        (0..50).for_each(|number| willing.push(&request(number)));
+        assert_eq!(willing.stop(Duration::from_secs(20)).waiting, 0);
+        assert_eq!(collector.accepted().len(), 50);
+
+        let hanging = Collector::start((0..99).map(|_| Reply::Hang));
+        let client = client(&hanging.address, Duration::from_secs(60));
+        let hanging = Sender::start(
+            Queue::in_memory(LIMITS),
+            client,
+            Backoff::new(Duration::ZERO, Duration::ZERO),
+            |_| (),
+        );
+        let hanging = hanging.unwrap();
+        hanging.push(&request(0));
+        let start = Instant::now();
+        assert_eq!(hanging.stop(Duration::from_millis(200)).waiting, 1);
+        assert!((200..5000).contains(&start.elapsed().as_millis()));
+
+        // One more attempt, and an end that does not use up its time.
+        let away = Collector::start((0..99).map(|_| Reply::Status(503, "", Vec::new())));
+        let client = self::client(&away.address, Duration::from_secs(60));
+        let hour = Duration::from_secs(3600);
+        let waiting =
+            Sender::start(Queue::in_memory(LIMITS), client, Backoff::new(hour, hour), |_| ()).unwrap();
+        waiting.push(&request(0));
+        wait_for(&waiting, |counts| counts.failed_attempts == 1);
+        assert_eq!(waiting.stop(hour).failed_attempts, 2);
+
+        // None where the collector demands a pause.
+        let busy = Collector::start((0..99).map(|_| Reply::Status(429, "Retry-After: 3600\r\n", Vec::new())));
+        let waiting = sender(&busy.address, Queue::in_memory(LIMITS), &lines);
+        waiting.push(&request(0));
+        wait_for(&waiting, |counts| counts.failed_attempts == 1);
+        assert_eq!(waiting.stop(hour).failed_attempts, 1);
+    }
+
+    #[test]
+    fn the_next_process_sends_what_is_left_on_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let lines = Arc::default();
+        let away = Collector::start((0..99).map(|_| Reply::Close));
+        let first = sender(&away.address, Queue::in_directory(directory.path(), LIMITS).unwrap(), &lines);
+        (0..4).for_each(|number| first.push(&request(number)));
+        assert_eq!(first.stop(Duration::from_secs(20)).waiting, 4);
+        drop(first);
+        let collector = Collector::start([]);
+        // The first one's thread lets go of the directory when it ends.
+        let end = Instant::now() + Duration::from_secs(20);
+        let queue = loop {
+            match Queue::in_directory(directory.path(), LIMITS) {
+                Ok(queue) => break queue,
+                Err(error) => assert!(Instant::now() < end, "{error}"),
+            }
+        };
+        let second = sender(&collector.address, queue, &lines);
+        second.push(&request(4));
+        wait_for(&second, |counts| counts.accepted == 5);
+        assert_eq!(collector.accepted(), (0..5).map(request).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_http_does_not_allow_is_an_error_at_the_start() {
+        let options = |url: &str, headers: &[(&str, &str)]| ClientOptions {
+            url: url.to_owned(),
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            timeout: Duration::from_secs(1),
+            gzip: true,
+            certificate: Some("/nowhere/ca.pem".into()),
+        };
+        for url in
+            ["", "localhost:4318/v1/metrics", "ftp://host/v1/metrics", "http://", "https:///v1/metrics"]
+        {
+            let error = Client::new(&options(url, &[])).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("The OTLP endpoint {url:?} is no URL")), "{error}");
+        }
+        let error = Client::new(&options("http://me:secret@host", &[])).unwrap_err().to_string();
+        assert!(error.contains("go into a header") && !error.contains("secret"), "{error}");
+        let error = Client::new(&options("http://host", &[("key", "secret\n")])).unwrap_err().to_string();
+        assert_eq!(error, "The OTLP header \"key\" has a name or a value that HTTP does not allow");
+        assert!(Client::new(&options("http://host", &[("api key", "x")])).is_err());
+        let error = Client::new(&options("https://host", &[])).unwrap_err().to_string();
+        assert!(error.starts_with("The certificates /nowhere/ca.pem for OTLP cannot be read: "), "{error}");
+    }
+}

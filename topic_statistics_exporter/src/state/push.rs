@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What became of what was pushed.
+
+/// What became of the requests to a collector since the start.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PushCounts {
+    /// Requests that the collector accepted.
+    pub accepted: u64,
+    /// Requests that the collector refused. They are lost.
+    pub refused: u64,
+    /// Data points in accepted requests that the collector rejected. They are lost.
+    pub rejected_data_points: u64,
+    /// Attempts after which a request waits and is sent again.
+    pub failed_attempts: u64,
+    /// Requests that were dropped while they waited. They are lost.
+    pub dropped: DroppedRequests,
+    /// Requests that wait, or are being sent.
+    pub waiting: usize,
+    /// Their bytes, compressed.
+    pub waiting_bytes: u64,
+}
+
+/// Requests that were dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DroppedRequests {
+    /// The oldest, when a new one did not fit within the limits; or one that does not fit beside the one being sent.
+    pub overflow: u64,
+    /// Files that were damaged or could not be read.
+    pub damaged: u64,
+    /// Those that could not be written to disk.
+    pub unwritten: u64,
+}

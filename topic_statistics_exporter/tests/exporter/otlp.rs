@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What an OpenTelemetry collector receives: one that decodes with OpenTelemetry's own package, and that fails in every way.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{mpsc::Receiver, OnceLock},
+    time::Instant,
+};
+
+use rclrs_topic_statistics::collector::Distribution;
+use serde_json::Value;
+use test_support::{domain, middleware, program, wait_for, Process, Reader, LIMIT};
+
+use crate::{process::Exporter, robot::Robot};
+
+/// A collector that follows a script.
+struct Collector {
+    process: Process,
+    lines: Receiver<String>,
+    port: u64,
+    /// All requests, each as the collector prints it.
+    requests: Vec<Value>,
+}
+
+/// Installs OpenTelemetry's package for the collector, and returns where. None where PyPI cannot be reached.
+fn packages() -> Option<&'static Path> {
+    static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let packages = PACKAGES.get_or_init(|| {
+        let requirements =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/opentelemetry.txt");
+        let wanted = fs::read(&requirements).unwrap();
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp_collector");
+        let installed = directory.join("installed.txt");
+        if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+            return Some(directory);
+        }
+        let _none_yet = fs::remove_dir_all(&directory);
+        let mut pip = Command::new("python3");
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--retries",
+            "1",
+        ]);
+        pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
+        pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
+        if !pip.status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        fs::write(installed, wanted).unwrap();
+        Some(directory)
+    });
+    packages.as_deref()
+}
+
+impl Collector {
+    /// Starts it at a port, or at a free one. Logs that `what` is skipped if it cannot run.
+    fn start(port: u64, script: &[&str], what: &str) -> Option<Self> {
+        Self::start_with(port, script, what, &[])
+    }
+
+    /// Starts it with environment variables.
+    fn start_with(port: u64, script: &[&str], what: &str, variables: &[(&str, &Path)]) -> Option<Self> {
+        let Some(packages) = packages() else {
+            middleware::skip(what, "opentelemetry-proto cannot be installed from PyPI");
+            return None;
+        };
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exporter/otlp_collector.py");
+        let mut command = Command::new("python3");
+        command
+            .arg(program)
+            .arg(port.to_string())
+            .args(script)
+            .env("PYTHONPATH", packages)
+            .stdin(Stdio::null());
+        let variables = variables.iter().map(|(name, value)| (name, value));
+        let (process, lines) = Process::spawn_printing(command.envs(variables));
+        let first: Value = serde_json::from_str(&lines.recv_timeout(LIMIT).unwrap()).unwrap();
+        Some(Self { process, lines, port: first["port"].as_u64().unwrap(), requests: vec![] })
+    }
+
+    fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Waits until the requests so far have what is waited for.
+    fn read_until(&mut self, what: &str, mut has: impl FnMut(&Self) -> bool) {
+        wait_for(what, || {
+            self.requests
+                .extend(self.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap()));
+            has(self)
+        });
+    }
+
+    /// Ends it, and returns all requests.
+    fn stop(self) -> Vec<Value> {
+        self.process.stop();
+        let more = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap());
+        self.requests.into_iter().chain(more).collect()
+    }
+
+    /// The requests that it accepted, in the order of their arrival.
+    fn accepted(&self) -> impl Iterator<Item = &Value> {
+        self.requests.iter().filter(|request| request["reply"] == "200").map(|request| &request["request"])
+    }
+
+    /// The data points of a metric, with their attributes, in the order of their arrival.
+    fn points<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (String, &'a Value)> {
+        self.accepted().flat_map(move |request| points(request, name))
+    }
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn metrics(request: &Value) -> impl Iterator<Item = &Value> {
+    let resources = array(&request["resource_metrics"]).iter();
+    resources
+        .flat_map(|resource| array(&resource["scope_metrics"]))
+        .flat_map(|scope| array(&scope["metrics"]))
+}
+
+/// The data points of a metric in a request, with their attributes as text: `node=/listener,topic=/imu`.
+fn points<'a>(request: &'a Value, name: &'a str) -> impl Iterator<Item = (String, &'a Value)> {
+    let data = |metric: &'a Value| {
+        let kinds = ["gauge", "sum", "summary", "exponential_histogram"].into_iter();
+        kinds.flat_map(|kind| array(&metric[kind]["data_points"]))
+    };
+    let points = metrics(request).filter(move |metric| metric["name"] == name).flat_map(data);
+    points.map(|point| (attributes(&point["attributes"]), point))
+}
+
+fn attributes(attributes: &Value) -> String {
+    let attributes = array(attributes).iter();
+    let pairs = attributes.map(|of| {
+        format!("{}={}", of["key"].as_str().unwrap(), of["value"]["string_value"].as_str().unwrap())
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}
+
+/// A number, which JSON has as text if it can be large, and not at all if it is 0.
+fn number(value: &Value) -> i128 {
+    match value {
+        Value::Null => 0,
+        Value::String(text) => text.parse().unwrap(),
+        number => number.as_i64().unwrap().into(),
+    }
+}
+
+fn float(value: &Value) -> f64 {
+    if value.is_null() {
+        0.0
+    } else {
+        value.as_f64().unwrap()
+    }
+}
+
+fn times(point: &Value) -> (i128, i128) {
+    (number(&point["start_time_unix_nano"]), number(&point["time_unix_nano"]))
+}
+
+/// Adds the buckets of a side, by their upper boundaries.
+fn add_buckets(buckets: &mut BTreeMap<i32, u64>, side: &Value) {
+    for (index, count) in (number(&side["offset"]) as i32..).zip(array(&side["bucket_counts"])) {
+        *buckets.entry(index).or_default() += number(count) as u64;
+    }
+}
+
+/// Options with which a test takes no longer than it must.
+const QUICKLY: [&str; 8] = [
+    "--otlp-interval",
+    "0.2",
+    "--otlp-timeout",
+    "1",
+    "--otlp-retry-initial",
+    "0.05",
+    "--otlp-retry-max",
+    "0.2",
+];
+const IMU: &str = "node=/listener,topic=/imu";
+
+#[test]
+fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
+    let script = ["200", "503", "200", "hang", "close", "429:1", "502", "504", "200", "200"];
+    let Some(mut collector) = Collector::start(0, &script, "OTLP with failures") else { return };
+    let domain = domain(31);
+    let endpoint = collector.endpoint();
+    let arguments =
+        ["--otlp-endpoint", &endpoint, "--otlp-temporality", "delta", "--otlp-resource", "site=north"];
+    let mut exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
+    let robot = Robot::start(domain);
+    let mut sent = Sent::default();
+    while collector.requests.len() < script.len() + 2 {
+        sent.publish(&robot);
+        let before = collector.requests.len();
+        collector.read_until("the next request", |collector| collector.requests.len() > before);
+    }
+    // Nobody listens for some attempts.
+    let port = collector.port;
+    let requests = collector.stop();
+    sent.publish(&robot);
+    let failed = |exporter: &Exporter| exporter.scrape().get("exporter_push_attempts_failed_total").unwrap();
+    let before = failed(&exporter);
+    wait_for("refused connections", || failed(&exporter) >= before + 3.0);
+    sent.publish(&robot);
+    let mut collector = Collector { requests, ..Collector::start(port, &[], "").unwrap() };
+    sent.publish(&robot);
+    exporter.scrape_until("all windows", |series| {
+        series.get(r#"message_age_seconds_count{node="/listener",topic="/imu"}"#) == Some(sent.count)
+            && series.get(r#"exporter_messages_accepted_total{kind="distribution"}"#)
+                == Some(sent.windows.into())
+    });
+    // The last figures are sent at the end of the exporter, whether or not there was a report meanwhile.
+    exporter.process.signal("TERM");
+    assert!(exporter.process.wait().success());
+    let count = |collector: &Collector| -> f64 {
+        let points = collector.points("topic_statistics.message_age_count");
+        points.filter(|(of, _)| of == IMU).map(|(_, point)| float(&point["as_double"])).sum()
+    };
+    collector.read_until("the last request", |collector| count(collector) >= sent.count);
+
+    assert_eq!(count(&collector), sent.count);
+    let sums = collector.points("topic_statistics.message_age_sum").filter(|(of, _)| of == IMU);
+    let sum: f64 = sums.map(|(_, point)| float(&point["as_double"])).sum();
+    assert!((sum - sent.sum).abs() <= 1e-9 * sent.sum, "{sum} s of {} s", sent.sum);
+    assert_each_interval_follows_the_one_before(&collector);
+    assert_distribution(&collector, &sent.distribution);
+    assert_retries(&collector);
+    for request in collector.requests.iter().filter(|request| request["reply"] != "hang") {
+        assert_eq!(
+            (&request["path"], &request["headers"]["content-type"]),
+            (&"/v1/metrics".into(), &"application/x-protobuf".into())
+        );
+    }
+    let request = collector.accepted().next().unwrap();
+    let resource = attributes(&request["resource_metrics"][0]["resource"]["attributes"]);
+    let host = gethostname::gethostname().into_string().unwrap();
+    assert_eq!(
+        resource,
+        format!(
+            "service.name=topic_statistics_exporter,service.instance.id={host},host.name={host},site=north"
+        )
+    );
+    assert_eq!(
+        request["resource_metrics"][0]["scope_metrics"][0]["scope"]["name"],
+        "topic_statistics_exporter"
+    );
+}
+
+/// What was published of `/listener:/imu`.
+#[derive(Default)]
+struct Sent {
+    windows: u32,
+    count: f64,
+    /// In seconds.
+    sum: f64,
+    distribution: Distribution,
+}
+
+impl Sent {
+    /// Publishes the next window, which is like no other.
+    fn publish(&mut self, robot: &Robot) {
+        self.windows += 1;
+        let (stop, window) = (100 + self.windows as i32, f64::from(self.windows));
+        let (mean, count) = (2.0 + 0.1 * window, 50.0 + window);
+        robot.publish("/listener:/imu", "message_age", stop, [mean, mean + 1.0, mean - 1.0, count, 0.5]);
+        self.count += count;
+        self.sum += mean * 1e-3 * count;
+        let mut samples = Distribution::default();
+        (1..=40).for_each(|sample| assert!(samples.accept(0.01 * f64::from(sample) * window)));
+        assert!(samples.accept(0.0));
+        robot.publish_distribution("/listener:/imu", "message_age", stop, &samples);
+        assert!(self.distribution.merge(&samples));
+    }
+}
+
+/// Deltas have all samples once if each begins where the one before ended. Requests that are lost, sent twice, or not in order
+/// would leave gaps and overlaps.
+fn assert_each_interval_follows_the_one_before(collector: &Collector) {
+    let mut ends = BTreeMap::<String, i128>::new();
+    let mut intervals = 0;
+    for request in collector.accepted() {
+        for metric in metrics(request) {
+            let name = metric["name"].as_str().unwrap();
+            for kind in ["sum", "exponential_histogram"] {
+                if metric[kind].is_null() {
+                    continue;
+                }
+                assert_eq!(
+                    metric[kind]["aggregation_temporality"], "AGGREGATION_TEMPORALITY_DELTA",
+                    "{name}"
+                );
+                for point in array(&metric[kind]["data_points"]) {
+                    let series = format!("{name} {}", attributes(&point["attributes"]));
+                    let (start, time) = times(point);
+                    assert!(start < time, "{series}: {point}");
+                    if let Some(end) = ends.insert(series.clone(), time) {
+                        assert_eq!(start, end, "{series}");
+                        intervals += 1;
+                    }
+                }
+            }
+            assert!(metric["summary"].is_null(), "{name} has no deltas");
+        }
+    }
+    assert!(intervals > 100, "{intervals}");
+}
+
+/// The merged deltas have the samples of the merged windows: their number, their sum, and their quantiles within the width of a
+/// bucket and half a bucket for the change of the unit.
+fn assert_distribution(collector: &Collector, sent: &Distribution) {
+    let points = collector.points("topic_statistics.message_age_distribution").filter(|(of, _)| of == IMU);
+    let points: Vec<_> = points.map(|(_, point)| point).collect();
+    assert_eq!(points.iter().map(|point| number(&point["count"])).sum::<i128>(), sent.count().into());
+    assert_eq!(
+        points.iter().map(|point| number(&point["zero_count"])).sum::<i128>(),
+        sent.zero_count().into()
+    );
+    let sum: f64 = points.iter().map(|point| float(&point["sum"])).sum();
+    assert!((sum - sent.sum() * 1e-3).abs() <= 1e-9 * sum, "{sum} s of {} ms", sent.sum());
+    // Scales differ; the lowest holds all.
+    let scale = points.iter().map(|point| number(&point["scale"])).min().unwrap();
+    let mut buckets = BTreeMap::<i32, u64>::new();
+    for point in &points {
+        let joined = number(&point["scale"]) - scale;
+        let mut of_point = BTreeMap::new();
+        add_buckets(&mut of_point, &point["positive"]);
+        of_point.into_iter().for_each(|(index, count)| *buckets.entry(index >> joined).or_default() += count);
+    }
+    let base = 2_f64.powf(2_f64.powi(-scale as i32));
+    for quantile in [0.5, 0.9, 0.99] {
+        let mut rank = (quantile * sent.count() as f64).ceil() - sent.zero_count() as f64;
+        let bucket = buckets.iter().find(|(_, count)| {
+            rank -= **count as f64;
+            rank <= 0.0
+        });
+        let upper = base.powi(bucket.unwrap().0 + 1);
+        let expected = sent.quantile(quantile) * 1e-3;
+        let ratio = upper / expected;
+        assert!(
+            (base.powf(-1.5)..=base.powf(1.5)).contains(&ratio),
+            "p{quantile}: {expected} s, and a bucket up to {upper} s"
+        );
+    }
+}
+
+/// After each failure the same request came again, and after `Retry-After: 1` not before a second.
+fn assert_retries(collector: &Collector) {
+    for (before, after) in collector.requests.iter().zip(&collector.requests[1..]) {
+        let at = |request: &Value| float(&request["at"]);
+        if before["reply"] == "429:1" {
+            assert!(at(after) - at(before) >= 1.0, "{} s", at(after) - at(before));
+        }
+        if before["reply"] != "200" && !before["request"].is_null() && !after["request"].is_null() {
+            assert_eq!(before["request"], after["request"]);
+        }
+    }
+}
+
+/// The values of a gauge of `/listener:/imu`, without those of reports without a new window.
+fn values(collector: &Collector, name: &str) -> Vec<f64> {
+    let points = collector.points(name).filter(|(of, _)| of == IMU);
+    let mut values: Vec<f64> = points.map(|(_, point)| float(&point["as_double"])).collect();
+    values.dedup();
+    values
+}
+
+#[test]
+fn it_has_the_figures_that_a_reader_got() {
+    let Some(mut collector) = Collector::start(0, &[], "OTLP of a listener") else { return };
+    let domain = domain(32);
+    let mut reader = Reader::start_with_depth(domain, 2000);
+    // By the environment, as users of OpenTelemetry do it.
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=open%20sesame".to_owned()),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "none".to_owned()),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "300".to_owned()),
+        ("OTEL_SERVICE_NAME", "spot".to_owned()),
+    ];
+    let mut exporter = Exporter::start_with(&[], domain, &variables);
+    let _talker = Process::start(program("talker"), &["--ros-args", "-p", "period:=0.02"], domain);
+    let arguments = ["--ros-args", "-p", "topic_statistics.distributions:=true"];
+    let _listener = Process::start(program("listener"), &arguments, domain);
+    const METRICS: [&str; 2] = ["message_age", "message_period"];
+    const COUNT: &str = "topic_statistics.message_age";
+    // Figures are compared that the reader has, too: it may be there later than the exporter.
+    let common = |collector: &Collector, reader: &Reader, metric: &str| {
+        let windows = reader.windows("/listener:/imu", metric);
+        let values = values(collector, &format!("topic_statistics.{metric}_stddev")).into_iter();
+        let is_read = |value: &f64| windows.iter().any(|window| window.standard_deviation() * 1e-3 == *value);
+        values.filter(is_read).count()
+    };
+    let start = Instant::now();
+    while METRICS.iter().any(|metric| common(&collector, &reader, metric) < 5) {
+        assert!(start.elapsed() < LIMIT, "five windows that both have");
+        let read = reader.metrics.len();
+        reader.read_until("more", |metrics| metrics.len() > read);
+        collector.read_until("requests so far", |_| true);
+    }
+    exporter.process.signal("TERM");
+    assert!(exporter.process.wait().success());
+    collector.read_until("the end", |_| true);
+    for metric in METRICS {
+        let name = format!("topic_statistics.{metric}_mean");
+        let last = *values(&collector, &name).last().unwrap();
+        reader.read_until(&format!("{metric} of {last} s"), |metrics| {
+            test_support::of(metrics, "/listener:/imu", metric).any(|window| window.average() * 1e-3 == last)
+        });
+    }
+
+    type Figure = fn(&test_support::Metric) -> f64;
+    let figures: [(&str, Figure); 4] = [
+        ("mean", test_support::Metric::average),
+        ("min", test_support::Metric::minimum),
+        ("max", test_support::Metric::maximum),
+        ("stddev", test_support::Metric::standard_deviation),
+    ];
+    for metric in METRICS {
+        let windows = reader.windows("/listener:/imu", metric);
+        for (name, figure) in figures {
+            let read: Vec<f64> = windows.iter().map(|window| figure(window) * 1e-3).collect();
+            let name = format!("topic_statistics.{metric}_{name}");
+            let values = values(&collector, &name);
+            let missed = values.iter().take_while(|value| !read.contains(value)).count();
+            let values = &values[missed..];
+            assert!(values.len() >= 5, "{name}: {values:?}");
+            assert!(values.iter().all(|value| read.contains(value)), "{name}: {values:?} of {read:?}");
+        }
+    }
+    // Summaries are cumulative: from one report to the next they grow by the windows between them.
+    let windows = reader.windows("/listener:/imu", "message_age");
+    let totals = collector.points(COUNT).filter(|(of, _)| of == IMU);
+    let totals: BTreeMap<_, _> = totals.map(|(_, total)| (times(total).1, total)).collect();
+    let mut begun = vec![];
+    for (_, mean) in collector.points("topic_statistics.message_age_mean").filter(|(of, _)| of == IMU) {
+        let is_of = |window: &test_support::Metric| window.average() * 1e-3 == float(&mean["as_double"]);
+        let Some(at) = windows.iter().position(is_of) else { continue };
+        let read: f64 = windows[..=at].iter().map(test_support::Metric::count).sum();
+        let total = totals[&times(mean).1];
+        let (start, time) = times(total);
+        assert!(start < time);
+        begun.push((start, number(&total["count"]) as f64 - read));
+    }
+    assert!(begun.len() >= 5 && begun.iter().all(|first| *first == begun[0]), "{begun:?}");
+    let unit = |name: &str| {
+        let metric = collector.accepted().flat_map(metrics).find(|metric| metric["name"] == name).unwrap();
+        metric["unit"].as_str().map(str::to_owned)
+    };
+    assert_eq!(unit("topic_statistics.message_age_mean").as_deref(), Some("s"));
+    assert_eq!(unit("topic_statistics.receive_rate").as_deref(), Some("Hz"));
+    assert_eq!(unit("topic_statistics.messages_received"), None);
+    let request = &collector.requests[0];
+    assert_eq!(request["headers"]["api-key"], "open sesame");
+    assert!(request["headers"]["content-encoding"].is_null());
+    let resource = attributes(&request["request"]["resource_metrics"][0]["resource"]["attributes"]);
+    assert!(resource.ends_with("service.name=spot"), "{resource}");
+}
+
+#[test]
+fn what_waits_on_disk_is_sent_by_the_next_exporter() {
+    let Some(collector) = Collector::start(0, &[], "OTLP over a restart") else { return };
+    // Nobody listens at its port any more.
+    let port = collector.port;
+    drop(collector);
+    let domain = domain(33);
+    let directory = tempfile::tempdir().unwrap();
+    let buffer = directory.path().join("otlp");
+    let (endpoint, path) = (format!("http://127.0.0.1:{port}"), buffer.to_str().unwrap());
+    let arguments = ["--otlp-endpoint", &endpoint, "--otlp-buffer-directory", path];
+    let arguments = [&arguments, &QUICKLY[..]].concat();
+    let exporter = Exporter::start(&arguments, domain);
+    let robot = Robot::start(domain);
+    robot.publish("/listener:/imu", "message_age", 100, [2.0, 4.0, 1.0, 50.0, 0.5]);
+    let files = || {
+        let entries = fs::read_dir(&buffer).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> =
+            entries.filter(|path| path.extension().is_some_and(|end| end == "gz")).collect();
+        files.sort();
+        files
+    };
+    wait_for("requests on disk", || files().len() >= 8);
+    exporter.process.signal("KILL");
+    drop(exporter);
+    let left = files();
+    let mut damaged = fs::read(&left[3]).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 4;
+    fs::write(&left[3], damaged).unwrap();
+
+    let mut collector = Collector::start(port, &[], "").unwrap();
+    let exporter = Exporter::start(&arguments, domain);
+    let lost = r#"exporter_push_requests_lost_total{reason="damaged"}"#;
+    exporter.scrape_until("the damaged request", |series| series.get(lost) == Some(1.0));
+    let more = left.len() + 3;
+    collector.read_until("what waited, and more", |collector| collector.requests.len() >= more);
+    let reports: Vec<_> =
+        collector.points("topic_statistics.exporter_sources").map(|(_, point)| times(point).1).collect();
+    assert!(reports.is_sorted_by(|before, after| before < after), "{reports:?}");
+    let starts = collector.points("topic_statistics.exporter_push_requests_accepted");
+    let mut starts: Vec<_> = starts.map(|(_, point)| times(point).0).collect();
+    let first = starts.iter().filter(|start| **start == starts[0]).count();
+    assert_eq!(first, left.len() - 1, "those of the first exporter");
+    starts.dedup();
+    assert_eq!(starts.len(), 2, "and then those of the second");
+    let summaries: Vec<_> =
+        collector.points("topic_statistics.message_age").map(|(_, point)| point).collect();
+    assert!(!summaries.is_empty());
+    for summary in summaries {
+        assert_eq!((number(&summary["count"]), float(&summary["sum"])), (50, 0.1));
+    }
+    wait_for("an empty directory", || files().len() <= 1);
+    wait_for("a warning", || exporter.log.try_iter().any(|line| line.contains("1 damaged")));
+}
+
+#[test]
+fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
+    const WHAT: &str = "OTLP over HTTPS";
+    let directory = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| directory.path().join(name));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=collector"]);
+    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
+    openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key).stderr(Stdio::null());
+    if !openssl.status().is_ok_and(|status| status.success()) {
+        return middleware::skip(WHAT, "there is no openssl on this machine");
+    }
+    let files = [("CERTIFICATE", certificate.as_path()), ("KEY", key.as_path())];
+    let Some(mut collector) = Collector::start_with(0, &[], WHAT, &files) else { return };
+    let endpoint = format!("https://127.0.0.1:{}", collector.port);
+    let arguments = [&["--otlp-endpoint", &endpoint], &QUICKLY[..]].concat();
+    let domain = domain(35);
+    let exporter = Exporter::start(&arguments, domain);
+    let failed = "exporter_push_attempts_failed_total";
+    exporter.scrape_until("failed attempts", |series| series.get(failed) >= Some(2.0));
+    collector.read_until("nothing", |collector| collector.requests.is_empty());
+    drop(exporter);
+    let trusted = ["--otlp-certificate", certificate.to_str().unwrap()];
+    let _exporter = Exporter::start(&[&arguments, &trusted[..]].concat(), domain);
+    collector.read_until("requests", |collector| collector.accepted().count() >= 2);
+}
+
+#[test]
+fn options_that_cannot_be_used_end_it() {
+    let domain = domain(34);
+    for (arguments, text) in [
+        (
+            vec!["--otlp-endpoint", "collector:4318"],
+            "The OTLP endpoint \"collector:4318/v1/metrics\" is no URL",
+        ),
+        (
+            vec!["--otlp-endpoint", "http://x", "--otlp-buffer-directory", "/proc/none"],
+            "The directory /proc/none",
+        ),
+        (
+            vec!["--ros-args", "-p", "otlp_interval:=0"],
+            "The parameter otlp_interval is \"0\": it has to be a number of seconds",
+        ),
+        (
+            vec!["--ros-args", "-p", "otlp_headers:=secret"],
+            "The parameter otlp_headers is not valid: it has to be name=value",
+        ),
+    ] {
+        let mut command = test_support::command(program("exporter"), &["--listen", "127.0.0.1:0"], domain);
+        let mut process = Process::spawn(command.args(&arguments).stderr(Stdio::piped()));
+        let errors = test_support::lines(process.errors());
+        assert_eq!(process.wait().code(), Some(1), "{arguments:?}");
+        let errors: Vec<String> = errors.iter().collect();
+        assert!(errors.iter().any(|line| line.contains(text)), "{arguments:?}: {errors:?}");
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--diagnostics`: the health of the rows on `/diagnostics`.
+
+use std::time::{Duration, Instant};
+
+use rclrs::{Node, Publisher, RclrsError};
+use rclrs_topic_statistics::{
+    health::{diagnostic_message, diagnostic_values, Judge, LastWindow, Level},
+    Escaped, Summary,
+};
+use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
+
+use crate::row::{MetricFigures, Row};
+
+/// Publishes the health of rows: of all of them once per second, and of those that have become an error at once.
+pub struct Diagnostics {
+    node: Node,
+    publisher: Publisher<DiagnosticArray>,
+    hardware_id: String,
+    /// When all were published last.
+    published: Option<Instant>,
+}
+
+impl Diagnostics {
+    const TOPIC: &str = "/diagnostics";
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    pub fn new(node: &Node, hardware_id: String) -> Result<Self, RclrsError> {
+        let publisher = node.create_publisher(Self::TOPIC)?;
+        Ok(Self { node: node.clone(), publisher, hardware_id, published: None })
+    }
+
+    /// Publishes what is due. `new_errors` has the rows that have just become an error.
+    pub fn publish<'a>(
+        &mut self,
+        judged: impl Iterator<Item = (&'a Row, &'a Judge)>,
+        new_errors: &[String],
+        now: Instant,
+    ) -> Result<(), RclrsError> {
+        let is_due = self.published.is_none_or(|last| now.saturating_duration_since(last) >= Self::PERIOD);
+        if is_due {
+            self.published = Some(now);
+        } else if new_errors.is_empty() {
+            return Ok(());
+        }
+        let statuses = judged
+            .filter(|(row, _)| is_due || new_errors.contains(&row.name))
+            .map(|(row, judge)| status(&self.node.name(), &self.hardware_id, row, judge));
+        let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
+        if message.status.is_empty() {
+            return Ok(());
+        }
+        // Every time of the node's clock fits a message.
+        message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
+        self.publisher.publish(message)
+    }
+}
+
+/// Returns the status of a row, which has the name and the keys that nodes with statistics of their own have.
+fn status(node: &str, hardware_id: &str, row: &Row, judge: &Judge) -> DiagnosticStatus {
+    let metrics = row.window.iter().flat_map(|window| &window.metrics).map(
+        |MetricFigures { name, figures, .. }| {
+            let mut summary = Summary::default();
+            (summary.average, summary.minimum, summary.maximum) = (figures.mean, figures.min, figures.max);
+            (summary.standard_deviation, summary.sample_count) = (figures.std_dev, figures.count);
+            (Escaped(name).to_string(), summary)
+        },
+    );
+    let metrics: Vec<(String, Summary)> = metrics.collect();
+    let window = row.window.as_ref().map(|window| LastWindow {
+        messages: window.received,
+        length: window.length,
+        rate: window.rate,
+        received: window.received.map(|_| row.received),
+        lost: row.lost,
+        metrics: metrics.iter().map(|(name, summary)| (&**name, *summary)).collect(),
+    });
+    // A row without windows has the last one that it had, which says nothing of the silence since.
+    let window = window.filter(|_| judge.health().level != Level::Stale);
+    let values = diagnostic_values(judge, window.as_ref()).into_iter();
+    DiagnosticStatus {
+        level: judge.health().level as u8,
+        name: format!("{}: {}", Escaped(node), Escaped(&row.name)),
+        message: diagnostic_message(judge),
+        hardware_id: hardware_id.to_owned(),
+        values: values.map(|(key, value)| KeyValue { key, value }).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::{row, window};
+    use rclrs_topic_statistics::{
+        health::{Expectations, JudgedWindow},
+        Window,
+    };
+
+    #[test]
+    fn a_status_has_the_names_figures_and_conditions_of_its_row() {
+        let expectations = Expectations::new().error_unless("rate>=50".parse().unwrap());
+        let mut judge = Judge::new(expectations);
+        for second in 0..5 {
+            let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
+            let window = JudgedWindow { window, length: Duration::from_secs(1), messages: 40 };
+            judge.accept(&window, |_| None);
+        }
+        let mut imu = row("/imu\u{1b}", 40.0, 3);
+        let mut last = window(101, 40.0, 3);
+        last.metrics[0].name = "odd\n".to_owned();
+        imu.add_window(last);
+        let status = status("topic_monitor", "robot7", &imu, &judge);
+        assert_eq!((status.level, &*status.name), (2, "topic_monitor: /imu\\u{1b}"));
+        assert_eq!(status.hardware_id, "robot7");
+        assert!(status.message.starts_with("rate 40 Hz, expected at least 50, since "), "{}", status.message);
+        let value = |key: &str| status.values.iter().find(|of| of.key == key).map(|of| &*of.value);
+        assert_eq!(value("Events in window"), Some("40"));
+        assert_eq!(value("Minimum acceptable frequency (Hz)"), Some("50.000000"));
+        assert_eq!(value("total_dropped_frames"), Some("3"));
+        assert_eq!(value("error_unless"), Some("rate>=50"));
+        assert_eq!(value("odd\\u{a}.average"), Some("2.500000"));
+        assert!(status.values.iter().all(|of| !of.value.contains("NaN")), "{:?}", status.values);
+    }
+}
