@@ -18,7 +18,7 @@ use super::{
             tests::{distribution, message},
             Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
         },
-        state::{Limits, Now},
+        state::{Limits, Now, PushCounts},
     },
     protobuf::{MetricFamily, MetricType},
     *,
@@ -253,6 +253,7 @@ fn all_names_are_documented_and_none_is_there_twice() {
     );
     let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
     state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+    state.set_push(PushCounts::default());
     let (mut bytes, mut names) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), BTreeSet::new());
     while !bytes.is_empty() {
         let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
