@@ -72,6 +72,7 @@ pub trait Writer {
     const HAS_HISTOGRAMS: bool;
     /// Labels as they are written. A source has the same ones in many time series.
     type Labels: Clone;
+
     /// What it has written.
     type Output;
 

@@ -37,8 +37,8 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     let client = python_client(environment, project)?;
     let _load = Running::start(&mut environment.command(programs.join("bench_statistics")))?;
     println!(
-        "{:<20} {:>6} {:>10} {:>10} {:>11} {:>10} {:>11}",
-        "", "CPU %", "memory MB", "scrape ms", "longest ms", "bytes", "messages/s"
+        "{:<20} {:>6} {:>10} {:>10} {:>11} {:>14} {:>10} {:>11}",
+        "", "CPU %", "memory MB", "scrape ms", "longest ms", "scrape CPU ms", "bytes", "messages/s"
     );
     for (name, accept) in [("exporter, text", TEXT), ("exporter, protobuf", PROTOBUF)] {
         let address = free_port()?;
@@ -61,7 +61,8 @@ fn measure(name: &str, command: &mut Command, address: SocketAddr, accept: &str,
         ensure!(begun.elapsed() < Duration::from_secs(60), "{name} has not received all sources in a minute");
         std::thread::sleep(Duration::from_millis(500));
     }
-    let (started, before, received) = (Instant::now(), exporter.cpu()?, accepted(address)?);
+    let received = accepted(address)?;
+    let (started, before, serving) = (Instant::now(), exporter.cpu()?, exporter.cpu_of_thread("http")?);
     let (mut times, mut bytes) = (vec![], 0);
     while started.elapsed().as_secs_f64() < seconds {
         std::thread::sleep(INTERVAL);
@@ -71,12 +72,13 @@ fn measure(name: &str, command: &mut Command, address: SocketAddr, accept: &str,
     }
     let elapsed = started.elapsed().as_secs_f64();
     let cpu = (exporter.cpu()? - before) / elapsed * 100.0;
+    let serving = (exporter.cpu_of_thread("http")? - serving) / times.len() as f64 * 1e3;
     let messages = (accepted(address)? - received) / elapsed;
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     let longest = times.iter().copied().fold(0.0, f64::max);
     let memory = exporter.memory()?;
     println!(
-        "{name:<20} {cpu:>6.1} {memory:>10.1} {mean:>10.1} {longest:>11.1} {bytes:>10} {messages:>11.0}"
+        "{name:<20} {cpu:>6.1} {memory:>10.1} {mean:>10.1} {longest:>11.1} {serving:>14.1} {bytes:>10} {messages:>11.0}"
     );
     Ok(())
 }

@@ -38,12 +38,28 @@ impl Running {
 
     /// The CPU time that it has taken so far, in seconds.
     pub fn cpu(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        // Behind the name, which may have blanks, in parentheses; user and system time in ticks of 10 ms.
-        let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
-        Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
+        cpu(Path::new(&format!("/proc/{}", self.0.id())))
     }
+
+    /// The CPU time of its thread of this name, in seconds. NaN without one.
+    pub fn cpu_of_thread(&self, name: &str) -> Result<f64> {
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.0.id()))? {
+            let thread = thread?.path();
+            if std::fs::read_to_string(thread.join("comm"))?.trim() == name {
+                return cpu(&thread);
+            }
+        }
+        Ok(f64::NAN)
+    }
+}
+
+/// The CPU time of a process or a thread, by its directory in /proc, in seconds.
+fn cpu(directory: &Path) -> Result<f64> {
+    let stat = std::fs::read_to_string(directory.join("stat"))?;
+    // Behind the name, which may have blanks, in parentheses; user and system time in ticks of 10 ms.
+    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
 }
 
 impl Running {

@@ -8,7 +8,7 @@
 use std::{
     collections::HashMap,
     mem,
-    sync::Arc,
+    rc::Rc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -99,6 +99,13 @@ pub struct Report<'a> {
     after: HashMap<String, Before>,
 }
 
+/// The labels of a time series, as its data points have them, and as the key of its last values.
+#[derive(Debug)]
+pub struct Attributes {
+    values: Vec<KeyValue>,
+    key: String,
+}
+
 impl Report<'_> {
     fn end_request(&mut self) {
         self.closed.append(&mut self.open);
@@ -141,7 +148,7 @@ impl Report<'_> {
         self.open[index].data.as_mut()
     }
 
-    fn sum(&mut self, part: &str, labels: &Arc<Attributes>, value: f64, created: SystemTime) {
+    fn sum(&mut self, part: &str, labels: &Attributes, value: f64, created: SystemTime) {
         let (start, before) = self.before(part, labels, created, || Cumulative::Number(value));
         let value = match before {
             Some(Cumulative::Number(before)) => (value - before).max(0.0),
@@ -160,16 +167,16 @@ impl Report<'_> {
     fn before(
         &mut self,
         part: &str,
-        labels: &Arc<Attributes>,
+        labels: &Attributes,
         created: SystemTime,
         value: impl FnOnce() -> Cumulative,
     ) -> (SystemTime, Option<Cumulative>) {
         if self.encoder.temporality == Temporality::Cumulative {
             return (created, None);
         }
-        // No name has a control character.
-        let family = self.family.as_ref().map_or("", |family| &family.name);
-        let key = format!("{family}{part}\0{}", labels.key);
+        let mut key =
+            self.family.as_ref().map_or_else(String::new, |family| format!("{}{part}", family.name));
+        key.push_str(&labels.key);
         let before = self.encoder.before.remove(&key).filter(|before| before.created == created);
         self.after.insert(key, Before { created, value: value() });
         match (before, self.encoder.last) {
@@ -178,7 +185,7 @@ impl Report<'_> {
         }
     }
 
-    fn number(&self, labels: &Arc<Attributes>, start: Option<SystemTime>) -> NumberDataPoint {
+    fn number(&self, labels: &Attributes, start: Option<SystemTime>) -> NumberDataPoint {
         NumberDataPoint {
             attributes: labels.values.clone(),
             start_time_unix_nano: start.map_or(0, nanoseconds),
@@ -203,25 +210,18 @@ impl Report<'_> {
 /// The part of a name that says: how many samples.
 const COUNT: &str = "_count";
 
-/// The labels of a time series, as attributes, and as a text that no others have.
-#[derive(Debug)]
-pub struct Attributes {
-    values: Vec<KeyValue>,
-    key: String,
-}
-
 impl Writer for Report<'_> {
     const HAS_HISTOGRAMS: bool = true;
-    type Labels = Arc<Attributes>;
+
+    type Labels = Rc<Attributes>;
+
     type Output = Vec<ExportMetricsServiceRequest>;
 
-    fn labels(labels: Labels<'_>) -> Self::Labels {
+    fn labels(labels: Labels<'_>) -> Rc<Attributes> {
         let labels = labels.iter().filter(|(_, value)| !value.is_empty());
-        let values = labels.clone().map(|(name, value)| attribute(name, value)).collect();
-        Arc::new(Attributes {
-            values,
-            key: labels.flat_map(|(name, value)| [name, "\0", value, "\0"]).collect(),
-        })
+        // No label has a control character.
+        let key = labels.clone().flat_map(|(name, value)| ["\0", name, "\0", value]).collect();
+        Rc::new(Attributes { values: labels.map(|(name, value)| attribute(name, value)).collect(), key })
     }
 
     fn family(&mut self, family: &Family) {
@@ -229,19 +229,19 @@ impl Writer for Report<'_> {
         self.family = Some(family.clone());
     }
 
-    fn gauge(&mut self, labels: &Arc<Attributes>, value: f64) {
+    fn gauge(&mut self, labels: &Rc<Attributes>, value: f64) {
         let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
         if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
             gauge.data_points.push(point);
         }
     }
 
-    fn counter(&mut self, labels: &Arc<Attributes>, value: f64, created: SystemTime) {
+    fn counter(&mut self, labels: &Rc<Attributes>, value: f64, created: SystemTime) {
         self.sum("", labels, value, created);
     }
 
     /// A summary of OTLP is cumulative. Its deltas are two sums.
-    fn summary(&mut self, labels: &Arc<Attributes>, summary: SummaryValue) {
+    fn summary(&mut self, labels: &Rc<Attributes>, summary: SummaryValue) {
         if self.encoder.temporality == Temporality::Delta {
             self.sum(COUNT, labels, summary.count as f64, summary.created);
             self.sum("_sum", labels, summary.sum, summary.created);
@@ -264,7 +264,7 @@ impl Writer for Report<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: &Arc<Attributes>, histogram: &Histogram, created: SystemTime) {
+    fn histogram(&mut self, labels: &Rc<Attributes>, histogram: &Histogram, created: SystemTime) {
         let samples = Samples::of(histogram);
         let (start, before) = self.before("", labels, created, || Cumulative::Samples(samples.clone()));
         let samples = match before {
