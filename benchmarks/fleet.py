@@ -3,8 +3,7 @@
 
 Starts an exporter (the program), publishes to it the statistics of a robot, once per second, and starts a real Prometheus
 that scrapes this exporter once for each robot of the fleet: as many targets with one address, and an `instance` label
-each. So the bytes, the families and the histograms are the exporter's own. Half of the gauges change with each scrape, as
-on a robot.
+each. So the bytes, the families and the histograms are the exporter's own.
 
 Prints what Prometheus says of itself at the end of `--seconds`: series, memory, processor time; and, from a snapshot of
 its database, bytes a sample on disk. Needs ROS 2 (`cargo xtask run --`) and Prometheus on the PATH.
