@@ -428,10 +428,7 @@ mod tests {
         let counts = wait_for(&sender, |counts| counts.accepted == 6);
         assert_eq!(collector.accepted(), (0..6).map(request).collect::<Vec<_>>());
         assert_eq!(collector.answers(), [503, 200, 429, 502, 504, 200, 200, 200, 200, 200]);
-        assert!(
-            start.elapsed() >= Duration::from_secs(4),
-            "it hung for 3 s, and wanted a pause of 1 s"
-        );
+        assert!(start.elapsed() >= Duration::from_secs(4), "it hung for 3 s, and wanted a pause of 1 s");
         assert_eq!((counts.refused, counts.dropped, counts.waiting), (0, DroppedRequests::default(), 0));
         assert_eq!(counts.waiting_bytes, 0);
         let lines = lines.lock().unwrap();

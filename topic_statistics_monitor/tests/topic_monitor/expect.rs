@@ -129,8 +129,11 @@ fn sources_of_statistics_are_judged_too_and_a_wrong_file_is_refused() {
 
     let _talker = Process::start(program("talker"), &FAST, domain);
     let listener = Process::start(program("listener"), &[], domain);
-    let monitor = Json::start(&["--from-statistics", "--expect", path], domain);
+    let reader = Program::start("diagnostics.py", &[], domain);
+    let monitor = Json::start(&["--from-statistics", "--expect", path, "--diagnostics"], domain);
     until_change(&monitor, "/listener:/imu", "ERROR");
+    let status = until_status(&reader, "topic_monitor: /listener:/imu", 2);
+    assert!(status["values"]["message_age.average"].is_string(), "{status}");
     drop(listener);
     until_change(&monitor, "/listener:/imu", "STALE");
 
