@@ -18,12 +18,12 @@ use std::{
 use rclrs_topic_statistics::{
     condition::Quantity,
     health::{Change, Health, Judge, JudgedWindow, Level},
-    Window,
+    Metric, Window,
 };
 
 use crate::{
     require::{missing_samples, value_of},
-    row::Row,
+    row::{self, Row},
 };
 
 /// Judges the windows of the rows.
@@ -48,6 +48,18 @@ struct Source {
     judge: Judge,
     /// When the last judged window ended.
     judged_until: Instant,
+    /// What its windows have told of messages so far.
+    told: Told,
+}
+
+/// How a source that does not tell the number of its messages tells whether there are any.
+#[derive(Clone, Copy, PartialEq)]
+enum Told {
+    Nothing,
+    /// By periods, at least two of which fit a window: a window without a period has one message at most.
+    Periods,
+    /// By a sample for each message.
+    Samples,
 }
 
 impl Expected {
@@ -64,7 +76,7 @@ impl Expected {
         for row in rows {
             let source = self.sources.entry(row.name.clone()).or_insert_with(|| {
                 let judge = Judge::new(self.file.expectations(&row.name)?);
-                Some(Source { judge, judged_until: now })
+                Some(Source { judge, judged_until: now, told: Told::Nothing })
             });
             let Some(source) = source else { continue };
             let window = if new.contains(&row.name) { source.window_of(row) } else { None };
@@ -94,17 +106,52 @@ impl Source {
     /// A row without a window for so many periods is silent: its node has ended, or it has no publisher yet.
     const LATE: u32 = 3;
 
-    /// Returns the last window of a row.
+    /// Returns the last window of a row. None if it is not known whether it has messages.
     fn window_of(&mut self, row: &Row) -> Option<JudgedWindow> {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
-        let samples = window.metrics.iter().map(|metric| metric.figures.count).max();
         Some(JudgedWindow {
             window: Window { start: window.start, stop: window.stop },
             length: window.length,
-            // Of a source that does not tell its messages, each has a sample of some metric.
-            messages: window.received.or(samples).unwrap_or_default(),
+            messages: window.received.or_else(|| self.messages_told(window))?,
         })
+    }
+
+    /// Returns the number of messages by the metrics of a window.
+    fn messages_told(&mut self, window: &row::Window) -> Option<u64> {
+        let seconds = window.length.as_secs_f64();
+        let (mut samples, mut by_rate) = (0, None);
+        for row::MetricFigures { name, figures, .. } in &window.metrics {
+            match name.parse::<Metric>() {
+                // n messages have n or n - 1 periods.
+                Ok(Metric::MessagePeriod | Metric::PublishPeriod) if figures.mean > 0.0 => {
+                    by_rate = Some(1000.0 / figures.mean * seconds);
+                }
+                Ok(Metric::Frequency) if figures.mean >= 0.0 => {
+                    (samples, self.told) = (whole(figures.mean * seconds), Told::Samples);
+                }
+                // A window has one sample of time and clock, whether it has messages or not.
+                Ok(
+                    Metric::MessagePeriod
+                    | Metric::PublishPeriod
+                    | Metric::Frequency
+                    | Metric::TimeSinceLastMessage
+                    | Metric::ClockOffset,
+                )
+                | Err(_) => {}
+                Ok(_) => samples = samples.max(figures.count),
+            }
+        }
+        let by_rate = by_rate.filter(|_| samples == 0);
+        if samples > 0 {
+            self.told = Told::Samples;
+        } else if by_rate.is_some_and(|messages| messages >= 2.0) && self.told == Told::Nothing {
+            self.told = Told::Periods;
+        }
+        match by_rate {
+            Some(messages) => Some(whole(messages).max(1)),
+            None => (self.told != Told::Nothing).then_some(samples),
+        }
     }
 
     /// Returns the time since the last window as one without a message, once a new one is overdue.
@@ -119,6 +166,12 @@ impl Source {
         let window = Window { start: stop.saturating_sub(nanoseconds(silent)), stop };
         Some(JudgedWindow { window, length: silent, messages: 0 })
     }
+}
+
+/// Returns a number of messages. Figures of other nodes can be anything.
+fn whole(messages: f64) -> u64 {
+    const MOST: f64 = 1e12;
+    messages.round().clamp(0.0, MOST) as u64
 }
 
 #[cfg(test)]
@@ -184,25 +237,48 @@ mod tests {
         assert_eq!((judge(1009), judge(1012)), (Some(Level::Ok), Some(Level::Stale)));
     }
 
-    #[test]
-    fn a_source_that_does_not_tell_its_messages_has_those_of_its_samples() {
-        let mut expected = expected("topics: {/imu: {error_unless: age<50ms}}");
-        let mut row = row("/imu", 100.0, 0);
-        for stop in 100..110 {
-            row.add_window(crate::row::Window { received: None, ..window(stop, 100.0, 0) });
-            let judged = expected.judge(&["/imu".to_owned()], &[&row], at(stop)).remove(0);
-            assert_eq!(judged.health.level, Level::Ok);
+    /// Judges windows of 1 s of a source that tells only these metrics, by name with mean and count. Returns the last level.
+    fn judge_told(windows: &[&[(&str, f64, u64)]]) -> Level {
+        let mut expected = expected("topics: {/imu: {error_unless: rate>=0.5}}");
+        let (mut row, mut level) = (row("/imu", 1.0, 0), Level::Ok);
+        for (stop, metrics) in (100..).zip(windows) {
+            let figures =
+                |mean: f64, count| row::Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count };
+            let metric = |&(name, mean, count): &(&str, f64, u64)| row::MetricFigures {
+                name: name.to_owned(),
+                unit: String::new(),
+                figures: figures(mean, count),
+            };
+            let metrics = metrics.iter().map(metric).collect();
+            row.add_window(row::Window { received: None, metrics, ..window(stop, 1.0, 0) });
+            for judged in expected.judge(&["/imu".to_owned()], &[&row], at(stop)) {
+                level = judged.health.level;
+            }
         }
-        let (name, silent) = ("/imu".to_owned(), window(110, 100.0, 0));
-        let metrics = vec![];
-        row.add_window(crate::row::Window {
-            received: None,
-            metrics,
-            length: Duration::from_secs(10),
-            ..silent
-        });
-        let judged = expected.judge(&[name], &[&row], at(120)).remove(0);
-        assert_eq!(judged.health.level, Level::Stale);
+        level
+    }
+
+    #[test]
+    fn a_source_that_does_not_tell_its_messages_is_silent_only_if_its_metrics_say_so() {
+        const NONE: f64 = f64::NAN;
+        let repeat = |one: &'static [(&str, f64, u64)], other: &'static [(&str, f64, u64)]| {
+            judge_told(&[[one; 10], [other; 10]].concat())
+        };
+        let aged: &[_] = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
+        let silent: &[_] =
+            &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
+        assert_eq!((repeat(aged, aged), repeat(aged, silent)), (Level::Ok, Level::Stale));
+        // Without a header, at 50 Hz, and then silent.
+        let periods: &[_] = &[("message_age", NONE, 0), ("message_period", 20.0, 49)];
+        let no_period: &[_] = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
+        assert_eq!((repeat(periods, periods), repeat(periods, no_period)), (Level::Ok, Level::Stale));
+        // At 1 Hz, a window has one message and no period: nothing is known.
+        assert_eq!(repeat(no_period, no_period), Level::Ok);
+        let counter: &[_] = &[("frequency_hz", 3.0, 1)];
+        assert_eq!(
+            (repeat(counter, counter), repeat(counter, &[("frequency_hz", 0.0, 1)])),
+            (Level::Ok, Level::Stale)
+        );
     }
 
     #[test]
