@@ -81,9 +81,15 @@ impl Expected {
             let Some(source) = source else { continue };
             let window = if new.contains(&row.name) { source.window_of(row) } else { None };
             let period = row.window.as_ref().map_or(self.period, |window| window.length);
+            let is_overdue = window.is_none();
             let Some(window) = window.or_else(|| source.silent_window(period, now)) else { continue };
-            let change = source.judge.accept(&window, |quantity: Quantity| {
-                missing_samples(quantity, row, now).is_none().then(|| value_of(quantity, row, now))
+            let change = source.judge.accept(&window, |quantity: Quantity| match quantity {
+                // The figures of the row are those of a window that ended long ago.
+                Quantity::Metric(Metric::TimeSinceLastMessage, _) if is_overdue => {
+                    Some(row.silence(now)).filter(|silence| !silence.is_nan())
+                }
+                _ if is_overdue => None,
+                _ => missing_samples(quantity, row, now).is_none().then(|| value_of(quantity, row, now)),
             });
             judged.push(JudgedRow { name: row.name.clone(), health: source.judge.health().clone(), change });
         }
@@ -223,6 +229,22 @@ mod tests {
         assert_eq!(judged.health.lasting, Duration::from_secs(3));
         assert!(judged.change.is_some() && judge(at(105)).is_empty());
         assert!(judge(at(107)).remove(0).change.is_none());
+    }
+
+    #[test]
+    fn a_row_without_windows_is_judged_by_its_silence_now_and_not_by_its_last_window() {
+        let mut expected = expected("topics: {/imu: {error_unless: silent<2s}}");
+        let mut imu = row("/imu", 100.0, 0);
+        for stop in 100..103 {
+            let mut window = window(stop, 100.0, 0);
+            window.metrics[0].name = Metric::TimeSinceLastMessage.name().to_owned();
+            imu.add_window(window);
+            imu.last_message = Some(at(stop));
+            let judged = expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0);
+            assert_eq!(judged.health.level, Level::Ok);
+        }
+        let judged = expected.judge(&[], &[&imu], at(105)).remove(0);
+        assert_eq!(judged.health.level, Level::Error, "{}", judged.health);
     }
 
     #[test]
