@@ -21,7 +21,7 @@ pub struct Source {
     received: Option<u64>,
     published: Option<u64>,
     lost: Option<u64>,
-    /// The last windows, in a ring: their stops, and what was counted in them.
+    /// The last windows, in a ring, and what was counted in them.
     windows: [CountedWindow; Self::WINDOWS],
     next: usize,
     total_windows: u64,
@@ -34,7 +34,7 @@ pub struct Source {
 /// A window whose metrics are received one by one, and the messages that it has at least.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
-    stop: Option<i64>,
+    window: Option<Window>,
     received: u64,
     published: u64,
 }
@@ -43,10 +43,8 @@ impl Source {
     /// How many time series a source is, at most, besides its metrics: messages received, published, lost, and reported lost;
     /// rates; windows; the time of the last one.
     pub const SERIES: usize = 8;
-    /// How many windows are remembered: two nodes with the same name publish in turns.
+    /// How many windows are remembered: two nodes with the same name, and the subscriptions of a node with rclcpp, publish in turns.
     const WINDOWS: usize = 8;
-    /// The stops of a window's metrics differ by less (ns): rclcpp's two collectors read the clock one after the other.
-    const SAME_STOP: u64 = 1_000_000;
     /// A source that has published no statistics is kept for so long after its last loss.
     const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
 
@@ -76,7 +74,7 @@ impl Source {
         let known = metric.known();
         self.metric(metric, budget)?.accept_window(window, figures, now)?;
         self.last_window = Some(now.monotonic);
-        let counted = self.window(window.stop);
+        let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
         let count = |total: &mut Option<u64>, counted: &mut u64| {
             let more = figures.count.saturating_sub(*counted);
@@ -149,13 +147,13 @@ impl Source {
         }
     }
 
-    /// Returns the index of the window that stops at that time, which may be a new one.
-    fn window(&mut self, stop: i64) -> usize {
-        let is_same =
-            |window: &CountedWindow| window.stop.is_some_and(|other| other.abs_diff(stop) < Self::SAME_STOP);
-        self.windows.iter().position(is_same).unwrap_or_else(|| {
+    /// Returns the index of a window, which may be a new one.
+    ///
+    /// All metrics of a window have the same start and stop, rclcpp's too: `SubscriptionTopicStatistics` reads the clock once.
+    fn window(&mut self, window: Window) -> usize {
+        self.windows.iter().position(|counted| counted.window == Some(window)).unwrap_or_else(|| {
             let index = self.next % Self::WINDOWS;
-            self.windows[index] = CountedWindow { stop: Some(stop), ..CountedWindow::default() };
+            self.windows[index] = CountedWindow { window: Some(window), ..CountedWindow::default() };
             self.next = index + 1;
             self.total_windows += 1;
             index

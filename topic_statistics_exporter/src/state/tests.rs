@@ -76,6 +76,24 @@ fn the_messages_of_a_window_are_counted_once_whatever_its_metrics_are() {
     assert_eq!(source.lost(), Some(2 * 72), "1.5 before each of 48 messages");
 }
 
+/// With rclcpp, they have the same name, and their timers expire one after the other.
+#[test]
+fn the_windows_of_two_subscriptions_of_a_node_add_up() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    for stop in [100, 101] {
+        for after in [0, 150_000] {
+            for metric in ["message_age", "message_period"] {
+                let mut of = message("cpp_listener", metric, "ms", stop, FIGURES);
+                (of.window_start.nanosec, of.window_stop.nanosec) = (after, after);
+                state.accept(MetricWindow::new(&of).map(Received::Window), start);
+            }
+        }
+    }
+    let source = only(&state);
+    assert_eq!((source.received(), source.windows()), (Some(200), 4));
+}
+
 #[test]
 fn a_metric_that_has_ended_is_gone_after_its_windows_and_room_is_used_again() {
     let start = Now::read();

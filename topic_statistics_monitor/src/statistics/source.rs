@@ -52,9 +52,10 @@ impl Source {
     pub fn accept(&mut self, message: SourceMetric) -> bool {
         let SourceMetric { received_at, start, stop, metric, .. } = message;
         self.last_received = Some(received_at);
-        // rclcpp's two collectors read the clock one after the other, so the stops of a window may differ slightly.
+        // All metrics of a window have the same start and stop, rclcpp's too: it reads the clock once.
         let is_same = |window: &Window| {
-            window.stop.abs_diff(stop) < 1_000_000 && !window.metrics.iter().any(|of| of.name == metric.name)
+            (window.start, window.stop) == (start, stop)
+                && !window.metrics.iter().any(|of| of.name == metric.name)
         };
         let completes_last =
             !self.incomplete.as_ref().is_some_and(|(window, _)| is_same(window)) && self.complete();

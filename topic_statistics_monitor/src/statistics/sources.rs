@@ -228,6 +228,24 @@ mod tests {
         assert_eq!(window(&[1e300], 104).0, Some(u64::MAX));
     }
 
+    /// With rclcpp, they have the same name, and their windows end one after the other.
+    #[test]
+    fn the_windows_of_two_subscriptions_are_not_mixed() {
+        let mut sources = sources(&[], 3);
+        sources.accept(message("cpp_listener", "message_age", 100, 1.5));
+        let mut of_the_other = message("cpp_listener", "message_period", 100, 20.0);
+        (of_the_other.start, of_the_other.stop) = (of_the_other.start + 200_000, of_the_other.stop + 200_000);
+        sources.accept(of_the_other);
+        let mut metrics = || {
+            let row = sources.rows().next().unwrap();
+            let names = row.window.as_ref().unwrap().metrics.iter().map(|metric| metric.name.clone());
+            let names = names.collect::<Vec<_>>();
+            sources.settle(at(101));
+            names
+        };
+        assert_eq!([metrics(), metrics()], [["message_age"], ["message_period"]]);
+    }
+
     #[test]
     fn a_step_of_the_system_clock_spoils_no_length() {
         let mut sources = sources(&[], 3);
