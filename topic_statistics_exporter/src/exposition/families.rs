@@ -229,7 +229,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
         }
     }
     for (families, metrics) in OF_METRICS.iter().zip(&of_metrics) {
-        write_metric(&mut writer, families, metrics);
+        write_metric(&mut writer, families, metrics, now);
     }
     write_sources(&mut writer, &sources, now, unix_time);
     write_diagnostics(&mut writer, state);
@@ -238,7 +238,12 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
     writer.finish()
 }
 
-fn write_metric<W: Writer>(writer: &mut W, families: &MetricFamilies, metrics: &[(W::Labels, &MetricState)]) {
+fn write_metric<W: Writer>(
+    writer: &mut W,
+    families: &MetricFamilies,
+    metrics: &[(W::Labels, &MetricState)],
+    now: Instant,
+) {
     if metrics.is_empty() {
         return;
     }
@@ -254,7 +259,7 @@ fn write_metric<W: Writer>(writer: &mut W, families: &MetricFamilies, metrics: &
     let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
     for (family, figure) in [mean].iter().chain(others) {
         writer.family(family);
-        for (labels, _, window) in windows() {
+        for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
             if let Some(value) = figure(window) {
                 writer.gauge(labels, value);
             }
@@ -271,7 +276,8 @@ fn write_metric<W: Writer>(writer: &mut W, families: &MetricFamilies, metrics: &
             // Nothing was measured, or nothing that can be summed up.
             _ if total.count == 0 => {}
             _ => {
-                let quantiles = metric.distribution.as_ref().map_or_else(Default::default, |of| of.quantiles);
+                let last = metric.distribution.as_ref().filter(|of| of.life.is_current(now));
+                let quantiles = last.map_or_else(Default::default, |of| of.quantiles);
                 writer
                     .summary(labels, SummaryValue { count: total.count, sum: total.sum, created, quantiles });
             }
@@ -298,7 +304,8 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
     type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let rate = |source: &Source, period| {
-        let period = source.metric_state(&MetricName::Known(period))?.window.as_ref()?.figures.mean?;
+        let window = source.metric_state(&MetricName::Known(period))?.window.as_ref()?;
+        let period = window.figures.mean.filter(|_| window.life.is_current(now))?;
         Some(1.0 / period).filter(|rate| rate.is_finite() && *rate > 0.0)
     };
     let families: [(&str, Kind, &'static str, &str, Get<'_>); 8] = [

@@ -231,6 +231,39 @@ proptest! {
     }
 }
 
+/// A gauge of a node that has ended would tell how things were.
+#[test]
+fn gauges_end_before_counters_when_windows_are_missing() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    for metric in ["message_age", "message_period"] {
+        let mut window = message("/listener:/imu", metric, "ms", 100, [1.5, 4.0, 1.0, 50.0, 0.5]);
+        window.window_start.sec = 95;
+        state.accept(MetricWindow::new(&window).map(Received::Window), start);
+    }
+    let ages = MetricDistribution::new(&distribution("/listener:/imu", 100)).unwrap();
+    state.accept(Ok(Received::Distribution(ages)), start);
+    let names = |after| {
+        let now = start.monotonic + Duration::from_secs_f64(after);
+        let values = read_text(&String::from_utf8(Format::Text.encode(&state, now, 1e9)).unwrap(), false);
+        let of_sources = values.keys().filter(|(name, _)| !name.contains("_exporter_"));
+        of_sources
+            .map(|(name, labels)| (name.clone(), labels.contains_key("quantile")))
+            .collect::<BTreeSet<_>>()
+    };
+    let all = names(0.0);
+    let is_lasting = |name: &&(String, bool)| {
+        ["_sum", "_count", "_total", "_timestamp_seconds"].iter().any(|end| name.0.ends_with(end))
+    };
+    let lasting: BTreeSet<_> = all.iter().filter(is_lasting).cloned().collect();
+    let quantiles = all.iter().filter(|(_, is_quantile)| *is_quantile).cloned().collect();
+    assert!(all.len() - lasting.len() == 10 && lasting.len() == 7, "{all:?}");
+    assert_eq!(names(10.0), all);
+    assert_eq!(names(10.1), &all - &quantiles, "its distribution was of a window of 1 s");
+    assert_eq!(names(15.0), &all - &quantiles);
+    assert_eq!(names(15.1), lasting, "three windows of 5 s are missing");
+}
+
 #[test]
 fn all_names_are_documented_and_none_is_there_twice() {
     let docs = include_str!("../../../docs/fleet.md");

@@ -29,6 +29,8 @@ impl Life {
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
     /// How late a window may be received.
     const MAX_DELAY: Duration = Duration::from_secs(5);
+    /// A window is no longer the current one when that many others are missing.
+    const CURRENT_WINDOWS: u32 = 3;
     /// Nothing is gone before that time.
     const MIN_KEPT: Duration = Duration::from_secs(10);
 
@@ -59,6 +61,11 @@ impl Life {
         self.last = window;
         self.last_received = now.monotonic;
         Ok(())
+    }
+
+    /// Returns whether the last window tells how things are now. If not, the node has ended, or no longer measures this.
+    pub fn is_current(&self, now: Instant) -> bool {
+        !self.is_over(Self::CURRENT_WINDOWS, now)
     }
 
     /// Returns whether there was no window for `windows` windows.
