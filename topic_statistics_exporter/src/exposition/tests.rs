@@ -126,6 +126,13 @@ fn read_protobuf(mut bytes: &[u8]) -> Values {
         let name = family.name().to_owned();
         assert!(!family.help().is_empty() && !family.metric.is_empty());
         for metric in &family.metric {
+            let created = [
+                metric.counter.as_ref().map(|of| of.created_timestamp),
+                metric.summary.as_ref().map(|of| of.created_timestamp),
+                metric.histogram.as_ref().map(|of| of.created_timestamp),
+            ];
+            // All are of this test; 1.6e9 s is in 2020.
+            assert!(created.into_iter().flatten().all(|created| created.unwrap().seconds > 1_600_000_000));
             let label = |pair: &LabelPair| (pair.name().to_owned(), pair.value().to_owned());
             let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
             let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
@@ -227,7 +234,7 @@ proptest! {
             state.accept(Ok(received), start);
         }
         let now = start.monotonic + Duration::from_secs(1);
-        let encode = |format: Format| format.encode(&state, now, 1e9, vec![]);
+        let encode = |format: Format| format.encode(&state, now, 1e9, b"the last response".to_vec());
         let text = read_text(&String::from_utf8(encode(Format::Text)).unwrap(), false);
         let open_metrics = read_text(&String::from_utf8(encode(Format::OpenMetrics)).unwrap(), true);
         prop_assert_eq!(&text, &open_metrics);

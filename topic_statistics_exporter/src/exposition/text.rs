@@ -37,8 +37,9 @@ impl Text {
             out.push('{');
             out.push_str(labels);
             if let Some(quantile) = quantile {
-                let separator = if labels.is_empty() { "" } else { "," };
-                push(out, format_args!("{separator}quantile=\"{quantile}\""));
+                out.push_str(if labels.is_empty() { "quantile=\"" } else { ",quantile=\"" });
+                out.push_str(ryu::Buffer::new().format_finite(quantile));
+                out.push('"');
             }
             out.push('}');
         }

@@ -222,8 +222,10 @@ proptest! {
                 prop_assert!(merged.merge(&window));
                 sum += window.sum();
             }
-            prop_assert!(histogram.positive().len() <= Histogram::MAX_BUCKETS);
-            prop_assert!(histogram.negative().len() <= Histogram::MAX_BUCKETS);
+            for side in [histogram.positive(), histogram.negative()] {
+                prop_assert!(side.len() <= Histogram::MAX_BUCKETS);
+                prop_assert!(side.is_sorted_by(|(index, _), (following, _)| index < following));
+            }
         }
         prop_assert_eq!(histogram.count(), merged.count());
         prop_assert_eq!(histogram.sum(), sum);
