@@ -10,7 +10,7 @@ mod text;
 
 use std::time::{Instant, SystemTime};
 
-use super::state::{Histogram, State, QUANTILES};
+use super::state::{Bucket, Histogram, State, QUANTILES};
 pub use families::write_state;
 
 /// A format that scrapers ask for.

@@ -11,8 +11,7 @@ use prost::encoding::{
     double, encode_key, encode_varint, int32, int64, sint32, string, uint32, uint64, WireType,
 };
 
-use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
-use crate::state::Bucket;
+use super::{Bucket, Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
 
 /// Writes protobuf.
 #[derive(Debug)]
