@@ -3,9 +3,11 @@
 Gauges of the last window; no totals, distributions, bounds or checks. It counts the messages received, for the benchmark.
 Its arguments are the port, and the folder with the client. Runs until it is ended."""
 
+import contextlib
 import sys
 
 import rclpy
+from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile
 from statistics_msgs.msg import MetricsMessage
 
@@ -31,4 +33,5 @@ rclpy.init()
 node = rclpy.create_node('bench_exporter')
 node.create_subscription(MetricsMessage, '/statistics', receive, QoSProfile(depth=10000))
 start_http_server(int(sys.argv[1]), '127.0.0.1')
-rclpy.spin(node)
+with contextlib.suppress(ExternalShutdownException):  # SIGTERM
+    rclpy.spin(node)
