@@ -2,9 +2,12 @@
 
 //! The load of `cargo xtask bench --exporter`: the statistics of 1000 subscriptions, each with 10 metrics and the
 //! distributions of 5 of them, in windows of 1 s. Runs until it is ended.
+//!
+//! Every 10 ms it prints how many messages it has published so far: `WINDOWS DISTRIBUTIONS`.
 
 use std::{
     error::Error,
+    io::{self, Write},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -42,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The buckets of 100 samples each; different ones, so that they do not grow alike.
     let mut random = fastrand::Rng::with_seed(1);
     let prepared: Vec<MetricsDistribution> = (0..64).map(|_| distribution(&mut random)).collect();
+    let (mut published_windows, mut published_distributions) = (0_u64, 0_u64);
     let started = Instant::now();
     for slot in 0_u64.. {
         let due = Duration::from_secs_f64(slot as f64 / SLOTS as f64);
@@ -57,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mean = 1.0 + random.f64();
                 let points = [(1, mean), (3, mean * 4.0), (2, mean * 0.5), (5, 100.0), (4, mean * 0.3)];
                 // A reader that is too slow makes it fail, and misses the message.
-                let _published = statistics.publish(MetricsMessage {
+                let published = statistics.publish(MetricsMessage {
                     measurement_source_name: name.clone(),
                     metrics_source: metric.name().to_owned(),
                     unit: metric.unit().to_owned(),
@@ -65,15 +69,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                     window_stop: stop.clone(),
                     statistics: points.map(|(data_type, data)| StatisticDataPoint { data_type, data }).into(),
                 });
+                published_windows += u64::from(published.is_ok());
                 if index < WITH_DISTRIBUTION {
                     let mut message = prepared[random.usize(..prepared.len())].clone();
                     message.measurement_source_name.clone_from(&name);
                     metric.name().clone_into(&mut message.metrics_source);
                     (message.window_start, message.window_stop) = (start.clone(), stop.clone());
-                    let _published = distributions.publish(message);
+                    published_distributions += u64::from(distributions.publish(message).is_ok());
                 }
             }
         }
+        writeln!(io::stdout(), "{published_windows} {published_distributions}")?;
     }
     Ok(())
 }

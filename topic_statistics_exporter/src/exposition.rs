@@ -10,7 +10,7 @@ mod text;
 
 use std::time::{Instant, SystemTime};
 
-use super::state::{Histogram, State, QUANTILES};
+use super::state::{Bucket, Histogram, State, QUANTILES};
 pub use families::write_state;
 
 /// A format that scrapers ask for.
@@ -137,12 +137,12 @@ impl Format {
         }
     }
 
-    /// Returns the state in this format.
-    pub fn encode(self, state: &State, now: Instant, unix_time: f64) -> Vec<u8> {
+    /// Returns the state in this format. `buffer` is what it is written to; what is in it is lost.
+    pub fn encode(self, state: &State, now: Instant, unix_time: f64, buffer: Vec<u8>) -> Vec<u8> {
         match self {
-            Self::Text => write_state(state, now, unix_time, text::Text::new(false)),
-            Self::OpenMetrics => write_state(state, now, unix_time, text::Text::new(true)),
-            Self::Protobuf => write_state(state, now, unix_time, protobuf::Protobuf::default()),
+            Self::Text => write_state(state, now, unix_time, text::Text::new(buffer, false)),
+            Self::OpenMetrics => write_state(state, now, unix_time, text::Text::new(buffer, true)),
+            Self::Protobuf => write_state(state, now, unix_time, protobuf::Protobuf::new(buffer)),
         }
     }
 }

@@ -51,8 +51,11 @@ type Failure = Box<dyn std::error::Error>;
 const REFRESH: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    // First of all: a signal that arrives while it starts ends it as one that arrives later.
+    let interrupt = Interrupt::listen();
     let (own, ros) = split_ros_arguments(std::env::args_os());
-    match run(Options::parse_from(own), ros) {
+    let options = Options::parse_from(own);
+    match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed.
@@ -62,8 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: Options, ros: Vec<String>) -> Result<(), Failure> {
-    let interrupt = Interrupt::listen()?;
+fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), Failure> {
     let context = Context::new([vec!["exporter".to_owned()], ros].concat(), InitOptions::default())?;
     // rclrs 0.8 logs an error for each publisher that is read: DDS does not report the history of a publisher.
     Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;

@@ -18,7 +18,7 @@ use std::{
 };
 
 pub use self::{
-    histogram::Histogram,
+    histogram::{Bucket, Histogram},
     metric::{MetricState, WindowState, QUANTILES},
     push::{DroppedRequests, PushCounts},
     source::Source,

@@ -5,6 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -18,6 +19,10 @@ use crate::{
 
 /// How often it is scraped.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// How long an exporter may take until it has all sources. One that is slower is measured with those that it has.
+const START: Duration = Duration::from_secs(30);
+/// The exporter's responses are made anew after that time, at the latest.
+const RESPONSE_AGE: Duration = Duration::from_secs(2);
 /// How many sources the load has.
 const SOURCES: usize = 1000;
 const TEXT: &str = "text/plain;version=0.0.4";
@@ -25,7 +30,8 @@ const PROTOBUF: &str =
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
 /// 1000 sources with 10 metrics, 5 of them with distributions, in windows of 1 s, scraped every 5 s: the exporter's CPU, memory,
-/// scrape time and bytes, beside those of a minimal rclpy exporter with the official Python client.
+/// scrape time and bytes, and the messages that it has received of those that were published to it; beside those of a minimal
+/// rclpy exporter with the official Python client, which does not read distributions.
 pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     cargo(
         environment,
@@ -35,82 +41,146 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     let program = environment.target_dir().join("release/exporter");
     let programs = build(environment, project)?;
     let client = python_client(environment, project)?;
-    let _load = Running::start(&mut environment.command(programs.join("bench_statistics")))?;
+    let mut load = environment.command(programs.join("bench_statistics"));
+    let mut load = Running::start(load.stdout(Stdio::piped()))?;
+    let mut published = Published { lines: load.lines()?, last: [0; 2] };
     println!(
-        "{:<20} {:>6} {:>10} {:>10} {:>11} {:>14} {:>10} {:>11}",
-        "", "CPU %", "memory MB", "scrape ms", "longest ms", "scrape CPU ms", "bytes", "messages/s"
+        "{:<20} {:>6} {:>10} {:>10} {:>11} {:>14} {:>10} {:>8} {:>12} {:>11}",
+        "",
+        "CPU %",
+        "memory MB",
+        "scrape ms",
+        "longest ms",
+        "scrape CPU ms",
+        "bytes",
+        "sources",
+        "published/s",
+        "received/s"
     );
     for (name, accept) in [("exporter, text", TEXT), ("exporter, protobuf", PROTOBUF)] {
         let address = free_port()?;
         let mut command = environment.command(&program);
         command.args(["--listen", &address.to_string(), "--max-series", "1000000"]).stderr(Stdio::null());
-        measure(name, &mut command, address, accept, seconds)?;
+        let exporter = Exporter { name, accept, address, has_distributions: true };
+        exporter.measure(&mut command, &mut published, seconds)?;
     }
-    let address = free_port()?;
+    let exporter =
+        Exporter { name: "rclpy, text", accept: TEXT, address: free_port()?, has_distributions: false };
     let mut command = environment.command("python3");
-    command.arg(project.join("benchmarks/exporter.py")).arg(address.port().to_string()).arg(client);
-    measure("rclpy, text", &mut command, address, TEXT, seconds)?;
+    command.arg(project.join("benchmarks/exporter.py")).arg(exporter.address.port().to_string()).arg(client);
+    exporter.measure(&mut command, &mut published, seconds)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts an exporter, waits until it has all sources, scrapes it for a while, and prints a row.
-fn measure(name: &str, command: &mut Command, address: SocketAddr, accept: &str, seconds: f64) -> Result<()> {
-    let exporter = Running::start(command)?;
-    let begun = Instant::now();
-    while scrape(address, TEXT).map_or(0, |text| sources(&text)) < SOURCES {
-        ensure!(begun.elapsed() < Duration::from_secs(60), "{name} has not received all sources in a minute");
-        std::thread::sleep(Duration::from_millis(500));
+/// What the load has published so far, as it prints it.
+struct Published {
+    lines: Receiver<String>,
+    /// Messages on /statistics, and on /statistics/distribution.
+    last: [u64; 2],
+}
+
+impl Published {
+    fn now(&mut self) -> Result<[u64; 2]> {
+        if let Some(line) = self.lines.try_iter().last() {
+            let (windows, distributions) = line.split_once(' ').context("The load prints something else")?;
+            self.last = [windows.parse()?, distributions.parse()?];
+        }
+        Ok(self.last)
     }
-    let received = accepted(address)?;
-    let (started, before, serving) = (Instant::now(), exporter.cpu()?, exporter.cpu_of_thread("http")?);
-    let (mut times, mut bytes) = (vec![], 0);
-    while started.elapsed().as_secs_f64() < seconds {
-        std::thread::sleep(INTERVAL);
+}
+
+/// An exporter that is measured.
+struct Exporter {
+    name: &'static str,
+    /// The format that it is asked for.
+    accept: &'static str,
+    address: SocketAddr,
+    /// Whether it reads /statistics/distribution.
+    has_distributions: bool,
+}
+
+/// Messages that were published to an exporter and that it has received, at one time.
+struct Messages {
+    at: Instant,
+    published: f64,
+    received: f64,
+}
+
+impl Exporter {
+    /// Starts it, waits until it has all sources, scrapes it for a while, and prints a row.
+    fn measure(&self, command: &mut Command, published: &mut Published, seconds: f64) -> Result<()> {
+        let process = Running::start(command)?;
         let begun = Instant::now();
-        bytes = scrape(address, accept)?.len();
-        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        while self.sources() < SOURCES && begun.elapsed() < START {
+            std::thread::sleep(INTERVAL);
+        }
+        let first = self.messages(published)?;
+        let (started, before, serving) = (Instant::now(), process.cpu()?, process.cpu_of_thread("http")?);
+        let (mut times, mut bytes) = (vec![], 0);
+        while started.elapsed().as_secs_f64() < seconds {
+            std::thread::sleep(INTERVAL);
+            let begun = Instant::now();
+            bytes = self.scrape("/metrics", self.accept)?.len();
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        let cpu = (process.cpu()? - before) / started.elapsed().as_secs_f64() * 100.0;
+        let serving = (process.cpu_of_thread("http")? - serving) / times.len() as f64 * 1e3;
+        let last = self.messages(published)?;
+        let elapsed = (last.at - first.at).as_secs_f64();
+        let (published, received) =
+            ((last.published - first.published) / elapsed, (last.received - first.received) / elapsed);
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let longest = times.iter().copied().fold(0.0, f64::max);
+        println!(
+            "{:<20} {cpu:>6.1} {:>10.1} {mean:>10.1} {longest:>11.1} {serving:>14.1} {bytes:>10} {:>8} {published:>12.0} \
+             {received:>11.0}",
+            self.name,
+            process.memory()?,
+            self.sources(),
+        );
+        Ok(())
     }
-    let elapsed = started.elapsed().as_secs_f64();
-    let cpu = (exporter.cpu()? - before) / elapsed * 100.0;
-    let serving = (exporter.cpu_of_thread("http")? - serving) / times.len() as f64 * 1e3;
-    let messages = (accepted(address)? - received) / elapsed;
-    let mean = times.iter().sum::<f64>() / times.len() as f64;
-    let longest = times.iter().copied().fold(0.0, f64::max);
-    let memory = exporter.memory()?;
-    println!(
-        "{name:<20} {cpu:>6.1} {memory:>10.1} {mean:>10.1} {longest:>11.1} {serving:>14.1} {bytes:>10} {messages:>11.0}"
-    );
-    Ok(())
-}
 
-/// Returns the body of `/metrics`.
-fn scrape(address: SocketAddr, accept: &str) -> Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nAccept: {accept}\r\n\r\n").as_bytes())?;
-    let mut response = vec![];
-    stream.read_to_end(&mut response)?;
-    let end = response.windows(4).position(|window| window == b"\r\n\r\n").context("No response")?;
-    Ok(response.split_off(end + 4))
-}
+    /// Returns the body of a response.
+    fn scrape(&self, path: &str, accept: &str) -> Result<Vec<u8>> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nAccept: {accept}\r\n\r\n").as_bytes())?;
+        let mut response = vec![];
+        stream.read_to_end(&mut response)?;
+        let end = response.windows(4).position(|window| window == b"\r\n\r\n").context("No response")?;
+        Ok(response.split_off(end + 4))
+    }
 
-/// Returns how many sources the text has: those with an average of the first metric.
-fn sources(text: &[u8]) -> usize {
-    let text = String::from_utf8_lossy(text);
-    let is_age = |line: &&str| {
-        line.starts_with("topic_statistics_message_age_mean_seconds{")
-            || line.starts_with("statistics_mean{") && line.contains("metric=\"message_age\"")
-    };
-    text.lines().filter(is_age).count()
-}
+    /// Returns how many sources it has: those with an average of the first metric. None while it does not serve yet.
+    fn sources(&self) -> usize {
+        let text = self.scrape("/metrics", TEXT).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let is_age = |line: &&str| {
+            line.starts_with("topic_statistics_message_age_mean_seconds{")
+                || line.starts_with("statistics_mean{") && line.contains("metric=\"message_age\"")
+        };
+        text.lines().filter(is_age).count()
+    }
 
-/// Returns how many messages the exporter has accepted. NaN of one that does not say so.
-fn accepted(address: SocketAddr) -> Result<f64> {
-    let text = scrape(address, TEXT)?;
-    let text = String::from_utf8_lossy(&text);
-    let lines =
-        text.lines().filter(|line| line.starts_with("topic_statistics_exporter_messages_accepted_total{"));
-    let numbers: Vec<f64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
-    Ok(if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() })
+    /// Returns the messages up to now.
+    fn messages(&self, published: &mut Published) -> Result<Messages> {
+        const RECEIVED: [&str; 3] = [
+            "topic_statistics_exporter_messages_accepted_total{",
+            "topic_statistics_exporter_messages_refused_total{",
+            "statistics_messages_received_total ",
+        ];
+        // The official client leaves out all else, which takes it seconds.
+        let path = "/metrics?name[]=statistics_messages_received_total";
+        std::thread::sleep(RESPONSE_AGE);
+        let text = self.scrape(path, TEXT)?;
+        let (at, [windows, distributions]) = (Instant::now(), published.now()?);
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().filter(|line| RECEIVED.iter().any(|name| line.starts_with(name)));
+        let numbers: Vec<f64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        ensure!(!numbers.is_empty(), "{} does not count its messages", self.name);
+        let published = windows + if self.has_distributions { distributions } else { 0 };
+        Ok(Messages { at, published: published as f64, received: numbers.iter().sum() })
+    }
 }
 
 /// Returns an address that nobody listens at.

@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
+    sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
 };
 
@@ -70,10 +71,29 @@ impl Running {
         let kilobytes = resident.and_then(|size| size.trim().trim_end_matches(" kB").parse::<f64>().ok());
         Ok(kilobytes.context("/proc/PID/status has another form")? / 1000.0)
     }
+
+    /// The lines that it writes, as they come. Its output has to be piped.
+    pub fn lines(&mut self) -> Result<Receiver<String>> {
+        let output = BufReader::new(self.0.stdout.take().context("The program has no output")?);
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Ok(lines)
+    }
 }
 
 impl Drop for Running {
+    /// Ends it by SIGTERM, and by SIGKILL if it takes too long: a process of DDS that is killed holds up those that it was
+    /// connected with.
     fn drop(&mut self) {
+        if let Some(process) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _signalled = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        }
+        let begun = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ended = (self.0.kill(), self.0.wait());
     }
 }
@@ -89,7 +109,7 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
         Running::start(environment.command("python3").arg(subscriber).stdout(Stdio::piped()))?;
     let mut monitor =
         Running::start(environment.command(program).args(["--json", "/load/*"]).stdout(Stdio::piped()))?;
-    let (objects, counts) = (lines(&mut monitor.0)?, lines(&mut subscriber.0)?);
+    let (objects, counts) = (monitor.lines()?, subscriber.lines()?);
 
     // Both hear all topics, then the time begins.
     let mut topics = BTreeMap::new();
@@ -144,12 +164,4 @@ fn take(topics: &mut BTreeMap<String, serde_json::Value>, line: String) -> Resul
         serde_json::from_str(&line).context("What the monitor said cannot be read")?;
     topics.insert(object["topic"].as_str().unwrap_or_default().to_owned(), object);
     Ok(())
-}
-
-/// The lines that a child with piped output writes, as they come.
-fn lines(child: &mut Child) -> Result<std::sync::mpsc::Receiver<String>> {
-    let output = BufReader::new(child.stdout.take().context("The program has no output")?);
-    let (sender, lines) = std::sync::mpsc::channel();
-    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    Ok(lines)
 }

@@ -76,15 +76,15 @@ pub fn exporter(bytes: &[u8]) {
     }
     is_text(&state, now, &counters);
     let accept = input.text();
-    Format::negotiate(&accept).encode(&state, now.monotonic, 1e9);
-    Format::Protobuf.encode(&state, now.monotonic, 1e9);
+    let buffer = Format::negotiate(&accept).encode(&state, now.monotonic, 1e9, vec![]);
+    Format::Protobuf.encode(&state, now.monotonic, 1e9, buffer);
     state.expire(now.monotonic + Duration::from_secs(400_000_000));
     assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
 }
 
 /// Panics if the text has a line that a scraper cannot read. Returns the counters.
 fn is_text(state: &State, now: Now, before: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let text = String::from_utf8(Format::Text.encode(state, now.monotonic, 1e9)).expect("UTF-8");
+    let text = String::from_utf8(Format::Text.encode(state, now.monotonic, 1e9, vec![])).expect("UTF-8");
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with("# ")) {
         has_no_control(line, "a line");

@@ -20,7 +20,7 @@ use super::{
         },
         state::{Limits, Now, PushCounts},
     },
-    protobuf::{MetricFamily, MetricType},
+    protobuf::messages::{LabelPair, MetricFamily, MetricType},
     *,
 };
 
@@ -112,15 +112,28 @@ fn read_text(text: &str, is_open_metrics: bool) -> Values {
     values
 }
 
-/// Reads protobuf. Histograms are checked, and left out.
+/// Reads protobuf, and checks that it is written as prost writes it. Histograms are checked, and left out.
 fn read_protobuf(mut bytes: &[u8]) -> Values {
     let mut values = Values::new();
     while !bytes.is_empty() {
-        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        let before = bytes;
+        let mut family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        // The metrics are the last field.
+        let metrics = MetricFamily { metric: std::mem::take(&mut family.metric), ..Default::default() };
+        let encoded = [family.encode_to_vec(), metrics.encode_to_vec()].concat();
+        assert!(before[..before.len() - bytes.len()].ends_with(&encoded));
+        family.metric = metrics.metric;
         let name = family.name().to_owned();
         assert!(!family.help().is_empty() && !family.metric.is_empty());
         for metric in &family.metric {
-            let label = |pair: &protobuf::LabelPair| (pair.name().to_owned(), pair.value().to_owned());
+            let created = [
+                metric.counter.as_ref().map(|of| of.created_timestamp),
+                metric.summary.as_ref().map(|of| of.created_timestamp),
+                metric.histogram.as_ref().map(|of| of.created_timestamp),
+            ];
+            // All are of this test; 1.6e9 s is in 2020.
+            assert!(created.into_iter().flatten().all(|created| created.unwrap().seconds > 1_600_000_000));
+            let label = |pair: &LabelPair| (pair.name().to_owned(), pair.value().to_owned());
             let labels: BTreeMap<String, String> = metric.label.iter().map(label).collect();
             let mut insert = |name: String, labels: &BTreeMap<String, String>, value| {
                 assert!(values.insert((name, labels.clone()), value).is_none());
@@ -221,7 +234,7 @@ proptest! {
             state.accept(Ok(received), start);
         }
         let now = start.monotonic + Duration::from_secs(1);
-        let encode = |format: Format| format.encode(&state, now, 1e9);
+        let encode = |format: Format| format.encode(&state, now, 1e9, b"the last response".to_vec());
         let text = read_text(&String::from_utf8(encode(Format::Text)).unwrap(), false);
         let open_metrics = read_text(&String::from_utf8(encode(Format::OpenMetrics)).unwrap(), true);
         prop_assert_eq!(&text, &open_metrics);
@@ -287,7 +300,8 @@ fn all_names_are_documented_and_none_is_there_twice() {
     let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
     state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
     state.set_push(PushCounts::default());
-    let (mut bytes, mut names) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), BTreeSet::new());
+    let (mut bytes, mut names) =
+        (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), BTreeSet::new());
     while !bytes.is_empty() {
         let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
         assert!(names.insert(family.name().to_owned()), "{} comes twice", family.name());
@@ -334,7 +348,7 @@ proptest! {
         let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
         let of = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
         state.accept(Ok(Received::Distribution(of)), start);
-        let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9), None);
+        let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), None);
         while !bytes.is_empty() {
             let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
             histogram = histogram.or(family.metric[0].histogram.clone());

@@ -2,7 +2,7 @@
 
 //! The text formats of Prometheus (0.0.4) and OpenMetrics (1.0.0).
 
-use std::{fmt::Write, time::SystemTime};
+use std::{fmt::Write, rc::Rc, time::SystemTime};
 
 use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
 
@@ -16,9 +16,11 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a writer of OpenMetrics, or of Prometheus's own format.
-    pub fn new(is_open_metrics: bool) -> Self {
-        Self { out: String::new(), is_open_metrics, family: None, has_header: false }
+    /// Returns a writer of OpenMetrics, or of Prometheus's own format, to a buffer.
+    pub fn new(mut buffer: Vec<u8>, is_open_metrics: bool) -> Self {
+        buffer.clear();
+        let out = String::from_utf8(buffer).unwrap_or_default();
+        Self { out, is_open_metrics, family: None, has_header: false }
     }
 
     /// Writes one time series: the family's name and a suffix, the labels, and the value.
@@ -35,8 +37,9 @@ impl Text {
             out.push('{');
             out.push_str(labels);
             if let Some(quantile) = quantile {
-                let separator = if labels.is_empty() { "" } else { "," };
-                push(out, format_args!("{separator}quantile=\"{quantile}\""));
+                out.push_str(if labels.is_empty() { "quantile=\"" } else { ",quantile=\"" });
+                out.push_str(ryu::Buffer::new().format_finite(quantile));
+                out.push('"');
             }
             out.push('}');
         }
@@ -69,9 +72,9 @@ impl From<f64> for Number {
 
 impl Writer for Text {
     const HAS_HISTOGRAMS: bool = false;
-    type Labels = String;
+    type Labels = Rc<str>;
 
-    fn labels(labels: Labels<'_>) -> String {
+    fn labels(labels: Labels<'_>) -> Rc<str> {
         let mut text = String::new();
         for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
             let separator = if text.is_empty() { "" } else { "," };
@@ -79,7 +82,7 @@ impl Writer for Text {
             escape(&mut text, value);
             text.push('"');
         }
-        text
+        text.into()
     }
 
     type Output = Vec<u8>;
@@ -89,16 +92,16 @@ impl Writer for Text {
         self.has_header = false;
     }
 
-    fn gauge(&mut self, labels: &String, value: f64) {
+    fn gauge(&mut self, labels: &Rc<str>, value: f64) {
         self.sample("", labels, None, value);
     }
 
     // Prometheus would make a second time series of the creation.
-    fn counter(&mut self, labels: &String, value: f64, _created: SystemTime) {
+    fn counter(&mut self, labels: &Rc<str>, value: f64, _created: SystemTime) {
         self.sample("_total", labels, None, value);
     }
 
-    fn summary(&mut self, labels: &String, summary: SummaryValue) {
+    fn summary(&mut self, labels: &Rc<str>, summary: SummaryValue) {
         for (quantile, value) in QUANTILES.iter().zip(summary.quantiles) {
             if let Some(value) = value {
                 self.sample("", labels, Some(*quantile), value);
@@ -108,7 +111,7 @@ impl Writer for Text {
         self.sample("_count", labels, None, summary.count);
     }
 
-    fn histogram(&mut self, _labels: &String, _histogram: &Histogram, _created: SystemTime) {}
+    fn histogram(&mut self, _labels: &Rc<str>, _histogram: &Histogram, _created: SystemTime) {}
 
     fn finish(mut self) -> Vec<u8> {
         if self.is_open_metrics {

@@ -494,7 +494,7 @@ mod tests {
         let name = DiagnosticName { name: "a".into(), hardware_id: "b".into() };
         state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok })), now);
         state.set_push(PushCounts::default());
-        let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0)).unwrap();
+        let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0, vec![])).unwrap();
         let pulled = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())

@@ -33,8 +33,8 @@ impl Samples {
         Self {
             scale: histogram.scale(),
             shift: histogram.shift(),
-            positive: histogram.positive().collect(),
-            negative: histogram.negative().collect(),
+            positive: histogram.positive().iter().copied().collect(),
+            negative: histogram.negative().iter().copied().collect(),
             zero_count: histogram.zero_count(),
             count: histogram.count(),
             sum: histogram.sum(),

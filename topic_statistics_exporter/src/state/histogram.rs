@@ -2,8 +2,6 @@
 
 //! A histogram that only grows.
 
-use std::collections::BTreeMap;
-
 use rclrs_topic_statistics::collector::Distribution;
 
 use super::NotAdded;
@@ -15,13 +13,16 @@ use super::NotAdded;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     scale: i32,
-    positive: BTreeMap<i32, u64>,
-    negative: BTreeMap<i32, u64>,
+    positive: Vec<Bucket>,
+    negative: Vec<Bucket>,
     zero_count: u64,
     count: u64,
     sum: f64,
     factor: f64,
 }
+
+/// The index of a bucket, and how many samples it has.
+pub type Bucket = (i32, u64);
 
 impl Histogram {
     /// How many buckets with samples each sign has, at most. More than these are joined in pairs, and the scale falls.
@@ -31,8 +32,8 @@ impl Histogram {
     pub fn new(factor: f64) -> Self {
         Self {
             scale: Distribution::MAX_SCALE,
-            positive: BTreeMap::new(),
-            negative: BTreeMap::new(),
+            positive: vec![],
+            negative: vec![],
             zero_count: 0,
             count: 0,
             sum: 0.0,
@@ -49,12 +50,9 @@ impl Histogram {
         }
         self.reduce_to(window.scale());
         let shift = window.scale() - self.scale;
-        for (index, count) in window.positive() {
-            add(&mut self.positive, index >> shift, count);
-        }
-        for (index, count) in window.negative() {
-            add(&mut self.negative, index >> shift, count);
-        }
+        let shifted = |(index, count)| (index >> shift, count);
+        add(&mut self.positive, window.positive().map(shifted));
+        add(&mut self.negative, window.negative().map(shifted));
         self.zero_count = self.zero_count.saturating_add(window.zero_count());
         self.count = self.count.saturating_add(window.count());
         if window.count() > 0 {
@@ -72,8 +70,15 @@ impl Histogram {
         }
         let shift = self.scale - scale;
         for side in [&mut self.positive, &mut self.negative] {
-            let before = std::mem::take(side);
-            before.into_iter().for_each(|(index, count)| add(side, index >> shift, count));
+            side.iter_mut().for_each(|(index, _)| *index >>= shift);
+            side.dedup_by(|(index, count), (before, sum)| {
+                let is_same = index == before;
+                if is_same {
+                    *sum = sum.saturating_add(*count);
+                }
+                is_same
+            });
+            side.shrink_to(Self::MAX_BUCKETS);
         }
         self.scale = scale;
     }
@@ -100,13 +105,13 @@ impl Histogram {
 
     /// Returns the buckets with positive samples, in ascending order: index and count. Bucket `i` has the samples above `base^i`
     /// and up to `base^(i+1)`, with `base = 2^(2^-scale)`, in the unit of the samples: see [`shift`](Self::shift).
-    pub fn positive(&self) -> impl ExactSizeIterator<Item = (i32, u64)> + '_ {
-        self.positive.iter().map(|(index, count)| (*index, *count))
+    pub fn positive(&self) -> &[Bucket] {
+        &self.positive
     }
 
     /// Returns the same of the absolute values of negative samples.
-    pub fn negative(&self) -> impl ExactSizeIterator<Item = (i32, u64)> + '_ {
-        self.negative.iter().map(|(index, count)| (*index, *count))
+    pub fn negative(&self) -> &[Bucket] {
+        &self.negative
     }
 
     /// Returns what has to be added to the index of a bucket to get its index in the base unit.
@@ -118,7 +123,49 @@ impl Histogram {
     }
 }
 
-fn add(buckets: &mut BTreeMap<i32, u64>, index: i32, count: u64) {
-    let bucket = buckets.entry(index).or_default();
-    *bucket = bucket.saturating_add(count);
+/// Adds samples to the buckets of a sign. Both are in ascending order.
+fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
+    let mut next = 0;
+    for (index, count) in samples {
+        while buckets.get(next).is_some_and(|(before, _)| *before < index) {
+            next += 1;
+        }
+        match buckets.get_mut(next) {
+            Some((same, sum)) if *same == index => *sum = sum.saturating_add(count),
+            _ => {
+                // A vector would double its capacity, beyond what can have samples.
+                if buckets.len() == buckets.capacity() {
+                    buckets.reserve_exact(Histogram::MAX_BUCKETS / 5);
+                }
+                buckets.insert(next, (index, count));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_has_a_bound_however_far_values_wander() {
+        // Each window is around another place of 12 orders of magnitude.
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut histogram, mut most) = (Histogram::new(1e-3), 0);
+        for _ in 0..10_000 {
+            let mut window = Distribution::default();
+            let place = 10_f64.powf(12.0 * random.f64() - 6.0);
+            for _ in 0..10 {
+                let sample = place * (random.f64() - 0.5).exp();
+                assert!(window.accept(sample) && window.accept(-sample));
+            }
+            histogram.add(&window).unwrap();
+            for side in [&histogram.positive, &histogram.negative] {
+                most = most.max(side.len());
+                assert!(side.capacity() <= Histogram::MAX_BUCKETS, "{}", side.capacity());
+            }
+        }
+        assert_eq!(histogram.count(), 10_000 * 20);
+        assert!((Histogram::MAX_BUCKETS / 2..=Histogram::MAX_BUCKETS).contains(&most), "{most}");
+    }
 }

@@ -204,3 +204,26 @@ fn signals_end_it_and_wrong_options_do() {
         assert!(errors.contains(text), "{arguments:?}: {errors}");
     }
 }
+
+#[test]
+fn a_signal_while_it_starts_ends_it() {
+    use std::{fs::File, io::Write, process::Command};
+    use test_support::{command, program, Process};
+    // It reads its parameters before it creates its node. It waits for them at a pipe.
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("parameters.yaml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let arguments = ["--ros-args", "-p", "listen:=127.0.0.1:0", "--params-file", pipe.to_str().unwrap()];
+    let mut exporter = Process::spawn(&mut command(program("exporter"), &arguments, domain(7)));
+    let mut parameters = None;
+    wait_for("the reader of the parameters", || {
+        use rustix::fs::{open, Mode, OFlags};
+        parameters = open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).ok();
+        parameters.is_some()
+    });
+    exporter.signal("TERM");
+    let mut parameters = File::from(parameters.unwrap());
+    parameters.write_all(b"/**: {ros__parameters: {max_series: 1000}}\n").unwrap();
+    drop(parameters);
+    assert_eq!(exporter.wait().code(), Some(0));
+}
