@@ -258,7 +258,8 @@ fn gauges_end_before_counters_when_windows_are_missing() {
     state.accept(Ok(Received::Distribution(ages)), start);
     let names = |after| {
         let now = start.monotonic + Duration::from_secs_f64(after);
-        let values = read_text(&String::from_utf8(Format::Text.encode(&state, now, 1e9)).unwrap(), false);
+        let values =
+            read_text(&String::from_utf8(Format::Text.encode(&state, now, 1e9, vec![])).unwrap(), false);
         let of_sources = values.keys().filter(|(name, _)| !name.contains("_exporter_"));
         of_sources
             .map(|(name, labels)| (name.clone(), labels.contains_key("quantile")))
