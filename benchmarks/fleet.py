@@ -148,7 +148,7 @@ class Pusher:
         self.connection.request('POST', '/api/v1/otlp/v1/metrics', request, headers)
         response = self.connection.getresponse()
         text = response.read()
-        if response.status // 100 != 2:
+        if response.status != 200:
             errors[text.decode(errors='replace')[:200]] += 1
         return response.status, time.monotonic() - begun
 
@@ -226,7 +226,7 @@ def own(name):
 
 def receiver_of_prometheus():
     """What turns on Prometheus's receiver of OTLP. Builds without one, as Debian's, have no such option."""
-    options = subprocess.run(['prometheus', '--help'], capture_output=True, text=True).stdout
+    options = subprocess.check_output(['prometheus', '--help'], text=True)
     if 'web.enable-otlp-receiver' in options:
         return '--web.enable-otlp-receiver'
     if 'otlp-write-receiver' in options:
@@ -247,7 +247,7 @@ if arguments.otlp and arguments.backlog > arguments.seconds:
 if arguments.otlp and (arguments.topics > 200 or arguments.robots > 10000):
     parser.error('a report is one request up to 200 topics, and there are names for 10000 robots')
 receiver_flag = receiver_of_prometheus() if arguments.otlp else ''
-prometheus_version = subprocess.run(['prometheus', '--version'], capture_output=True, text=True).stdout.splitlines()[0]
+prometheus_version = subprocess.check_output(['prometheus', '--version'], text=True).splitlines()[0]
 rclpy.init()
 node = rclpy.create_node('robot')
 qos = QoSProfile(depth=5000)
