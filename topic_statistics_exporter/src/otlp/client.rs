@@ -10,7 +10,10 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResp
 use prost::Message;
 use thiserror::Error;
 use ureq::{
-    http::{header::RETRY_AFTER, HeaderName, HeaderValue, StatusCode, Uri},
+    http::{
+        header::{CONTENT_TYPE, RETRY_AFTER},
+        HeaderName, HeaderValue, StatusCode, Uri,
+    },
     tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig},
     Agent, Body,
 };
@@ -172,7 +175,13 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
             Answer::Later { retry_after: wait, reason: format!("status {status}") }
         }
         status => {
-            let text = Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default();
+            let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+            let text = if content_type.starts_with(b"text/plain") {
+                // Prometheus's, instead of OTLP's.
+                printable(String::from_utf8_lossy(&body).trim())
+            } else {
+                Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default()
+            };
             let text = if text.is_empty() { text } else { format!(": {text}") };
             Answer::Refused { status: status.as_u16(), reason: format!("status {status}{text}") }
         }

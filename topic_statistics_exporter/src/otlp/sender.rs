@@ -444,17 +444,22 @@ mod tests {
         let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
         let script = [400, 500, 413, 401, 307]
             .map(|status| Reply::Status(status, "Retry-After: 9\r\n", refusal.clone()));
-        let collector = Collector::start(script);
+        let text =
+            Reply::Status(422, "Content-Type: text/plain; charset=utf-8\r\n", b"out of\tbounds\n".to_vec());
+        let collector = Collector::start(script.into_iter().chain([text]));
         let lines = Arc::default();
         let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
-        (0..6).for_each(|number| sender.push(&request(number)));
+        (0..7).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 1);
-        assert_eq!((counts.refused, counts.failed_attempts, counts.waiting), (5, 0, 0));
-        assert_eq!(collector.accepted(), [request(5)]);
+        assert_eq!((counts.refused, counts.failed_attempts, counts.waiting), (6, 0, 0));
+        assert_eq!(collector.accepted(), [request(6)]);
+        let lines = lines.lock().unwrap();
         assert_eq!(
-            lines.lock().unwrap()[0],
+            lines[0],
             "The OTLP collector refuses figures (status 400 Bad Request: bad). They are lost"
         );
+        let text = "status 422 Unprocessable Entity: out of bounds";
+        assert_eq!(lines[5], format!("The OTLP collector refuses figures ({text}). They are lost"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! What an OpenTelemetry collector receives: one that decodes with OpenTelemetry's own package, and that fails in every way.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -15,7 +15,11 @@ use rclrs_topic_statistics::collector::Distribution;
 use serde_json::Value;
 use test_support::{domain, middleware, program, wait_for, Process, Reader, LIMIT};
 
-use crate::{process::Exporter, robot::Robot};
+use crate::{
+    process::Exporter,
+    prometheus::{dashboard_queries, find, folder, free_port, publish_what_others_do_not, Prometheus},
+    robot::Robot,
+};
 
 /// A collector that follows a script.
 struct Collector {
@@ -547,6 +551,131 @@ fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
     let trusted = ["--otlp-certificate", certificate.to_str().unwrap()];
     let _exporter = Exporter::start(&[&arguments, &trusted[..]].concat(), domain);
     collector.read_until("requests", |collector| collector.accepted().count() >= 2);
+}
+
+/// Returns a Prometheus that takes OTLP, and its option for that. Logs that `what` is skipped if there is none: it is one from
+/// 2.47 on, but Debian builds it without.
+fn prometheus_with_receiver(what: &str) -> Option<(PathBuf, &'static str)> {
+    let program = find("prometheus", what)?;
+    let help = Command::new(&program).arg("--help").output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    let flags = [
+        ("web.enable-otlp-receiver", "--web.enable-otlp-receiver"),
+        ("otlp-write-receiver", "--enable-feature=otlp-write-receiver"),
+    ];
+    let flag = flags.into_iter().find(|(option, _)| help.contains(option));
+    if flag.is_none() {
+        middleware::skip(what, "this Prometheus takes no OTLP");
+    }
+    Some((program, flag?.1))
+}
+
+const PUSHED: &str = "topic_statistics_exporter";
+const SCRAPED: &str = "topic_statistics";
+
+/// The figures of a job of Prometheus, by name and labels without those of the target.
+fn figures(prometheus: &Prometheus, job: &str) -> BTreeMap<String, Value> {
+    let results = prometheus.query(&format!("{{__name__=~\"topic_statistics_.*\",job=\"{job}\"}}"));
+    let figures = results.into_iter().map(|mut result| {
+        let labels = result["metric"].as_object_mut().unwrap();
+        let target = ["job", "instance", "robot"].map(|label| labels.remove(label));
+        assert!(target[0].is_some() && target[1].is_some(), "{labels:?}");
+        let name = labels.remove("__name__").unwrap();
+        let series = format!("{}{}", name.as_str().unwrap(), result["metric"]);
+        let figure = if result["value"].is_null() { &result["histogram"] } else { &result["value"] };
+        (series, figure[1].clone())
+    });
+    figures.collect()
+}
+
+/// A window of everything that there is.
+fn publish_everything(robot: &Robot, stop: i32) {
+    for metric in rclrs_topic_statistics::Metric::ALL {
+        robot.publish("/robot:/imu", metric.name(), stop, [2.0, 4.0, 1.0, 50.0, 0.5]);
+        robot.publish("/robot:/late", metric.name(), stop, [-2.0, 4.0, -3.0, 50.0, 0.5]);
+    }
+    robot.publish("/robot:/imu", "jitter", stop, [2.0, 4.0, 1.0, 50.0, 0.5]);
+    robot.publish("cpp_listener", "message_age", stop, [2.5, 4.0, 1.0, 50.0, 0.5]);
+    let mut samples = Distribution::default();
+    (1..=500).for_each(|sample| assert!(samples.accept(0.01 * f64::from(sample + stop))));
+    assert!(samples.accept(0.0));
+    robot.publish_distribution("/robot:/imu", "message_age", stop, &samples);
+    assert!(samples.accept(-1.0));
+    robot.publish_distribution("/robot:/late", "message_age", stop, &samples);
+    robot.publish_losses("/robot", "/imu", 5);
+}
+
+#[test]
+fn prometheus_has_of_each_push_what_it_has_of_a_scrape() {
+    let Some((program, receiver)) = prometheus_with_receiver("OTLP to Prometheus") else { return };
+    let domain = domain(36);
+    let address = free_port();
+    let prometheus = Prometheus::start(&program, address, &[receiver]);
+    let endpoint = format!("http://{}/api/v1/otlp", prometheus.address);
+    let (address, resource) = (address.to_string(), "service.instance.id=r1,host.name=robot-1");
+    let arguments = ["--listen", &address, "--otlp-endpoint", &endpoint, "--otlp-resource", resource];
+    let exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
+    let robot = Robot::start(domain);
+    publish_what_others_do_not(&robot);
+    (100..103).for_each(|stop| publish_everything(&robot, stop));
+    let windows = 5 + 3 * (2 * rclrs_topic_statistics::Metric::ALL.len() + 2);
+    let kinds = [("window", windows), ("distribution", 6), ("losses", 4), ("diagnostic", 1)];
+    let accepted = |kind: &str| format!("exporter_messages_accepted_total{{kind=\"{kind}\"}}");
+    exporter.scrape_until("all messages", |series| {
+        kinds.iter().all(|(kind, count)| series.get(&accepted(kind)) == Some(*count as f64))
+    });
+    for (job, (kind, count)) in [PUSHED, SCRAPED].iter().flat_map(|job| kinds.map(|kind| (job, kind))) {
+        let series =
+            format!("topic_statistics_exporter_messages_accepted_total{{job=\"{job}\",kind=\"{kind}\"}}");
+        wait_for(&series, || prometheus.value(&series) == Some(count as f64));
+    }
+
+    let [pushed, scraped] = [PUSHED, SCRAPED].map(|job| figures(&prometheus, job));
+    let names: [Vec<&String>; 2] = [&pushed, &scraped].map(|figures| figures.keys().collect());
+    assert_eq!(names[0], names[1]);
+    for (series, pushed) in &pushed {
+        let scraped = &scraped[series];
+        if series.starts_with("topic_statistics_last_window_timestamp") {
+            let [pushed, scraped] =
+                [pushed, scraped].map(|time| time.as_str().unwrap().parse::<f64>().unwrap());
+            assert!((pushed - scraped).abs() < 0.01, "{series}: {pushed}, not {scraped}");
+        // Requests go on.
+        } else if !series.starts_with("topic_statistics_exporter_push_") {
+            // Prometheus makes the zero bucket of OTLP that wide, whatever its width is. By OTLP's rules, a histogram with
+            // negative samples has no sum; Prometheus takes that for 0.
+            let pushed = pushed.to_string().replace(r#""-1e-128","1e-128""#, r#""-0","0""#);
+            let mut scraped = scraped.clone();
+            if series.contains("distribution") && series.contains("/late") {
+                scraped["sum"] = "0".into();
+            }
+            assert_eq!(pushed, scraped.to_string(), "{series}");
+        }
+    }
+    let robot_info = "target_info{job=\"topic_statistics_exporter\",instance=\"r1\",host_name=\"robot-1\"}";
+    assert_eq!(prometheus.value(robot_info), Some(1.0));
+
+    // Rates need figures that grow.
+    let mut stop = 103;
+    for query in dashboard_queries("r1") {
+        let query = query.replace("job=~\".*\"", "job=\"topic_statistics_exporter\"");
+        wait_for(&query, || {
+            publish_everything(&robot, stop);
+            stop += 1;
+            prometheus.has_number(&query)
+        });
+    }
+    // All names that the docs promise, and that alerts use.
+    let docs = fs::read_to_string(folder("docs/fleet.md")).unwrap();
+    let names = docs.split_once("\n## Names\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let alerts = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
+    for (text, number) in [(names, 30), (&alerts, 8)] {
+        let words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+        let names: BTreeSet<&str> = words.filter(|word| word.starts_with("topic_statistics_")).collect();
+        assert!(names.len() >= number, "{names:?}");
+        for name in names {
+            assert!(pushed.keys().any(|series| series.starts_with(name)), "{name} is not pushed");
+        }
+    }
 }
 
 #[test]

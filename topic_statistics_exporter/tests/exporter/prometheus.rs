@@ -20,17 +20,18 @@ use crate::{
 };
 
 /// Prometheus, with files of its own, which scrapes an exporter each second.
-struct Prometheus {
-    address: SocketAddr,
-    _directory: tempfile::TempDir,
+pub struct Prometheus {
+    pub address: SocketAddr,
+    // Ends before its directory.
     _process: Process,
+    _directory: tempfile::TempDir,
 }
 
 /// The samples of a time series: times (s) and values.
 type Samples = Vec<(f64, f64)>;
 
 /// Returns a program of Prometheus's package. Logs that `what` is skipped if there is none.
-fn find(name: &str, what: &str) -> Option<PathBuf> {
+pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
     if program.is_none() {
@@ -40,17 +41,17 @@ fn find(name: &str, what: &str) -> Option<PathBuf> {
 }
 
 /// Returns a folder of the repository.
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
 /// Returns a port that nobody listens at.
-fn free_port() -> SocketAddr {
+pub fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 impl Prometheus {
-    fn start(program: &Path, target: SocketAddr) -> Self {
+    pub fn start(program: &Path, target: SocketAddr, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let configuration = directory.path().join("prometheus.yml");
         let rules = fs::canonicalize(folder("grafana/alerts.yml")).unwrap();
@@ -66,7 +67,8 @@ impl Prometheus {
             .arg(format!("--config.file={}", configuration.display()))
             .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
             .arg(format!("--web.listen-address={address}"))
-            .args(["--enable-feature=native-histograms", "--log.level=warn"]);
+            .args(["--enable-feature=native-histograms", "--log.level=warn"])
+            .args(arguments);
         let process = Process::spawn(&mut command);
         wait_for("Prometheus", || {
             crate::process::try_request(address, "GET /-/ready HTTP/1.0\r\n\r\n")
@@ -76,7 +78,7 @@ impl Prometheus {
     }
 
     /// Returns the result of a query. Panics if the query is wrong.
-    fn query(&self, query: &str) -> Vec<Value> {
+    pub fn query(&self, query: &str) -> Vec<Value> {
         let encode = |byte: u8| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
             byte => format!("%{byte:02X}"),
@@ -89,10 +91,18 @@ impl Prometheus {
     }
 
     /// Returns the value of a query with one result. `None` without a result.
-    fn value(&self, query: &str) -> Option<f64> {
+    pub fn value(&self, query: &str) -> Option<f64> {
         let result = self.query(query);
         assert!(result.len() <= 1, "{query}: {result:#?}");
         result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
+    }
+
+    /// Returns whether a query has a number among its results.
+    pub fn has_number(&self, query: &str) -> bool {
+        self.query(query).iter().any(|result| {
+            let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
+            value.is_some_and(f64::is_finite) || result["histogram"][1]["count"].is_string()
+        })
     }
 
     /// Returns the samples that were scraped of one time series in the last minutes.
@@ -122,7 +132,7 @@ fn it_has_the_figures_that_a_reader_got() {
     let domain = domain(21);
     let address = free_port().to_string();
     let exporter = Exporter::start(&["--listen", &address], domain);
-    let prometheus = Prometheus::start(&prometheus, exporter.address);
+    let prometheus = Prometheus::start(&prometheus, exporter.address, &[]);
     let mut reader = Reader::start_with_depth(domain, 2000);
     let robot = Robot::start(domain);
     // Both will receive the same windows.
@@ -153,7 +163,7 @@ fn it_has_the_figures_that_a_reader_got() {
 }
 
 /// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost.
-fn publish_what_others_do_not(robot: &Robot) {
+pub fn publish_what_others_do_not(robot: &Robot) {
     robot.publish("host", "clock_offset_ms", 100, [0.25, 0.25, 0.25, 1.0, f64::NAN]);
     robot.publish("/robot:frames", "frequency_hz", 100, [50.0, 50.0, 50.0, 50.0, f64::NAN]);
     robot.publish("/robot:get_image", "duration_ms", 100, [8.0, 9.0, 7.0, 20.0, 0.5]);
@@ -266,6 +276,14 @@ fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
 
 /// Every expression of the dashboards returns numbers.
 fn assert_dashboards_have_data(prometheus: &Prometheus) {
+    let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
+    for query in dashboard_queries(&instance) {
+        assert!(prometheus.has_number(&query), "{query}: {:?}", prometheus.query(&query));
+    }
+}
+
+/// Returns the expressions of the dashboards as Grafana makes them with its variables: one robot, and all of the others.
+pub fn dashboard_queries(instance: &str) -> Vec<String> {
     fn expressions(of: &Value, found: &mut Vec<String>) {
         match of {
             Value::Object(fields) => {
@@ -276,14 +294,13 @@ fn assert_dashboards_have_data(prometheus: &Prometheus) {
             _ => {}
         }
     }
-    let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
+    let mut queries = vec![];
     for (dashboard, number) in [("fleet.json", 18), ("robot.json", 25)] {
         let text = fs::read_to_string(folder("grafana").join(dashboard)).unwrap();
         let mut found = vec![];
         expressions(&serde_json::from_str(&text).unwrap(), &mut found);
         assert!(found.len() >= number, "{dashboard} has {} expressions", found.len());
         for expression in found {
-            // As Grafana does with its variables: one robot, and all of the others.
             let query = expression
                 .replace("=\"$instance\"", &format!("=\"{instance}\""))
                 .replace("\"$instance\"", "\".*\"")
@@ -291,14 +308,10 @@ fn assert_dashboards_have_data(prometheus: &Prometheus) {
             let query =
                 ["$job", "$node", "$topic"].iter().fold(query, |query, name| query.replace(name, ".*"));
             assert!(!query.contains('$'), "{query}");
-            let is_number = |result: &Value| {
-                let value = result["value"][1].as_str().map(|value| value.parse::<f64>().unwrap());
-                value.is_some_and(f64::is_finite) || result["histogram"][1]["count"].is_string()
-            };
-            let results = prometheus.query(&query);
-            assert!(results.iter().any(is_number), "{dashboard}: {query}: {results:?}");
+            queries.push(query);
         }
     }
+    queries
 }
 
 fn assert_counters_survive_restarts(
