@@ -553,24 +553,29 @@ impl Transport for Connection {
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         let mut line = self.line.lock();
         let State { answer, at, sent, .. } = &mut *line;
-        if *at == answer.bytes.len() {
+        let input = self.buffers.input_append_buf();
+        let piece = answer.piece.min(input.len());
+        let mut filled = 0;
+        while filled < piece {
+            let length = (answer.bytes.len() - *at).min(piece - filled);
+            input[filled..filled + length].copy_from_slice(&answer.bytes[*at..*at + length]);
+            filled += length;
+            *at += length;
             match answer.end {
-                End::Closed => {
-                    self.is_closed = true;
-                    return Ok(false);
-                }
-                End::Endless(repeated) if *sent < MAX_SENT => *at -= repeated,
-                End::Silent | End::Endless(_) => return Err(Error::Timeout(timeout.reason)),
+                End::Endless(repeated) if *at == answer.bytes.len() && *sent < MAX_SENT => *at -= repeated,
+                _ => break,
             }
         }
-        let input = self.buffers.input_append_buf();
-        let rest = &answer.bytes[*at..];
-        let length = rest.len().min(answer.piece).min(input.len());
-        input[..length].copy_from_slice(&rest[..length]);
-        self.buffers.input_appended(length);
-        *at += length;
-        *sent += length;
-        Ok(length > 0)
+        *sent += filled;
+        self.buffers.input_appended(filled);
+        match answer.end {
+            End::Closed => self.is_closed = filled == 0,
+            End::Silent | End::Endless(_) if filled == 0 && piece > 0 => {
+                return Err(Error::Timeout(timeout.reason))
+            }
+            End::Silent | End::Endless(_) => {}
+        }
+        Ok(filled > 0)
     }
 
     fn is_open(&mut self) -> bool {
