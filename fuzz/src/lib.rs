@@ -58,6 +58,12 @@ mod exporter {
     pub mod exposition;
     pub mod http;
     pub mod model;
+    pub mod otlp {
+        pub mod backoff;
+        pub mod client;
+        pub mod delivery;
+        pub mod queue;
+    }
     pub mod state;
 }
 
@@ -74,6 +80,7 @@ mod interface_crates {
 }
 
 // What the modules import from the root of their own package.
+use exporter::state;
 use interface_crates::{doc, error::Error, generator::generator, idl, model, record, render};
 use library::{
     collector, condition, error, escape, graph, health, interfaces, measure,
@@ -108,12 +115,13 @@ mod targets {
     pub mod from_statistics;
     pub mod http;
     pub mod names;
+    pub mod otlp;
     pub mod parameters;
 }
 
 pub use targets::{
     collectors::collectors, condition::condition, definition::definition, exporter::exporter,
-    from_statistics::from_statistics, http::http, names::names, parameters::parameters,
+    from_statistics::from_statistics, http::http, names::names, otlp::otlp, parameters::parameters,
 };
 
 use std::process::ExitCode;

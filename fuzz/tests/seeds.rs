@@ -31,4 +31,4 @@ macro_rules! seeds {
     };
 }
 
-seeds! { collectors condition definition exporter from_statistics http names parameters }
+seeds! { collectors condition definition exporter from_statistics http names otlp parameters }

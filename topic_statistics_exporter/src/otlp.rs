@@ -11,6 +11,7 @@
 
 mod backoff;
 mod client;
+mod delivery;
 mod encode;
 mod environment;
 mod queue;

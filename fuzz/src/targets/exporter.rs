@@ -9,7 +9,10 @@ use std::{
 };
 
 use ros_env::{
-    diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+    builtin_interfaces::msg::Time,
+    diagnostic_msgs::msg::DiagnosticStatus,
+    statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
+    topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
 
 use super::from_statistics::{distribution, message};
@@ -59,20 +62,22 @@ pub fn exporter(bytes: &[u8]) {
                 Losses::new(&input.text(), &lost).map(Received::Losses)
             }
             2..=4 => MetricDistribution::new(&distribution(&mut input)).map(Received::Distribution),
-            _ => MetricWindow::new(&message(&mut input)).map(Received::Window),
+            5 => MetricWindow::new(&message(&mut input)).map(Received::Window),
+            _ => MetricWindow::new(&usual(&mut input, number)).map(Received::Window),
         };
         if let Err(refused) = &received {
             has_no_control(&refused.to_string(), "why a message is refused");
         }
         state.accept(received, now);
-        if input.below(8) == 0 {
-            state.expire(now.monotonic);
-            counters.clear(); // What has ended begins at 0 when it comes back.
+        match input.below(8) {
+            0 => {
+                state.expire(now.monotonic);
+                counters.clear(); // What has ended begins at 0 when it comes back.
+            }
+            1 => counters = is_text(&state, now, &counters),
+            _ => {}
         }
         assert!(state.series() <= limits.max_series, "{} series", state.series());
-        if number % 32 == 8 {
-            counters = is_text(&state, now, &counters);
-        }
     }
     is_text(&state, now, &counters);
     let accept = input.text();
@@ -80,6 +85,22 @@ pub fn exporter(bytes: &[u8]) {
     Format::Protobuf.encode(&state, now.monotonic, 1e9, buffer);
     state.expire(now.monotonic + Duration::from_secs(400_000_000));
     assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
+}
+
+/// Returns a window that is accepted, of one of few sources.
+fn usual(input: &mut Input, number: i32) -> MetricsMessage {
+    let average = f64::from(i8::from_le_bytes([input.u8()]));
+    let (below, above) = (f64::from(input.u8()), f64::from(input.u8()));
+    let figures =
+        [(1, average), (3, average + above), (2, average - below), (5, input.u8().into()), (4, below)];
+    MetricsMessage {
+        measurement_source_name: ["/a:/b", "/a:/c"][input.below(2)].to_owned(),
+        metrics_source: ["message_age", "message_period"][input.below(2)].to_owned(),
+        unit: "ms".to_owned(),
+        window_start: Time { sec: number, nanosec: 0 },
+        window_stop: Time { sec: number + 1, nanosec: 0 },
+        statistics: figures.map(|(data_type, data)| StatisticDataPoint { data_type, data }).into(),
+    }
 }
 
 /// Panics if the text has a line that a scraper cannot read. Returns the counters.

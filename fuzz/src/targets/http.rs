@@ -11,7 +11,7 @@ use crate::exporter::{
     state::{Limits, Now, State},
 };
 
-/// Every connection ends, with one response at most, and only `/metrics` and `/healthz` are served.
+/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics` and `/healthz` are served.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {
@@ -21,20 +21,50 @@ pub fn http(bytes: &[u8]) {
         let serving = tokio::spawn(serve(server, metrics));
         // The server may have closed the connection before it has read all.
         let _closed = client.write_all(bytes).await;
+        // hyper answers nobody who has gone. A client waits, until there can be no answer to what it has sent.
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
         let _closed = client.shutdown().await;
         let mut response = vec![];
         client.read_to_end(&mut response).await.expect("a connection in memory");
         serving.await.expect("no panic");
         response
     });
-    let text = String::from_utf8_lossy(&response);
-    let (header, body) = text.split_once("\r\n\r\n").unwrap_or_default();
-    assert!(!body.contains("\r\nHTTP/1"), "two responses: {text}");
-    if header.contains(" 200 ") {
-        let request = String::from_utf8_lossy(bytes);
-        let is_served = ["/metrics", "/healthz"].iter().any(|path| request.contains(path));
-        assert!(is_served, "{text}");
-        let is_body = body.is_empty() || body == "ok\n" || body.contains("topic_statistics_exporter_sources");
-        assert!(is_body, "{text}");
+    let Some(end) = response.windows(4).position(|end| end == b"\r\n\r\n") else {
+        assert!(response.is_empty(), "a part of a response: {response:?}");
+        return;
+    };
+    let (header, body) = (String::from_utf8_lossy(&response[..end]), &response[end + 4..]);
+    let [method, path] = request(bytes);
+    let length = header.split("\r\n").find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.expect("a length").parse().expect("a number");
+    assert_eq!(body.len(), if method == "HEAD" { 0 } else { length }, "more than one response: {header}");
+    if header.starts_with("HTTP/1.1 200 ") || header.starts_with("HTTP/1.0 200 ") {
+        assert!(["GET", "HEAD"].contains(&&*method), "{method}: {header}");
+        match &*path {
+            "/healthz" => assert_eq!(length, 3),
+            "/metrics" => assert!(length > 1000),
+            other => panic!("{other} is served: {header}"),
+        }
+        let is_body = body.is_empty()
+            || body == b"ok\n"
+            || String::from_utf8_lossy(body).contains("topic_statistics_exporter_sources");
+        assert!(is_body, "{header}");
     }
+}
+
+/// Returns the method and the path of the first request, without what follows it as in `/path?query`.
+fn request(bytes: &[u8]) -> [String; 2] {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.trim_start_matches(['\r', '\n']).lines().next().unwrap_or_default();
+    let mut words = line.split(' ');
+    let method = words.next().unwrap_or_default();
+    let target = words.next().unwrap_or_default();
+    let path = match target.split_once("://") {
+        // With a host.
+        Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
+        _ => target,
+    };
+    [method.to_owned(), path.split(['?', '#']).next().unwrap_or_default().to_owned()]
 }

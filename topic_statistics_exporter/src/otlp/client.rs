@@ -8,8 +8,10 @@ use std::{fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration, time::S
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
+use rclrs_topic_statistics::Escaped;
 use thiserror::Error;
 use ureq::{
+    config::Config,
     http::{
         header::{CONTENT_TYPE, RETRY_AFTER},
         HeaderName, HeaderValue, StatusCode, Uri,
@@ -23,7 +25,7 @@ use super::{backoff::retry_after, queue::decompress};
 /// How much of an answer is read, in bytes.
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// How much of a collector's text is logged, in characters.
+/// How much of a foreign text is logged, in characters.
 const MAX_TEXT: usize = 200;
 
 /// Where and how requests are sent.
@@ -101,6 +103,14 @@ pub struct Client {
 impl Client {
     /// A client. Nothing is sent yet.
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
+        Self::with_agent(options, Agent::new_with_config)
+    }
+
+    /// A client whose agent, and so its connections, `agent` makes.
+    pub fn with_agent(
+        options: &ClientOptions,
+        agent: impl FnOnce(Config) -> Agent,
+    ) -> Result<Self, ClientError> {
         if options.url.contains('@') {
             return Err(ClientError::UserInfo);
         }
@@ -126,7 +136,7 @@ impl Client {
         if url.scheme_str() == Some("https") {
             config = config.tls_config(tls(options.certificate.as_ref())?);
         }
-        Ok(Self { agent: config.build().new_agent(), url, headers, gzip: options.gzip })
+        Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
     }
 
     /// Sends a request that [`compress`](super::queue::compress) has compressed, and waits for the answer.
@@ -146,7 +156,8 @@ impl Client {
         };
         match response {
             Ok(response) => answer(response),
-            Err(error) => Answer::Later { retry_after: None, reason: error.to_string() },
+            // It can have names of a certificate.
+            Err(error) => Answer::Later { retry_after: None, reason: printable(&error.to_string()) },
         }
     }
 }
@@ -203,7 +214,7 @@ fn is_loopback(host: &str) -> bool {
 
 /// Foreign text as it can stand in a line of the log.
 fn printable(text: &str) -> String {
-    text.chars().take(MAX_TEXT).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    Escaped(text).to_string().chars().take(MAX_TEXT).collect()
 }
 
 fn tls(certificates: Option<&PathBuf>) -> Result<TlsConfig, ClientError> {
@@ -232,4 +243,28 @@ fn tls(certificates: Option<&PathBuf>) -> Result<TlsConfig, ClientError> {
         .root_certs(RootCerts::new_with_certs(&certificates))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use ureq::http::Response;
+
+    use super::*;
+
+    #[test]
+    fn what_a_collector_says_is_short_and_has_no_control_characters() {
+        let refusal = |message: &str| {
+            let status = Status { message: message.to_owned() };
+            let body = Body::builder().data(status.encode_to_vec());
+            answer(Response::builder().status(400).body(body).unwrap())
+        };
+        let refused = |reason: String| Answer::Refused { status: 400, reason };
+        let hostile = "no\n\u{1b}[2J\u{9b}\u{202e}\u{2028}";
+        let expected = r"status 400 Bad Request: no\u{a}\u{1b}[2J\u{9b}\u{202e}\u{2028}";
+        assert_eq!(refusal(hostile), refused(expected.to_owned()));
+        for letter in ["x", "\u{202e}"] {
+            let Answer::Refused { reason, .. } = refusal(&letter.repeat(9999)) else { panic!() };
+            assert_eq!(reason.chars().count(), "status 400 Bad Request: ".len() + MAX_TEXT, "{reason}");
+        }
+    }
 }

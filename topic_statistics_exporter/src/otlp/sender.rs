@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The thread that sends what waits in the queue, and when it tries again.
+//! The thread that sends what waits in the queue.
 
 use std::{
-    fmt, io, mem,
+    fmt, io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -11,10 +11,11 @@ use std::{
 
 use super::{
     backoff::Backoff,
-    client::{Answer, Client},
+    client::Client,
+    delivery::{Delivery, Wait},
     queue::{compress, Queue},
 };
-use crate::state::{DroppedRequests, PushCounts};
+use crate::state::PushCounts;
 
 /// Sends requests to the collector in the order in which they are [pushed](Self::push), on a thread of its own.
 ///
@@ -32,23 +33,10 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    queue: Queue,
-    counts: PushCounts,
-    reported: Reported,
+    delivery: Delivery,
     /// The sender ends as soon as nothing waits, or an attempt fails.
     is_stopping: bool,
     has_ended: bool,
-}
-
-/// What the log has been told, so that nothing is said twice.
-#[derive(Debug, Default)]
-struct Reported {
-    /// The collector takes nothing at present.
-    failing: bool,
-    /// Requests were dropped.
-    dropped: bool,
-    refused: Option<u16>,
-    rejected: bool,
 }
 
 impl Sender {
@@ -59,18 +47,12 @@ impl Sender {
         backoff: Backoff,
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let state = State {
-            queue,
-            counts: PushCounts::default(),
-            reported: Reported::default(),
-            is_stopping: false,
-            has_ended: false,
-        };
+        let state = State { delivery: Delivery::new(queue, backoff), is_stopping: false, has_ended: false };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), report: Box::new(report) });
         let of_thread = Arc::clone(&shared);
         thread::Builder::new().name("otlp sender".to_owned()).spawn(move || {
-            of_thread.send_all(&client, backoff);
+            of_thread.send_all(&client);
             of_thread.lock().has_ended = true;
             of_thread.changed.notify_all();
         })?;
@@ -80,18 +62,14 @@ impl Sender {
     /// Adds a request, the bytes of its protobuf message.
     pub fn push(&self, request: &[u8]) {
         let request = compress(request);
-        let report = {
-            let mut state = self.shared.lock();
-            state.queue.push(request);
-            state.report_of_dropped()
-        };
+        let report = self.shared.lock().delivery.push(request);
         self.shared.changed.notify_all();
         self.shared.report(report);
     }
 
     /// What became of the requests so far.
     pub fn counts(&self) -> PushCounts {
-        self.shared.lock().counts()
+        self.shared.lock().delivery.counts()
     }
 
     /// Sends what waits, as far as the collector takes it within that time, and ends.
@@ -109,7 +87,7 @@ impl Sender {
             }
             state = self.shared.wait(state, left);
         }
-        state.counts()
+        state.delivery.counts()
     }
 }
 
@@ -136,25 +114,13 @@ impl Shared {
     }
 
     /// Sends until it is stopped.
-    fn send_all(&self, client: &Client, mut backoff: Backoff) {
+    fn send_all(&self, client: &Client) {
         while let Some(request) = self.take() {
             let answer = client.post(&request);
-            let wait = match &answer {
-                Answer::Later { retry_after, .. } => {
-                    Some(backoff.after_failure(*retry_after, fastrand::f64()))
-                }
-                Answer::Accepted { .. } | Answer::Refused { .. } => {
-                    backoff.reset();
-                    None
-                }
-            };
-            let report = self.lock().settle(&answer);
-            self.report(report);
-            if let Some(wait) = wait {
-                let is_demanded = matches!(answer, Answer::Later { retry_after: Some(_), .. });
-                if self.pause(wait, is_demanded) {
-                    return;
-                }
+            let outcome = self.lock().delivery.settle(&answer, fastrand::f64());
+            self.report(outcome.report);
+            if outcome.wait.is_some_and(|wait| self.pause(wait)) {
+                return;
             }
         }
     }
@@ -163,7 +129,7 @@ impl Shared {
     fn take(&self) -> Option<Arc<Vec<u8>>> {
         let mut state = self.lock();
         loop {
-            if let Some(request) = state.queue.take() {
+            if let Some(request) = state.delivery.take() {
                 return Some(request);
             }
             if state.is_stopping {
@@ -177,8 +143,8 @@ impl Shared {
     ///
     /// A stop ends the wait, with one more attempt; but none where the attempt that failed was that one, or where the
     /// collector demands the wait.
-    fn pause(&self, wait: Duration, is_demanded: bool) -> bool {
-        let end = Instant::now() + wait;
+    fn pause(&self, wait: Wait) -> bool {
+        let end = Instant::now() + wait.time;
         let mut state = self.lock();
         if state.is_stopping {
             return true;
@@ -190,66 +156,7 @@ impl Shared {
             }
             state = self.wait(state, left);
         }
-        is_demanded
-    }
-}
-
-impl State {
-    fn counts(&self) -> PushCounts {
-        PushCounts {
-            dropped: self.queue.dropped(),
-            waiting: self.queue.requests(),
-            waiting_bytes: self.queue.bytes(),
-            ..self.counts
-        }
-    }
-
-    /// Counts the answer, and keeps the request only if it is to be sent again. Returns what the log should be told.
-    fn settle(&mut self, answer: &Answer) -> Option<String> {
-        match answer {
-            Answer::Later { reason, .. } => {
-                self.queue.put_back();
-                self.counts.failed_attempts += 1;
-                let is_new = !mem::replace(&mut self.reported.failing, true);
-                is_new.then(|| {
-                    format!("The OTLP collector takes nothing ({reason}). Figures wait, and are sent later")
-                })
-            }
-            Answer::Refused { status, reason } => {
-                self.queue.finish();
-                self.counts.refused += 1;
-                self.reported.failing = false;
-                let is_new = self.reported.refused.replace(*status) != Some(*status);
-                is_new.then(|| format!("The OTLP collector refuses figures ({reason}). They are lost"))
-            }
-            Answer::Accepted { rejected, text } => {
-                self.queue.finish();
-                self.counts.accepted += 1;
-                self.counts.rejected_data_points = self.counts.rejected_data_points.saturating_add(*rejected);
-                let was_failing = mem::take(&mut self.reported.failing);
-                let is_new =
-                    (*rejected > 0 || !text.is_empty()) && !mem::replace(&mut self.reported.rejected, true);
-                if is_new {
-                    Some(format!("The OTLP collector rejected {rejected} data points of a request: {text:?}"))
-                } else {
-                    was_failing.then(|| {
-                        format!(
-                            "The OTLP collector takes figures again. {} requests wait",
-                            self.queue.requests()
-                        )
-                    })
-                }
-            }
-        }
-    }
-
-    /// What the log should be told of requests that have been dropped.
-    fn report_of_dropped(&mut self) -> Option<String> {
-        let dropped = self.queue.dropped();
-        let is_new = dropped != DroppedRequests::default() && !mem::replace(&mut self.reported.dropped, true);
-        is_new.then(|| {
-            format!("OTLP requests were dropped: {} beyond the limits of the buffer, {} damaged, {} not written to disk", dropped.overflow, dropped.damaged, dropped.unwritten)
-        })
+        wait.is_demanded
     }
 }
 
@@ -273,6 +180,7 @@ mod tests {
         },
         *,
     };
+    use crate::state::DroppedRequests;
 
     const LIMITS: Limits = Limits { requests: 100, bytes: 1 << 20 };
 
@@ -474,7 +382,7 @@ mod tests {
         assert_eq!(collector.answers().len(), 4);
         assert_eq!(
             *lines.lock().unwrap(),
-            ["The OTLP collector rejected 3 data points of a request: \"too old\""],
+            [r#"The OTLP collector rejected 3 data points of a request: "too\u{a}old""#],
             "told once"
         );
     }
