@@ -366,7 +366,7 @@ mod tests {
             lines[0],
             "The OTLP collector refuses figures (status 400 Bad Request: bad). They are lost"
         );
-        let text = "status 422 Unprocessable Entity: out of bounds";
+        let text = r"status 422 Unprocessable Entity: out of\u{9}bounds";
         assert_eq!(lines[5], format!("The OTLP collector refuses figures ({text}). They are lost"));
     }
 
