@@ -11,12 +11,13 @@ use std::{
 };
 
 use rclrs_topic_statistics::collector::Distribution;
+use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 use serde_json::Value;
 use test_support::{domain, middleware, program, wait_for, Process, Reader};
 
 use crate::{
     process::{get, Exporter},
-    robot::Robot,
+    robot::{message, Robot},
 };
 
 /// Prometheus, with files of its own, which scrapes an exporter each second.
@@ -162,13 +163,19 @@ fn it_has_the_figures_that_a_reader_got() {
     assert_counters_survive_restarts(&prometheus, exporter, first, &address, domain);
 }
 
-/// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost.
+/// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost. The windows are long,
+/// so that their gauges do not end before the test.
 pub fn publish_what_others_do_not(robot: &Robot) {
-    robot.publish("host", "clock_offset_ms", 100, [0.25, 0.25, 0.25, 1.0, f64::NAN]);
-    robot.publish("/robot:frames", "frequency_hz", 100, [50.0, 50.0, 50.0, 50.0, f64::NAN]);
-    robot.publish("/robot:get_image", "duration_ms", 100, [8.0, 9.0, 7.0, 20.0, 0.5]);
-    robot.publish("/robot:/image", "publish_period", 100, [50.0, 60.0, 40.0, 19.0, 5.0]);
-    robot.publish("/robot:/image", "publish_duration_ms", 100, [0.5, 0.6, 0.4, 20.0, 0.05]);
+    for (source, metric, figures) in [
+        ("host", "clock_offset_ms", [0.25, 0.25, 0.25, 1.0, f64::NAN]),
+        ("/robot:frames", "frequency_hz", [50.0, 50.0, 50.0, 50.0, f64::NAN]),
+        ("/robot:get_image", "duration_ms", [8.0, 9.0, 7.0, 20.0, 0.5]),
+        ("/robot:/image", "publish_period", [50.0, 60.0, 40.0, 19.0, 5.0]),
+        ("/robot:/image", "publish_duration_ms", [0.5, 0.6, 0.4, 20.0, 0.05]),
+    ] {
+        let window_start = Time { sec: 0, nanosec: 0 };
+        robot.publish_message(MetricsMessage { window_start, ..message(source, metric, 100, figures) });
+    }
     robot.publish_losses("/robot", "/imu", 5);
     robot.publish_diagnostic("/robot: Topic statistics", 1);
 }
