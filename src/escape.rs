@@ -39,7 +39,7 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Returns whether a terminal interprets a character instead of showing it.
-fn is_control(c: char) -> bool {
+pub(crate) fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -52,6 +52,12 @@ pub enum ConditionProblem {
     /// The text is empty.
     #[error("there is no condition; an example is rate>=90")]
     Empty,
+    /// No topic and no source has such a name.
+    #[error("the topic {} has a control character, which no name has", quoted(topic))]
+    ControlCharacter {
+        /// The topic.
+        topic: String,
+    },
     /// There is something else where a metric is expected.
     #[error("a metric is missing before {}; {}", quoted(found), metrics())]
     MissingMetric {

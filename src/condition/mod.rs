@@ -33,7 +33,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::escape::Escaped;
+use crate::escape::{is_control, Escaped};
 use expected::Expected;
 
 pub use error::{ConditionError, ConditionProblem};
@@ -218,7 +218,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn condition(&mut self) -> Result<Condition, ConditionError> {
-        let topic = self.topic();
+        let topic = self.topic()?;
         let name = self.word();
         if name.is_empty() {
             let found = first(self.rest);
@@ -243,17 +243,20 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a topic, if there is one.
-    fn topic(&mut self) -> Option<Box<str>> {
+    fn topic(&mut self) -> Result<Option<Box<str>>, ConditionError> {
         let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
         // The name of a source has a colon, too, so the topic ends at the last one.
-        let (topic, _) = self.rest[..operator].rsplit_once(':')?;
+        let Some((topic, _)) = self.rest[..operator].rsplit_once(':') else { return Ok(None) };
         let length = topic.len() + 1;
         let topic = topic.trim();
         if topic.contains(char::is_whitespace) {
-            return None;
+            return Ok(None);
+        }
+        if topic.contains(is_control) {
+            return Err(self.error(topic, ConditionProblem::ControlCharacter { topic: topic.into() }));
         }
         self.rest = self.rest[length..].trim_start();
-        Some(topic.into())
+        Ok(Some(topic.into()))
     }
 
     /// Reads the name of a quantity.

@@ -144,6 +144,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
         (">=5", ">=5", "metric"),
         ("rate 90 /imu: lost=0", "90", "<="),
         ("/imu: /odom: lost=0", "/imu", "rate, period"),
+        ("rate>=90 /i\u{202e}mu: lost=0", "/i\u{202e}mu", "control character"),
         ("rate>=90 age<", "", "number"),
         ("rate>=90 age<x lost=0", "x", "number"),
         ("age<5sec", "sec", "ns, us, µs, μs, ms, s, min"),
