@@ -623,6 +623,29 @@ fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window
 }
 
 #[test]
+fn a_table_has_the_windows_that_end_together() {
+    let mut rig = Rig::new();
+    let loss_events = LossEvents::new("/node".to_owned(), 1.0);
+    rig.schedule = Schedule::new(true, SECOND, false, true, loss_events);
+    let sources = ["/node:call", "/node:other"].map(|name| rig.add(name, SourceOptions::default()));
+    let tables = |rig: &mut Rig| {
+        let now = rig.host.pass(SECOND);
+        let mut tables = vec![];
+        loop {
+            match rig.schedule.next(now, &rig.host) {
+                Action::HandOut(out) => tables.extend(out.tables),
+                Action::Wait(_) => return tables,
+                _ => {}
+            }
+        }
+    };
+    let table = tables(&mut rig);
+    assert!(table.len() == 1 && ["call", "other"].iter().all(|name| table[0].contains(name)), "{table:?}");
+    drop(sources);
+    assert_eq!(tables(&mut rig), [""; 0]);
+}
+
+#[test]
 fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     let mut rig = Rig::new();
     rig.schedule.set_conditions(Level::Warn, conditions("/node:call: duration<5"));
@@ -636,6 +659,9 @@ fn the_options_of_a_source_replace_what_the_node_expects_of_it() {
     let unmeasured = conditions("other: lost=0");
     let (unmeasured, metric, _) = rig.schedule.find_unmeasured(&unmeasured).unwrap();
     assert!(Arc::ptr_eq(&unmeasured, &other) && metric == Metric::PublicationSeqGap);
+    assert!(rig.schedule.find_unmeasured(&conditions("other: duration<5")).is_none(), "it measures that");
+    let is_about = |source: &Source| rig.schedule.expectations().of(source.names(), false).is_some();
+    assert!(is_about(&source) && !is_about(&other));
     for _ in 0..5 {
         durations.record(|| 20.0);
         rig.windows(SECOND);
