@@ -7,27 +7,26 @@ use std::{collections::VecDeque, time::Instant};
 use crate::row::{HistoryEntry, HISTORY};
 
 /// Returns the rates of the last minute in `width` characters, the latest at the right: blank before the topic was
-/// watched, `_` for a rate of 0, otherwise bars in proportion to the highest rate.
+/// watched, `_` for a rate of 0, otherwise bars in proportion to the highest one.
 pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let highest = history.iter().map(|entry| entry.rate).fold(0.0, f64::max);
     let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
     let step_length = HISTORY.as_secs_f64() / width.max(1) as f64;
-    let bar = |step: usize| {
+    let rate = |step: usize| {
         let (from, to) = ((width - step) as f64 * step_length, (width - step - 1) as f64 * step_length);
         let is_in = |entry: &&HistoryEntry| ago(entry.began) > to && ago(entry.ended) < from;
         let rates = history.iter().filter(is_in).map(|entry| entry.rate);
         let (sum, number) = rates.fold((0.0, 0), |(sum, number), rate| (sum + rate, number + 1));
-        if number == 0 {
-            ' '
-        } else if sum.is_nan() || sum <= 0.0 {
-            '_'
-        } else {
-            let height = sum / f64::from(number) / highest * BARS.len() as f64;
-            BARS[(height.ceil() as usize).clamp(1, BARS.len()) - 1]
-        }
+        (number > 0).then(|| sum / f64::from(number))
     };
-    (0..width).map(bar).collect()
+    let rates: Vec<Option<f64>> = (0..width).map(rate).collect();
+    let highest = rates.iter().flatten().copied().fold(0.0, f64::max);
+    let bar = |rate: Option<f64>| match rate {
+        None => ' ',
+        Some(rate) if rate.is_nan() || rate <= 0.0 => '_',
+        Some(rate) => BARS[((rate / highest * BARS.len() as f64).ceil() as usize).clamp(1, BARS.len()) - 1],
+    };
+    rates.into_iter().map(bar).collect()
 }
 
 #[cfg(test)]
@@ -47,6 +46,9 @@ mod tests {
         }
         assert_eq!(sparkline(&row.history, at(100), 6), "_▄▄███");
         assert_eq!(sparkline(&row.history, at(130), 6), "███   ");
+        // One window of ten was faster than all that is shown.
+        row.add_window(window(101, 200.0, 0));
+        assert_eq!(sparkline(&row.history, at(101), 6), "▁▃▃▅▅█");
         assert_eq!(sparkline(&row.history, at(100), 120).chars().count(), 120);
         assert_eq!(sparkline(&row.history, at(100), 0), "");
     }
