@@ -623,6 +623,15 @@ fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window
 }
 
 #[test]
+fn a_publisher_of_loss_events_is_needed_where_there_are_some() {
+    for (rate, is_needed) in [(1.0, true), (0.0, false)] {
+        let loss_events = LossEvents::new("/node".to_owned(), rate);
+        let schedule = Schedule::new(true, SECOND, false, false, loss_events);
+        assert_eq!(schedule.needs_loss_publisher(), is_needed, "{rate} Hz");
+    }
+}
+
+#[test]
 fn a_table_has_the_windows_that_end_together() {
     let mut rig = Rig::new();
     let loss_events = LossEvents::new("/node".to_owned(), 1.0);
