@@ -508,6 +508,21 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!((median / 5.0 - 1.0).abs() <= distribution.relative_error(), "{median}");
 }
 
+/// With 64 bits there are only 80 buckets: the places after them have the upper halves of the counts.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
+    for buckets in 1..80 {
+        // The first one is in the middle of its places, so one of these is the next after the last.
+        let mut distribution = repeated(5.0, 1 << 32);
+        let sample = 5.0 * (f64::from(buckets) / 256.0).exp2();
+        assert_eq!(index(sample, 8) - index(5.0, 8), buckets);
+        assert!(distribution.accept(sample));
+        let counts: Vec<u64> = distribution.positive().map(|(_, count)| count).collect();
+        assert_eq!((distribution.scale(), counts), (8, vec![1 << 32, 1]), "{buckets}");
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn a_sum_of_two_counts_beyond_32_bits_is_exact() {
@@ -549,6 +564,17 @@ fn the_order_does_not_matter_where_the_scale_and_the_threshold_change() {
         samples.reverse();
         assert_eq!(parts(&collect(&samples)), expected, "{samples:?}");
     }
+}
+
+#[test]
+fn distributions_are_equal_if_all_figures_and_buckets_are() {
+    let one = collect(&[1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(one, collect(&[4.0, 3.0, 2.0, 1.0]));
+    assert_ne!(one, collect(&[1.0, 2.4, 2.6, 4.0]), "the same figures, and other buckets");
+    assert_ne!(collect(&[-1.0, -2.0, -3.0, -4.0]), collect(&[-1.0, -2.4, -2.6, -4.0]));
+    let (sample, close) = (collect(&[1.5]), collect(&[1.5 + 1e-9]));
+    assert!(sample != close && sample.positive().eq(close.positive()), "the same bucket, and other figures");
+    assert!(format!("{one:?}").starts_with("Distribution { count: 4, sum: 10.0, minimum: 1.0, maximum: 4.0,"));
 }
 
 #[test]
