@@ -151,7 +151,7 @@ impl Exporter {
         Ok(response.split_off(end + 4))
     }
 
-    /// Returns how many sources it has: those with an average of the first metric. None while it does not serve yet.
+    /// Returns how many sources it has: those with an average of the first metric; 0 while it does not serve yet.
     fn sources(&self) -> usize {
         let text = self.scrape("/metrics", TEXT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
