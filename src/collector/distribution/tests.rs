@@ -523,6 +523,24 @@ fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     }
 }
 
+/// The bucket at the threshold is a bucket: what it has no room for is not near zero.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn the_bucket_at_the_threshold_counts_beyond_32_bits() {
+    const TWICE_FULL: u64 = (1 << 33) - 1;
+    let (near_zero, lowest, highest) = (1e-9, 1.5, 1.5 * (79.0_f64 / 4.0).exp2());
+    let mut distribution = repeated(lowest, TWICE_FULL);
+    for sample in [near_zero, highest] {
+        assert!(distribution.accept(sample));
+    }
+    let lower_bound = std::f64::consts::SQRT_2;
+    assert_eq!(distribution.scale(), 2);
+    assert!((distribution.zero_threshold() - lower_bound).abs() < 1e-9, "{}", distribution.zero_threshold());
+    assert!(distribution.accept(lowest));
+    let counts: Vec<u64> = distribution.positive().map(|(_, count)| count).collect();
+    assert_eq!((distribution.zero_count(), counts), (1, vec![TWICE_FULL + 1, 1]));
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn a_sum_of_two_counts_beyond_32_bits_is_exact() {
