@@ -199,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn after_a_jump_back_a_stamp_that_is_nearer_to_the_time_before_is_of_that_time() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(10 * SECOND, seen);
+        assert!(timeline.has(505 * SECOND, 10 * SECOND, LATER), "{timeline:?}");
+        assert!(!timeline.has(506 * SECOND, 10 * SECOND, LATER), "{timeline:?}");
+    }
+
+    #[test]
     fn after_a_jump_forward_stamps_of_the_time_before_are_told_apart() {
         let (mut timeline, seen) = running(1000, 1);
         timeline.advance(2000 * SECOND, seen);
@@ -215,6 +223,35 @@ mod tests {
             timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
         }
         assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND, LATER), "{timeline:?}");
+    }
+
+    #[test]
+    fn time_may_run_four_times_faster_than_before_and_a_second_ahead() {
+        for (milliseconds, jumps) in [(4999, 0), (5000, 0), (5001, 1)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let (_, last_seen) = timeline.last.unwrap();
+            assert_eq!(seen - last_seen, 10 * MS);
+            timeline.advance(1000 * SECOND + milliseconds * MS, last_seen + SECOND);
+            assert_eq!(timeline.jumps, jumps, "{milliseconds} ms: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_faster_by_and_by_is_no_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..100 {
+            now += SECOND / 2;
+            timeline.advance(now, seen);
+            seen += 10 * MS;
+        }
+        // At the same rate, of 50, and read less often.
+        for _ in 0..10 {
+            now += 5 * SECOND;
+            seen += INTERVAL;
+            timeline.advance(now, seen);
+        }
+        assert_eq!(timeline.jumps, 0, "{timeline:?}");
     }
 
     #[test]
@@ -289,6 +326,19 @@ mod tests {
         assert!(timeline.has(1000 * SECOND, 950 * SECOND, LATER));
         assert!(!timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND));
         assert!(timeline.has(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
+    }
+
+    #[test]
+    fn jumps_between_which_every_message_has_come_are_not_in_a_row() {
+        for (between, is_usable) in [(Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let first = seen + 100 * SECOND;
+            timeline.advance(1100 * SECOND, first);
+            timeline.advance(1200 * SECOND, first + between);
+            assert_eq!(timeline.jumps, 2);
+            let has = timeline.has(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
+            assert_eq!(has, is_usable, "{timeline:?}");
+        }
     }
 
     #[test]
