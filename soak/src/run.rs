@@ -21,6 +21,9 @@ use crate::{
 
 /// How long a condition at the start and at the end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Fast DDS sends a heartbeat every 3 s. A reader that was stopped at each of them could not ask for the messages that it has missed.
+const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
+const LONGEST_CYCLE: Duration = Duration::from_secs(10);
 /// How long the listener's worker is held up once in a cycle: its queues hold 100 ms.
 const STALL: Duration = Duration::from_millis(300);
 /// Cycles until the numbers of threads and descriptors are taken to which they have to come back.
@@ -104,7 +107,7 @@ fn read(reader: &mut Program) -> Result<Read> {
 pub fn run(options: &Options) -> Result<()> {
     let length = Duration::try_from_secs_f64(options.hours * 3600.0).context("--hours is not a time")?;
     let interval = Duration::try_from_secs_f64(options.interval).context("--interval is not a time")?;
-    let cycle = (interval / 6).clamp(Duration::from_secs(3), Duration::from_secs(10));
+    let cycle = (interval / 6).clamp(SHORTEST_CYCLE, LONGEST_CYCLE);
     let domain = domain(0);
     let window = options.window.to_string();
     println!(
