@@ -287,10 +287,11 @@ fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
     assert!(end_on(&recorder, &clock).totals.unwrap().rate().is_nan());
 }
 
-/// A clock on which a callback starts and ends while the end of a window is held up, before or after it has read the window's stop.
+/// A clock on which callbacks start and end while the end of a window is held up, before or after it has read the window's stop.
 struct HeldUp<'a> {
     clock: &'a TestClock,
     recorder: &'a Recorder,
+    messages: u64,
     is_after_stop: bool,
     readings: AtomicI64,
 }
@@ -298,17 +299,21 @@ struct HeldUp<'a> {
 impl Clock for HeldUp<'_> {
     fn monotonic(&self) -> i64 {
         if self.readings.fetch_add(1, Ordering::Relaxed) == i64::from(self.is_after_stop) {
-            let message = self.recorder.received_message(
-                self.recorder.epoch().unwrap(),
-                self.clock.system(),
-                &info(Some(FAST_DDS), 1, 1),
-                || 100,
-            );
-            self.clock.pass(S / 100);
-            let running = self.recorder.record(&message, || self.clock.monotonic()).unwrap();
-            self.clock.pass(S / 100);
-            self.recorder.record_end(running, self.clock.monotonic());
-            self.clock.pass(S / 100);
+            for number in 1..=self.messages {
+                let message = self.recorder.received_message(
+                    self.recorder.epoch().unwrap(),
+                    self.clock.system(),
+                    &info(Some(FAST_DDS), 1, number),
+                    || 100,
+                );
+                self.clock.pass(S / 100);
+                let running = self.recorder.record(&message, || self.clock.monotonic());
+                self.clock.pass(S / 100);
+                if let Some(running) = running {
+                    self.recorder.record_end(running, self.clock.monotonic());
+                }
+                self.clock.pass(S / 100);
+            }
         }
         self.clock.monotonic()
     }
@@ -328,12 +333,43 @@ fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
         let clock = TestClock::new();
         let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
         clock.pass(S);
-        let held_up =
-            HeldUp { clock: &clock, recorder: &recorder, is_after_stop, readings: AtomicI64::new(0) };
+        let held_up = HeldUp {
+            clock: &clock,
+            recorder: &recorder,
+            messages: 1,
+            is_after_stop,
+            readings: AtomicI64::new(0),
+        };
         let windows = [recorder.end_window(&held_up).unwrap().statistics, end_on(&recorder, &clock)]
             .map(|window| (window.count, window.get(Metric::CallbackDuration).unwrap().sample_count));
         let expected = if is_after_stop { [(0, 0), (1, 1)] } else { [(1, 1), (0, 0)] };
         assert_eq!(windows, expected, "after the stop: {is_after_stop}");
+    }
+}
+
+#[test]
+fn messages_that_were_not_measured_while_a_window_ends_are_later_than_the_last_one_that_was() {
+    for is_after_stop in [false, true] {
+        let clock = TestClock::new();
+        let options = TopicStatisticsOptions::new().metrics([Metric::TimeSinceLastMessage]);
+        let recorder = recorder_on(&clock, options);
+        clock.pass(S);
+        let readings = AtomicI64::new(0);
+        let held_up = HeldUp { clock: &clock, recorder: &recorder, messages: 20, is_after_stop, readings };
+        let first = recorder.end_window(&held_up).unwrap().statistics;
+        assert!(first.totals.unwrap().rate().is_nan(), "after the stop: {is_after_stop}");
+        let silence = |window: WindowStatistics| *window.get(Metric::TimeSinceLastMessage).unwrap();
+        for window in 2..=3 {
+            clock.pass(S);
+            let silence = silence(end_on(&recorder, &clock));
+            assert_eq!(
+                silence.sample_count, 0,
+                "after the stop: {is_after_stop}, window {window}: {silence:?}"
+            );
+        }
+        receive_on(&recorder, &clock, 21);
+        clock.pass(S / 4);
+        assert_eq!(silence(end_on(&recorder, &clock)).average, 250.0);
     }
 }
 
@@ -344,8 +380,13 @@ fn the_time_of_a_first_message_that_waits_while_a_window_ends_is_corrected_by_a_
     clock.pass(S);
     clock.offset.fetch_sub(S, Ordering::Relaxed);
     let expected = clock.system() + S / 100;
-    let held_up =
-        HeldUp { clock: &clock, recorder: &recorder, is_after_stop: false, readings: AtomicI64::new(0) };
+    let held_up = HeldUp {
+        clock: &clock,
+        recorder: &recorder,
+        messages: 1,
+        is_after_stop: false,
+        readings: AtomicI64::new(0),
+    };
     let totals = recorder.end_window(&held_up).unwrap().statistics.totals.unwrap();
     assert_eq!((totals.first_message, totals.last_message), (Some(expected), Some(expected)));
 }
