@@ -287,33 +287,42 @@ fn the_rate_is_not_known_if_a_time_ends_with_messages_that_were_not_measured() {
     assert!(end_on(&recorder, &clock).totals.unwrap().rate().is_nan());
 }
 
-/// A clock on which callbacks start and end while the end of a window is held up, before or after it has read the window's stop.
+/// Runs a callback of 10 ms, 10 ms from now, and lets 10 ms pass after it.
+fn run_callback(recorder: &Recorder, clock: &TestClock, number: u64) {
+    let info = info(Some(FAST_DDS), 1, number);
+    let message = recorder.received_message(recorder.epoch().unwrap(), clock.system(), &info, || 100);
+    clock.pass(S / 100);
+    let running = recorder.record(&message, || clock.monotonic());
+    clock.pass(S / 100);
+    if let Some(running) = running {
+        recorder.record_end(running, clock.monotonic());
+    }
+    clock.pass(S / 100);
+}
+
+/// A clock on which something happens while the end of a window is held up, before or after it has read the window's stop.
 struct HeldUp<'a> {
     clock: &'a TestClock,
-    recorder: &'a Recorder,
-    messages: u64,
+    meanwhile: &'a (dyn Fn() + Sync),
     is_after_stop: bool,
     readings: AtomicI64,
+}
+
+/// Ends a window, which is held up.
+fn end_held_up(
+    recorder: &Recorder,
+    clock: &TestClock,
+    is_after_stop: bool,
+    meanwhile: &(dyn Fn() + Sync),
+) -> WindowStatistics {
+    let held_up = HeldUp { clock, meanwhile, is_after_stop, readings: AtomicI64::new(0) };
+    recorder.end_window(&held_up).unwrap().statistics
 }
 
 impl Clock for HeldUp<'_> {
     fn monotonic(&self) -> i64 {
         if self.readings.fetch_add(1, Ordering::Relaxed) == i64::from(self.is_after_stop) {
-            for number in 1..=self.messages {
-                let message = self.recorder.received_message(
-                    self.recorder.epoch().unwrap(),
-                    self.clock.system(),
-                    &info(Some(FAST_DDS), 1, number),
-                    || 100,
-                );
-                self.clock.pass(S / 100);
-                let running = self.recorder.record(&message, || self.clock.monotonic());
-                self.clock.pass(S / 100);
-                if let Some(running) = running {
-                    self.recorder.record_end(running, self.clock.monotonic());
-                }
-                self.clock.pass(S / 100);
-            }
+            (self.meanwhile)();
         }
         self.clock.monotonic()
     }
@@ -333,14 +342,8 @@ fn what_is_recorded_while_a_window_ends_belongs_to_the_window_of_its_time() {
         let clock = TestClock::new();
         let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
         clock.pass(S);
-        let held_up = HeldUp {
-            clock: &clock,
-            recorder: &recorder,
-            messages: 1,
-            is_after_stop,
-            readings: AtomicI64::new(0),
-        };
-        let windows = [recorder.end_window(&held_up).unwrap().statistics, end_on(&recorder, &clock)]
+        let first = end_held_up(&recorder, &clock, is_after_stop, &|| run_callback(&recorder, &clock, 1));
+        let windows = [first, end_on(&recorder, &clock)]
             .map(|window| (window.count, window.get(Metric::CallbackDuration).unwrap().sample_count));
         let expected = if is_after_stop { [(0, 0), (1, 1)] } else { [(1, 1), (0, 0)] };
         assert_eq!(windows, expected, "after the stop: {is_after_stop}");
@@ -354,9 +357,9 @@ fn messages_that_were_not_measured_while_a_window_ends_are_later_than_the_last_o
         let options = TopicStatisticsOptions::new().metrics([Metric::TimeSinceLastMessage]);
         let recorder = recorder_on(&clock, options);
         clock.pass(S);
-        let readings = AtomicI64::new(0);
-        let held_up = HeldUp { clock: &clock, recorder: &recorder, messages: 20, is_after_stop, readings };
-        let first = recorder.end_window(&held_up).unwrap().statistics;
+        let first = end_held_up(&recorder, &clock, is_after_stop, &|| {
+            (1..=20).for_each(|number| run_callback(&recorder, &clock, number));
+        });
         assert!(first.totals.unwrap().rate().is_nan(), "after the stop: {is_after_stop}");
         let silence = |window: WindowStatistics| *window.get(Metric::TimeSinceLastMessage).unwrap();
         for window in 2..=3 {
@@ -374,20 +377,44 @@ fn messages_that_were_not_measured_while_a_window_ends_are_later_than_the_last_o
 }
 
 #[test]
+fn the_last_message_is_known_where_only_the_end_of_a_callback_was_not_measured() {
+    let clock = TestClock::new();
+    let metrics = [Metric::CallbackDuration, Metric::TimeSinceLastMessage];
+    let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics(metrics));
+    let info = info(Some(FAST_DDS), 1, 1);
+    let message = recorder.received_message(recorder.epoch().unwrap(), clock.system(), &info, || 100);
+    let running = recorder.record(&message, || clock.monotonic()).unwrap();
+    clock.pass(S);
+    end_held_up(&recorder, &clock, true, &|| {
+        let callbacks = SampleLock::<Collectors>::QUEUE as u64 / 2; // a start and an end each
+        (2..2 + callbacks).for_each(|number| run_callback(&recorder, &clock, number));
+        recorder.record_end(running, clock.monotonic()); // finds no room
+    });
+    let second = end_on(&recorder, &clock);
+    let durations = second.get(Metric::CallbackDuration).unwrap();
+    assert_eq!(durations.sample_count, 0, "one is not known");
+    clock.pass(S);
+    let third = end_on(&recorder, &clock);
+    let silence = third.get(Metric::TimeSinceLastMessage).unwrap();
+    assert_eq!((silence.sample_count, silence.average), (1, 1020.0), "since the start of the last callback");
+}
+
+#[test]
+fn a_recorder_has_the_topic_and_the_metrics_that_it_was_given() {
+    let recorder = recorder(TopicStatisticsOptions::new().metrics([Metric::MessageAge]));
+    assert_eq!(recorder.given_topic(), Some("/imu"));
+    assert!(recorder.measures(Metric::MessageAge) && !recorder.measures(Metric::MessagePeriod));
+}
+
+#[test]
 fn the_time_of_a_first_message_that_waits_while_a_window_ends_is_corrected_by_a_step_once() {
     let clock = TestClock::new();
     let recorder = recorder_on(&clock, TopicStatisticsOptions::new().metrics([Metric::CallbackDuration]));
     clock.pass(S);
     clock.offset.fetch_sub(S, Ordering::Relaxed);
     let expected = clock.system() + S / 100;
-    let held_up = HeldUp {
-        clock: &clock,
-        recorder: &recorder,
-        messages: 1,
-        is_after_stop: false,
-        readings: AtomicI64::new(0),
-    };
-    let totals = recorder.end_window(&held_up).unwrap().statistics.totals.unwrap();
+    let window = end_held_up(&recorder, &clock, false, &|| run_callback(&recorder, &clock, 1));
+    let totals = window.totals.unwrap();
     assert_eq!((totals.first_message, totals.last_message), (Some(expected), Some(expected)));
 }
 
