@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The soak test itself, for less than a minute and with short windows.
+//! The soak test itself, for about a minute and with short windows.
 
 use std::process::Command;
 
