@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports which interface packages are missing, and what to do, before the compiler reports unresolved imports.
+//! Reports missing and changed interface packages and their remedy. Otherwise the compiler would report unresolved
+//! imports, or build structures that differ from the C libraries' structures.
 
-use std::{env, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The packages that the library uses, with the way to get each one where a distribution's package is missing.
 const PACKAGES: [(&str, &str); 3] = [
@@ -14,6 +21,11 @@ const PACKAGES: [(&str, &str); 3] = [
          `source install/setup.bash`",
     ),
 ];
+
+/// How to get the generator.
+const INSTALL: &str =
+    "`cargo install --locked --git https://github.com/rclrs-topic-statistics/rclrs_topic_statistics \
+                       ros_interface_crates` installs the generator";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -28,21 +40,221 @@ fn main() {
         println!("cargo::error=AMENT_PREFIX_PATH is not set, so there is no ROS 2: `source /opt/ros/<distro>/setup.bash` first");
         return;
     }
+    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 do the same, but do not run again when a prefix is
+    // added.
+    for prefix in &prefixes {
+        println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
+    }
     for (package, remedy) in PACKAGES {
-        let is_there = |file: &str| {
-            prefixes.iter().any(|prefix| prefix.join("share").join(package).join(file).is_file())
-        };
-        if is_there("rust/Cargo.toml") {
+        match has(&prefixes, package, "package.xml") {
+            Some(_) if has(&prefixes, package, "rust/Cargo.toml").is_some() => {}
+            Some(prefix) => println!(
+                "cargo::error=The interface package {package} has no Rust crate on AMENT_PREFIX_PATH: {}, then \
+                 `export AMENT_PREFIX_PATH=~/rust_interfaces:$AMENT_PREFIX_PATH` ({INSTALL})",
+                generate(prefix, package, "~/rust_interfaces")
+            ),
+            // Also if it has a crate: the linker would not find the package's C libraries.
+            None => {
+                println!("cargo::error=The interface package {package} is not on AMENT_PREFIX_PATH: {remedy}")
+            }
+        }
+    }
+    report_changes(&prefixes);
+}
+
+/// Returns the first prefix that has a file of a package.
+fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Path> {
+    prefixes
+        .iter()
+        .map(PathBuf::as_path)
+        .find(|prefix| prefix.join("share").join(package).join(file).is_file())
+}
+
+/// Returns the command that generates the crate of a package to `out`.
+///
+/// A build has prefixes on its path that the terminal lacks, so the command begins with the file that adds them. It is
+/// a subshell, because cargo compiles everything again in a terminal with another path.
+fn generate(prefix: &Path, package: &str, out: &str) -> String {
+    let command = format!("ros_interface_crates generate --out {out}");
+    // A colcon workspace has a prefix for each package, beside the file that adds them all.
+    let setup = match prefix.parent() {
+        Some(install) if prefix.ends_with(package) => install.join("setup.bash"),
+        _ => prefix.join("setup.bash"),
+    };
+    if prefix.ends_with(package) || setup.is_file() {
+        format!("`(source {} && {command})`", setup.display())
+    } else {
+        format!("`{command}`")
+    }
+}
+
+/// Reports crates that were generated from other definitions than the installed ones.
+///
+/// If the layout of a type differs from the C library's, behaviour is undefined; if a constant differs, other programs
+/// disagree. Both are compared by hash; a type's hash covers its layout. Comments do not count; default values come
+/// from the C libraries. Only crates of ros_interface_crates record their hashes. rosidl_generator_rs writes its crates
+/// when it builds the C libraries.
+fn report_changes(prefixes: &[PathBuf]) {
+    let records = records(prefixes);
+    let hashes: BTreeMap<&str, &str> = records.values().flat_map(|(_, record)| type_hashes(record)).collect();
+    let (mut changed, mut built_with_other) = (vec![], vec![]);
+    for (package, (out, record)) in &records {
+        let constants = recorded_constants(record);
+        let Some(prefix) = has(prefixes, package, "package.xml") else { continue };
+        for namespace in ["msg", "srv", "action"] {
+            let directory = prefix.join("share").join(package).join(namespace);
+            let Ok(files) = fs::read_dir(&directory) else { continue };
+            // The directory, because a package manager installs files with their old modification times.
+            println!("cargo::rerun-if-changed={}", directory.display());
+            for file in files.flatten().map(|file| file.path()) {
+                let text = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
+                let Some(name) = file.file_stem().and_then(OsStr::to_str) else { continue };
+                let name = format!("{package}/{namespace}/{name}");
+                let extension = file.extension().unwrap_or_default();
+                if let (true, Some(constants)) = (extension == "idl", &constants) {
+                    // A file may be left of an interface that the package had earlier.
+                    let recorded = constants.get(name.as_str()).copied();
+                    if hashes.contains_key(name.as_str()) && recorded != constants_hash(&text()).as_deref() {
+                        changed.push((package, name, out, prefix));
+                    }
+                }
+                if extension != "json" {
+                    continue;
+                }
+                // The types of the interface, and all types that it contains.
+                for (name, installed) in type_hashes(&text()) {
+                    if hashes.get(name).is_none_or(|recorded| *recorded == installed) {
+                        continue;
+                    }
+                    if name.split('/').next() == Some(package) {
+                        changed.push((package, name.to_owned(), out, prefix));
+                    } else {
+                        built_with_other.push((package, name.to_owned(), out, prefix));
+                    }
+                }
+            }
+        }
+    }
+    // One is enough: a package is generated as a whole.
+    changed.dedup_by_key(|(package, ..)| *package);
+    built_with_other.dedup_by_key(|(package, ..)| *package);
+    if changed.is_empty() {
+        for (package, name, out, prefix) in built_with_other {
+            println!(
+                "cargo::error=The interface package {package} was built with another definition of {name} than the \
+                 installed one: rebuild {package}. If you do not use it: {} removes its crate ({INSTALL})",
+                generate(prefix, package, &out.display().to_string())
+            );
+        }
+    }
+    for (package, name, out, prefix) in changed {
+        println!(
+            "cargo::error=The Rust crate of {package} was generated from another definition of {name} than the installed \
+             one: {} ({INSTALL})",
+            generate(prefix, package, &out.display().to_string())
+        );
+    }
+}
+
+/// Returns the records of crates that ros_interface_crates generated, with their prefixes, by package.
+fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
+    let mut seen = BTreeSet::new();
+    let mut records = BTreeMap::new();
+    for prefix in prefixes {
+        let packages = fs::read_dir(prefix.join("share")).into_iter().flatten().flatten();
+        for package in packages.filter_map(|entry| entry.file_name().into_string().ok()) {
+            let directory = prefix.join("share").join(&package).join("rust");
+            let manifest = directory.join("Cargo.toml");
+            // The first crate is the one that ros-env uses.
+            if !manifest.is_file() || !seen.insert(package.clone()) {
+                continue;
+            }
+            let Ok(record) = fs::read_to_string(directory.join("definition.json")) else { continue };
+            // `generate` touches it, also if it only adds the crate of another package.
+            println!("cargo::rerun-if-changed={}", manifest.display());
+            records.insert(package, (prefix.as_path(), record));
+        }
+    }
+    records
+}
+
+/// Returns the hashes of the constants in a record, by interface; `None` if an earlier generator wrote it.
+fn recorded_constants(record: &str) -> Option<BTreeMap<&str, &str>> {
+    let (_, constants) = record.split_once("\"constants\":")?;
+    let texts: Vec<_> = constants.split('"').skip(1).step_by(2).collect();
+    Some(texts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+/// Returns the names and the hashes of types in a record or in the type description of an interface.
+///
+/// Names contain no character that JSON escapes.
+fn type_hashes(json: &str) -> impl Iterator<Item = (&str, &str)> {
+    let hashes = json.split_once("\"type_hashes\"").map_or("", |(_, hashes)| hashes);
+    let mut name = "";
+    hashes.split('"').skip(1).step_by(2).filter_map(move |text| {
+        if text.starts_with("RIHS") {
+            return Some((name, text));
+        }
+        if text.contains('/') {
+            name = text;
+        }
+        None
+    })
+}
+
+// As in ros_interface_crates/src/constants.rs.
+
+/// Returns a hash of the constants in an `.idl` file; `None` if it has none. Comments do not count.
+fn constants_hash(idl: &str) -> Option<String> {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
+    let (mut module, mut before, mut is_constant, mut has_constants) = ("", "", false, false);
+    let mut add = |token: &str| {
+        for byte in token.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    let mut rest = idl;
+    while !rest.is_empty() {
+        let (token, after) = rest.split_at(token_length(rest));
+        rest = after;
+        if token.starts_with(char::is_whitespace)
+            || ["//", "/*", "#"].iter().any(|start| token.starts_with(start))
+        {
             continue;
         }
-        if is_there("package.xml") {
-            println!(
-                "cargo::error=The interface package {package} has no Rust crate on AMENT_PREFIX_PATH: \
-                 `ros_interface_crates generate --out ~/rust_interfaces`, then \
-                 `export AMENT_PREFIX_PATH=~/rust_interfaces:$AMENT_PREFIX_PATH`"
-            );
-        } else {
-            println!("cargo::error=The interface package {package} is not on AMENT_PREFIX_PATH: {remedy}");
+        if before == "module" {
+            module = token;
         }
+        if token == "const" {
+            (is_constant, has_constants) = (true, true);
+            add(module);
+        }
+        if is_constant {
+            add(token);
+            is_constant = token != ";";
+        }
+        before = token;
+    }
+    has_constants.then(|| format!("{hash:016x}"))
+}
+
+/// Returns the length of the comment, the string, the word or the character with which an IDL text begins.
+fn token_length(text: &str) -> usize {
+    let is_of_word = |c: char| c == '_' || c.is_alphanumeric();
+    let length = text.chars().next().map_or(0, char::len_utf8);
+    if text.starts_with("//") || text.starts_with('#') {
+        text.find('\n').unwrap_or(text.len())
+    } else if text.starts_with("/*") {
+        text.find("*/").map_or(text.len(), |end| end + 2)
+    } else if let Some(string) = text.strip_prefix('"') {
+        let mut is_escaped = false;
+        let end = string.find(|c| {
+            let is_end = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            is_end
+        });
+        end.map_or(text.len(), |end| end + 2)
+    } else {
+        text.find(|c| !is_of_word(c)).unwrap_or(text.len()).max(length)
     }
 }

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use rclrs::RclrsError;
-
-use crate::window::{names, Metric};
+use topic_statistics_core::window::{names, Metric};
 
 /// An error of setting up statistics. Nothing is left half created.
 ///
-/// An error of rclrs or of the operating system is its [`source`](std::error::Error::source), and not repeated in its message.
+/// An error of rclrs or of the operating system is its [`source`](std::error::Error::source), and not repeated in its
+/// message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {

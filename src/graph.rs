@@ -4,141 +4,26 @@
 
 use std::{
     borrow::Cow,
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use rclrs::{
-    NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
-    QoSReliabilityPolicy, TopicEndpointInfo,
+    Node, NodeState, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile, QoSReliabilityPolicy,
+    TopicEndpointInfo,
 };
+use topic_statistics_core::{record::source, Incompatibility, IncompatiblePublisher};
 
-use crate::escape::Escaped;
-
-/// A publisher of a subscription's topic that cannot serve the subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IncompatiblePublisher {
-    /// The fully qualified name of its node, as the graph has it: display it [`Escaped`].
-    pub node: String,
-    /// The resolved topic name.
-    pub topic: String,
-    /// The reasons; at least one.
-    pub reasons: Vec<Incompatibility>,
-}
-
-/// The reason why a publisher cannot serve a subscription: the QoS that the publisher offers and the subscription requests, by the
-/// tables of [Quality of Service compatibilities](https://docs.ros.org/en/kilted/Concepts/Intermediate/About-Quality-of-Service-Settings.html#qos-compatibilities).
-///
-/// An unknown policy, such as a system default, is never reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Incompatibility {
-    /// The publisher offers best effort, the subscription requests reliable.
-    Reliability,
-    /// The publisher offers volatile, the subscription requests transient local.
-    Durability,
-    /// The publisher offers a longer deadline than the subscription requests.
-    Deadline {
-        /// None means infinite.
-        offered: Option<Duration>,
-        /// The subscription's.
-        requested: Duration,
-    },
-    /// The publisher offers automatic liveliness, the subscription requests manual by topic.
-    Liveliness,
-    /// The publisher offers a longer liveliness lease than the subscription requests.
-    LivelinessLease {
-        /// None means infinite.
-        offered: Option<Duration>,
-        /// The subscription's.
-        requested: Duration,
-    },
-    /// The types differ.
-    Type {
-        /// The publisher's, as `package/msg/Name`.
-        offered: String,
-        /// The subscription's, likewise.
-        requested: String,
-    },
-}
-
-impl fmt::Display for IncompatiblePublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Nothing is received from {} on {}: ", Escaped(&self.node), Escaped(&self.topic))?;
-        for (index, reason) in self.reasons.iter().enumerate() {
-            write!(f, "{}{reason}", if index > 0 { "; " } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Incompatibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = |period: &Option<Duration>| {
-            period.map_or_else(|| "none".to_owned(), |period| format!("{period:?}"))
-        };
-        match self {
-            Self::Reliability => f.write_str(
-                "it publishes best effort, and this subscription requests reliable; subscribe with \
-                 .best_effort(), or let it publish reliable",
-            ),
-            Self::Durability => f.write_str(
-                "it publishes volatile, and this subscription requests transient local; subscribe with .volatile(), \
-                 or let it publish transient local",
-            ),
-            Self::Deadline { offered, requested } => write!(
-                f,
-                "it offers a deadline of {offered}, and this subscription requests {requested:?}; subscribe with a \
-                 deadline that is as long, or let it offer one of {requested:?} at most",
-                offered = period(offered)
-            ),
-            Self::Liveliness => f.write_str(
-                "it asserts its liveliness automatically, and this subscription requests manual by topic; subscribe \
-                 with automatic liveliness, or let it assert it by topic",
-            ),
-            Self::LivelinessLease { offered, requested } => write!(
-                f,
-                "it offers a liveliness lease of {offered}, and this subscription requests {requested:?}; subscribe \
-                 with a lease that is as long, or let it offer one of {requested:?} at most",
-                offered = period(offered)
-            ),
-            Self::Type { offered, requested } => write!(
-                f,
-                "it publishes {}, and this subscription is of {}; one of them has the wrong topic or type",
-                Escaped(offered),
-                Escaped(requested)
-            ),
-        }
-    }
-}
-
-/// Calls `act` at the next change of the graph, once, while the returned promise is kept.
-///
-/// rclrs 0.8 also reports a change with every message that arrives. A call for each would cost time with every message, so call
-/// this again for the next change, not too soon.
-pub(crate) fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
-    // rclrs calls at changes, and besides periodically, which is not needed here.
-    const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
-    let (mut is_first, mut act) = (true, Some(act));
-    node.notify_on_graph_change_with_period(PERIOD, move || {
-        if std::mem::take(&mut is_first) {
-            return false; // rclrs calls once without a change
-        }
-        if let Some(act) = act.take() {
-            act();
-        }
-        true
-    })
-}
+use crate::transport::Middleware;
 
 /// Finds the publishers that cannot serve a subscription, while it receives nothing.
 ///
-/// Reading a publisher's QoS makes rclrs 0.8 log an error for each publisher whose history DDS does not report, which is every
-/// one. So publishers are read only if the subscription has received nothing for a while although there are publishers, and once
-/// for each number of publishers.
+/// They are counted once per second: rclrs 0.8 would wait for a change of the graph with a timeout, for which it starts
+/// a thread (`async-io`), and reports a change with every message that arrives. Reading a publisher's QoS makes rclrs
+/// 0.8 log an error for each publisher, because DDS never reports the history. So publishers are read only if the
+/// subscription has received nothing for a while although there are publishers, and once for each number of publishers.
 pub(crate) struct PublisherCheck {
+    node: Weak<NodeState>,
     request: Request,
     /// None until publishers are found that do not serve the subscription, or may not: few subscriptions have any.
     found: Mutex<Option<Box<Found>>>,
@@ -148,73 +33,78 @@ pub(crate) struct PublisherCheck {
 #[derive(Default)]
 struct Found {
     incompatible: Vec<IncompatiblePublisher>,
+    /// The number of publishers.
+    count: usize,
     /// The number of publishers that were read last.
     read: usize,
-    /// Since when there are publishers, and nothing is received.
+    /// Start of the present time with publishers and without messages.
     silent_since: Option<Instant>,
 }
 
 impl PublisherCheck {
     /// Longer than a slow topic takes for a message.
     const PATIENCE: Duration = Duration::from_secs(15);
+    /// The time between two counts. By then a new publisher has the name of its node.
+    const INTERVAL: Duration = Duration::from_secs(1);
 
-    pub(crate) fn new(request: Request) -> Self {
-        Self { request, found: Mutex::default() }
+    pub(crate) fn new(node: &Node, request: Request) -> Self {
+        Self { node: Arc::downgrade(node), request, found: Mutex::default() }
     }
 
-    pub(crate) fn topic(&self) -> &str {
+    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl source::Endpoint for PublisherCheck {
+    fn topic(&self) -> &str {
         &self.request.topic
     }
 
     /// Returns the publishers that the last check found.
-    pub(crate) fn incompatible(&self) -> Vec<IncompatiblePublisher> {
+    fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }
 
-    /// Waits anew before the next check: the statistics are disabled, so it is not known what is received.
-    pub(crate) fn restart(&self) {
+    /// Restarts the wait before the next check: disabled statistics do not see messages.
+    fn restart(&self) {
         if let Some(found) = self.found().as_mut() {
             found.silent_since = None;
         }
     }
 
-    /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns when to check
-    /// again, if it is too early to know.
-    pub(crate) fn run(
-        &self,
-        node: &NodeState,
-        has_received: bool,
-        now: Instant,
-        warnings: &mut Vec<String>,
-    ) -> Option<Instant> {
-        let count = node.count_publishers(&self.request.topic).ok()?;
+    /// Checks the publishers, and appends a warning for each new one that cannot serve the subscription. Returns the
+    /// time of the next check; None if the subscription receives messages and all publishers can serve it.
+    fn run(&self, has_received: bool, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
+        // A node that is dropped has no graph.
+        let node = self.node.upgrade()?;
         let mut found = self.found();
         let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
-        if count == 0 || (has_received && !has_incompatible) {
+        if has_received && !has_incompatible {
             *found = None;
             return None;
         }
+        let again = Some(now + Self::INTERVAL);
+        let Ok(count) = node.count_publishers(&self.request.topic) else { return again };
+        if count == 0 {
+            *found = None;
+            return again;
+        }
         let found = found.get_or_insert_default();
-        if count == found.read {
-            return None;
+        let is_settled = std::mem::replace(&mut found.count, count) == count;
+        let is_too_early = found.read == 0 && now < *found.silent_since.get_or_insert(now) + Self::PATIENCE;
+        if !is_settled || is_too_early || count == found.read {
+            return again;
         }
-        if found.read == 0 {
-            let due = *found.silent_since.get_or_insert(now) + Self::PATIENCE;
-            if now < due {
-                return Some(due);
-            }
-        }
-        let incompatible =
-            self.request.incompatible(node.get_publishers_info_by_topic(&self.request.topic).ok()?);
+        let Ok(publishers) = node.get_publishers_info_by_topic(&self.request.topic) else { return again };
+        // With an unknown middleware, only the type is a certain reason.
+        let matches_qos = Middleware::in_use().is_ok_and(|middleware| middleware.matches_qos);
+        let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
         found.read = count;
         let new = found.incompatible.iter().filter(|publisher| !before.contains(publisher));
         warnings.extend(new.map(ToString::to_string));
-        None
-    }
-
-    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        again
     }
 }
 
@@ -223,47 +113,69 @@ pub(crate) struct Request {
     pub(crate) topic: Box<str>,
     /// As `package/msg/Name`.
     pub(crate) message_type: Cow<'static, str>,
-    pub(crate) qos: QoSProfile,
+    pub(crate) qos: RequestedQos,
+}
+
+/// The QoS policies that a publisher has to offer. A subscription keeps them for its life, so the others are left out.
+#[derive(Clone)]
+pub(crate) struct RequestedQos {
+    reliability: QoSReliabilityPolicy,
+    durability: QoSDurabilityPolicy,
+    liveliness: QoSLivelinessPolicy,
+    /// The deadline and the liveliness lease. None if neither is limited, as in most subscriptions.
+    limits: Option<Box<[QoSDuration; 2]>>,
+}
+
+impl From<QoSProfile> for RequestedQos {
+    fn from(qos: QoSProfile) -> Self {
+        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } = qos;
+        let limits = [deadline, liveliness_lease];
+        let is_limited = limits.iter().any(|limit| matches!(limit, QoSDuration::Custom(_)));
+        Self { reliability, durability, liveliness, limits: is_limited.then(|| Box::new(limits)) }
+    }
 }
 
 impl Request {
-    /// Returns those of the topic's publishers that cannot serve it.
-    pub(crate) fn incompatible(&self, publishers: Vec<TopicEndpointInfo>) -> Vec<IncompatiblePublisher> {
-        let incompatible = publishers.into_iter().map(|publisher| IncompatiblePublisher {
-            node: format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name),
-            topic: self.topic.to_string(),
-            reasons: self.reasons(publisher),
+    /// Returns the topic's publishers that cannot serve it: their type differs, or, if the middleware
+    /// [`matches_qos`](Middleware::matches_qos), their QoS does not match.
+    pub(crate) fn incompatible(
+        &self,
+        publishers: Vec<TopicEndpointInfo>,
+        matches_qos: bool,
+    ) -> Vec<IncompatiblePublisher> {
+        let incompatible = publishers.into_iter().map(|publisher| {
+            let node = format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name);
+            IncompatiblePublisher::new(node, self.topic.to_string(), self.reasons(publisher, matches_qos))
         });
         incompatible.filter(|publisher| !publisher.reasons.is_empty()).collect()
     }
 
-    fn reasons(&self, publisher: TopicEndpointInfo) -> Vec<Incompatibility> {
-        let (offered, requested) = (publisher.qos_profile, self.qos);
+    fn reasons(&self, publisher: TopicEndpointInfo, matches_qos: bool) -> Vec<Incompatibility> {
+        let (offered, requested) = (publisher.qos_profile, &self.qos);
+        let [requested_deadline, requested_lease] =
+            requested.limits.as_deref().copied().unwrap_or([QoSDuration::Infinite; 2]);
         let reliability = requested.reliability == QoSReliabilityPolicy::Reliable
             && offered.reliability == QoSReliabilityPolicy::BestEffort;
         let durability = requested.durability == QoSDurabilityPolicy::TransientLocal
             && offered.durability == QoSDurabilityPolicy::Volatile;
         let liveliness = requested.liveliness == QoSLivelinessPolicy::ManualByTopic
             && offered.liveliness == QoSLivelinessPolicy::Automatic;
-        let deadline = too_long(offered.deadline, requested.deadline)
+        let deadline = too_long(offered.deadline, requested_deadline)
             .map(|(offered, requested)| Incompatibility::Deadline { offered, requested });
-        let lease = too_long(offered.liveliness_lease, requested.liveliness_lease)
+        let lease = too_long(offered.liveliness_lease, requested_lease)
             .map(|(offered, requested)| Incompatibility::LivelinessLease { offered, requested });
         let message_type = (*publisher.topic_type != *self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
             requested: self.message_type.to_string(),
         });
-        [
-            message_type,
+        let of_qos = [
             reliability.then_some(Incompatibility::Reliability),
             durability.then_some(Incompatibility::Durability),
             deadline,
             liveliness.then_some(Incompatibility::Liveliness),
             lease,
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        ];
+        message_type.into_iter().chain(of_qos.into_iter().flatten().filter(|_| matches_qos)).collect()
     }
 }
 
@@ -281,21 +193,25 @@ fn too_long(offered: QoSDuration, requested: QoSDuration) -> Option<(Option<Dura
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::MIDDLEWARES;
 
     const IMU: &str = "sensor_msgs/msg/Imu";
 
     fn reasons(offered: QoSProfile, requested: QoSProfile) -> Vec<Incompatibility> {
-        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: requested };
-        let publisher = TopicEndpointInfo {
-            node_name: "driver".to_owned(),
-            node_namespace: "/".to_owned(),
-            topic_type: IMU.to_owned(),
-            qos_profile: offered,
-        };
-        request.reasons(publisher)
+        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: requested.into() };
+        request.reasons(publisher(IMU, offered), true)
     }
 
-    /// The topics' default, with its system defaults made what they are: no limits.
+    fn publisher(topic_type: &str, offered: QoSProfile) -> TopicEndpointInfo {
+        TopicEndpointInfo {
+            node_name: "driver".to_owned(),
+            node_namespace: "/".to_owned(),
+            topic_type: topic_type.to_owned(),
+            qos_profile: offered,
+        }
+    }
+
+    /// The topics' default, with system defaults resolved to no limits.
     fn qos() -> QoSProfile {
         QoSProfile {
             deadline: QoSDuration::Infinite,
@@ -373,29 +289,40 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_name_cannot_forge_a_line_of_the_log() {
-        let publisher = IncompatiblePublisher {
-            node: "/x\u{1b}[2J\n[ERROR] forged".to_owned(),
-            topic: "/imu".to_owned(),
-            reasons: vec![Incompatibility::Type {
-                offered: "a\u{7}".to_owned(),
-                requested: "b\n/msg/C".to_owned(),
-            }],
-        };
-        let shown = publisher.to_string();
-        assert!(!shown.contains(char::is_control), "{shown}");
+    fn where_qos_need_not_match_only_the_type_is_a_reason() {
+        let strict = QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() }
+            .reliable()
+            .transient_local()
+            .deadline_duration(Duration::from_millis(1))
+            .liveliness_lease_duration(Duration::from_millis(1));
+        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: strict.into() };
+        let other_type =
+            Incompatibility::Type { offered: "std_msgs/msg/String".to_owned(), requested: IMU.to_owned() };
+        for middleware in &MIDDLEWARES {
+            let reasons = |topic_type| {
+                let offered = qos().best_effort().volatile();
+                request.reasons(publisher(topic_type, offered), middleware.matches_qos)
+            };
+            let of_qos = reasons(IMU);
+            assert_eq!(
+                of_qos.len(),
+                if middleware.transport.name == "rmw_zenoh_cpp" { 0 } else { 5 },
+                "{of_qos:?}"
+            );
+            assert_eq!(reasons("std_msgs/msg/String")[0], other_type, "{}", middleware.transport.name);
+        }
     }
 
     #[test]
     fn another_type_is_named_with_both() {
-        let request = Request { topic: "/ns/imu".into(), message_type: IMU.into(), qos: qos() };
+        let request = Request { topic: "/ns/imu".into(), message_type: IMU.into(), qos: qos().into() };
         let publisher = TopicEndpointInfo {
             node_name: "driver".to_owned(),
             node_namespace: "/ns".to_owned(),
             topic_type: "std_msgs/msg/String".to_owned(),
             qos_profile: qos(),
         };
-        let incompatible = request.incompatible(vec![publisher]);
+        let incompatible = request.incompatible(vec![publisher], false);
         assert_eq!(
             incompatible[0].to_string(),
             "Nothing is received from /ns/driver on /ns/imu: it publishes std_msgs/msg/String, and this subscription is \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS interfaces that the library uses: those of ros-env, or stubs with the feature `use_ros_shim`.
+//! The ROS interfaces that the library uses: from ros-env, or stubs with the feature `use_ros_shim`.
 
 pub(crate) use ros_env::builtin_interfaces;
 #[cfg(not(feature = "use_ros_shim"))]
@@ -8,7 +8,8 @@ pub(crate) use ros_env::{diagnostic_msgs, statistics_msgs, topic_statistics_inte
 #[cfg(feature = "use_ros_shim")]
 pub(crate) use shim::{diagnostic_msgs, statistics_msgs, topic_statistics_interfaces};
 
-/// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links without ROS.
+/// Stubs, because the shim of ros-env has only the interfaces of rclrs. They compile, and never run: nothing links
+/// without ROS.
 #[cfg(feature = "use_ros_shim")]
 mod shim {
     macro_rules! message {

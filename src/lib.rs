@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Topic Statistics for ROS 2 nodes written in Rust: the age and the period of the messages that a node receives, published once per
-//! window on `/statistics`, as rclcpp does for C++ nodes.
+//! Topic Statistics for ROS 2 nodes written in Rust: the age and the period of the messages that a node receives,
+//! published once per window on `/statistics`, as rclcpp does for C++ nodes.
 //!
 //! A node opts in per subscription: call [`NodeStatistics::create_subscription`] instead of
 //! [`create_subscription`](rclrs::NodeState::create_subscription).
@@ -29,34 +29,65 @@
 //! # }
 //! ```
 //!
-//! `ros2 topic echo /statistics` then shows, once per second for each subscription, two `statistics_msgs/msg/MetricsMessage`:
+//! `ros2 topic echo /statistics` then shows, once per second for each subscription, two
+//! `statistics_msgs/msg/MetricsMessage`:
 //!
 //! | `metrics_source` | `unit` | a sample is | NaN if |
 //! |---|---|---|---|
 //! | `message_age` | ms | ROS time at the start of the callback less the message's `header.stamp` | the type has no `std_msgs/Header header`, or the stamp is zero |
 //! | `message_period` | ms | the time between the starts of two callbacks in one window, on the monotonic clock | the window had fewer than two messages |
 //!
-//! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard deviation (4), in
-//! rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. More [`Metric`]s measure where a delay
-//! arose, losses, and silence; enable them by [`TopicStatisticsOptions`].
+//! Each message has the window's average (data type 1), maximum (3), minimum (2), sample count (5) and standard
+//! deviation (4), in rclcpp's order. Every window is published, silent ones too, with NaN and a sample count of 0. More
+//! [`Metric`]s measure where a delay arose, losses, and silence; enable them by [`TopicStatisticsOptions`].
 //!
-//! Periods, durations and the lengths of windows are measured on the monotonic clock. Steps of the system clock do not change them.
-//! With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step of the system clock, messages that
-//! were stamped before it have no age.
+//! Periods, durations and the lengths of windows are measured on the monotonic clock. Steps of the system clock do not
+//! change them. With `use_sim_time`, ages are in simulated time. After a jump of simulated time, or a step of the
+//! system clock, messages that were stamped before it have no age.
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
-//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] enable further reports: a table
-//! in the node's log, events of lost messages, a service and a file with the totals.
+//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] enable further
+//! reports: a table in the node's log, events of lost messages, a service and a file with the totals.
 //!
-//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest), [`watch`](StatsSubscriptionState::watch) and
-//! [`totals`](StatsSubscriptionState::totals).
+//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest),
+//! [`watch`](StatsSubscriptionState::watch) and [`totals`](StatsSubscriptionState::totals).
+//!
+//! # Guides
+//!
+//! How to build: [in a colcon workspace][colcon], or [in your own cargo project][own_cargo_project]. Then:
+//!
+//! | page | purpose |
+//! |---|---|
+//! | [Statistics][statistics] | what appears on `/statistics`: fields, metrics, windows, NaN, clocks |
+//! | [Distributions][distributions] | percentiles, their error, why to merge and not to average |
+//! | [Options][options] | options of a node, a subscription and a publisher; ROS parameters |
+//! | [What is late?][late] | from a symptom to its cause: delays, silence |
+//! | [Losses][losses] | lost messages: the metric, the event and the service |
+//! | [Publishers, timers and counters][code] | how to measure publishers and any code |
+//! | [A node's own statistics][own_statistics] | how a node reads its statistics and acts on them |
+//! | [Health][health] | what to expect of a topic; `/diagnostics` |
+//! | [Errors and warnings][errors] | what each message means, and what to do |
+//! | [All pages][docs] | also: signals, the file of totals, the comparison with rclcpp, measurements |
+//!
+//! [code]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/code.md
+//! [colcon]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/colcon.md
+//! [distributions]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/distributions.md
+//! [errors]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/errors.md
+//! [health]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
+//! [late]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/late.md
+//! [losses]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/losses.md
+//! [options]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/options.md
+//! [own_cargo_project]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/own_cargo_project.md
+//! [own_statistics]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/own_statistics.md
+//! [statistics]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/statistics.md
+//! [docs]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/README.md
 //!
 //! # Features
 //!
-//! - `totals_file`: `NodeStatisticsOptions::totals_file`, which writes the messages received and lost to a YAML file when a node
-//!   ends. Off by default, because it needs serde and a YAML library.
-//! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does. For
-//!   documentation and `cargo check` only: the result does not link.
+//! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the messages received and lost to a YAML file when a
+//!   node ends. Off by default, because it needs serde and a YAML library.
+//! - `use_ros_shim`: builds without ROS, from stubs of its interfaces, as the feature of the same name of rclrs does.
+//!   For documentation and `cargo check` only: the result does not link.
 //!
 //! # The way of a message
 //!
@@ -65,51 +96,52 @@
 //!                      `-- measure ---------'   collector     schedule   report
 //! ```
 //!
-//! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message, publication and timed
-//! scope. [`collector`] is arithmetic only. `schedule` ends the windows, on a thread of its own. `report` has one file for each way
-//! out. `window`, `totals` and `transport` are the values that these stages share; [`condition`] reads conditions on them, and [`health`]
-//! judges by these; `graph` finds publishers that cannot serve a subscription. A module imports only from modules that are later in this
-//! list: node, schedule, report, measure, options, health, collector, condition, graph, the values.
+//! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message and
+//! publication: it reads what the statistics need of a message. Everything from there to a finished window and its
+//! judgement is in the package `topic_statistics_core`, which knows no ROS: the [`collector`]s, the recording, the
+//! `schedule` that ends the windows on a thread of its own, [`condition`] and [`health`]. `report` has one file for
+//! each way out. `transport` is what each middleware reports; `graph` finds publishers that cannot serve a
+//! subscription. A module imports only from modules that are later in this list: node, report, measure, options, graph,
+//! transport, the core.
 
-pub mod collector;
-pub mod condition;
+#![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
+
 mod error;
-mod escape;
 mod graph;
-pub mod health;
 mod interfaces;
 mod measure;
 mod node;
 mod options;
 mod report;
-mod schedule;
-mod sync;
-mod totals;
+#[doc(hidden)]
+pub mod testing;
 mod transport;
-mod window;
 
-pub use collector::FirstPeriod;
 pub use error::StatisticsError;
-pub use escape::Escaped;
-pub use graph::{Incompatibility, IncompatiblePublisher};
 pub use measure::{
     callback::{
         InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
     },
     counter::StatsCounter,
-    publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState},
+    publisher::{
+        StatsDynamicPublisher, StatsDynamicPublisherState, StatsLoanedMessage, StatsPublisher,
+        StatsPublisherState,
+    },
     subscription::{StatsSubscription, StatsSubscriptionState},
     timer::{StatsTimer, TimerGuard},
 };
 pub use node::NodeStatistics;
 pub use options::{
-    AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
-    TopicStatisticsOptions, TopicStatisticsState,
+    IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
+    TopicStatisticsOptions,
 };
 /// The `watch` channels of tokio, in the version that [`StatsSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;
-pub use totals::{PublisherTotals, TopicTotals, Totals};
-pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
+pub use topic_statistics_core::{
+    collector, condition, health, AgeSource, Escaped, FirstPeriod, Incompatibility, IncompatiblePublisher,
+    MessageTimes, Metric, PublisherTotals, Summary, TopicStatisticsState, TopicTotals, Totals, UnknownMetric,
+    Window, WindowStatistics,
+};
 
 /// The examples of the documentation are compiled.
 #[cfg(doctest)]
@@ -125,3 +157,28 @@ pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowSta
 #[doc = include_str!("../docs/signals.md")]
 #[cfg_attr(feature = "totals_file", doc = include_str!("../docs/totals_file.md"))]
 struct DocumentedExamples;
+
+#[cfg(test)]
+mod tests {
+    use super::Metric;
+
+    #[test]
+    fn the_docs_count_the_metrics() {
+        let [readme, statistics, rclcpp] = [
+            include_str!("../README.md"),
+            include_str!("../docs/statistics.md"),
+            include_str!("../docs/rclcpp.md"),
+        ];
+        let (all, of_subscriptions) = (Metric::ALL.len(), Metric::OF_SUBSCRIPTIONS.len());
+        // Besides rclcpp's two.
+        let more = ["nine", "ten", "eleven", "twelve"][of_subscriptions - 2 - 9];
+        for (docs, count) in [
+            (readme, format!("all {all} metrics")),
+            (readme, format!("[{more} more]")),
+            (statistics, format!("lists all {all} metrics, `Metric::OF_SUBSCRIPTIONS` the {of_subscriptions} of a subscription")),
+            (rclcpp, format!("[{more} more metrics]")),
+        ] {
+            assert!(docs.contains(&count), "no {count:?} in {:?}", docs.lines().next());
+        }
+    }
+}

@@ -7,57 +7,37 @@ use std::path::PathBuf;
 use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{QoSProfile, SubscriptionOptions};
-
-use crate::{
-    collector::FirstPeriod,
-    error::StatisticsError,
-    health::{Expectations, Kind},
-    window::Metric,
+use topic_statistics_core::{
+    health::{needed, Expectations},
+    record::options::SourceOptions,
+    record::recorder::RecorderOptions,
+    window::SourceKind,
+    AgeSource, FirstPeriod, Metric, TopicStatisticsState,
 };
 
-/// Whether a subscription has statistics; the values are those of rclcpp.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopicStatisticsState {
-    /// Statistics are enabled.
-    Enable,
-    /// Statistics are disabled.
-    Disable,
-    /// The node decides, by the ROS parameter `topic_statistics.enabled`.
-    #[default]
-    NodeDefault,
-}
+use crate::error::StatisticsError;
 
 /// The value of `measurement_source_name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceName {
-    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. It is unique in a fleet. No ROS name has a
-    /// colon, so a reader splits at the first one.
+    /// The node's fully qualified name and the resolved topic, `/r1/imu_listener:/imu`. It is unique in a fleet. No ROS
+    /// name has a colon, so a reader splits at the first one. Another source of the node with the same name has a
+    /// number: `/r1/imu_listener:/imu (2)`.
     #[default]
     NodeAndTopic,
-    /// The node name without its namespace, `imu_listener`, as in rclcpp.
+    /// The node name without its namespace, `imu_listener`, as in rclcpp: the same for all sources of the node.
     Node,
-    /// A custom text; not empty.
+    /// A custom text; not empty. Another source of the node with the same name has a number.
     Custom(String),
-}
-
-/// The time at which [`Metric::MessageAge`] starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AgeSource {
-    /// The header stamp: the time of the measurement. The age is in ROS time.
-    #[default]
-    HeaderStamp,
-    /// The middleware's source timestamp: the time of publication, as in rclcpp from Jazzy on. Types without a header have it, too.
-    /// The age is in system time, which source timestamps are of even on simulated time.
-    SourceTimestamp,
 }
 
 /// The options of Topic Statistics.
 ///
-/// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its subscriptions
-/// and publishers. The options of a subscription ([`topic_statistics`](IntoStatsSubscriptionOptions::topic_statistics)) override
-/// them. An option that neither sets has the default of its method.
+/// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its
+/// subscriptions and publishers. The options of a subscription
+/// ([`topic_statistics`](IntoStatsSubscriptionOptions::topic_statistics)) override them. An option that neither sets
+/// has the default of its method.
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, TopicStatisticsOptions};
@@ -81,20 +61,6 @@ pub struct TopicStatisticsOptions {
     pub(crate) publish: Option<bool>,
     pub(crate) distributions: Option<bool>,
     pub(crate) expectations: Option<Expectations>,
-}
-
-/// The options of a source that can change while it lives. What is not set is the node's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SourceOptions {
-    pub(crate) state: TopicStatisticsState,
-    pub(crate) publish_period: Option<Duration>,
-    pub(crate) distributions: Option<bool>,
-}
-
-impl From<TopicStatisticsState> for SourceOptions {
-    fn from(state: TopicStatisticsState) -> Self {
-        Self { state, ..Self::default() }
-    }
 }
 
 impl TopicStatisticsOptions {
@@ -121,7 +87,8 @@ impl TopicStatisticsOptions {
         Self { publish_period: Some(period), ..self }
     }
 
-    /// Sets the topic on which windows are published. It is resolved and remapped as any topic name. Default: `/statistics`.
+    /// Sets the topic on which windows are published. It is resolved and remapped as any topic name. Default:
+    /// `/statistics`.
     pub fn publish_topic(self, topic: impl Into<String>) -> Self {
         Self { publish_topic: Some(topic.into()), ..self }
     }
@@ -152,35 +119,39 @@ impl TopicStatisticsOptions {
     }
 
     /// Sets whether windows are published. If not, the node itself can read them by
-    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Default: true.
+    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Default:
+    /// true.
     pub fn publish(self, publish: bool) -> Self {
         Self { publish: Some(publish), ..self }
     }
 
-    /// Sets whether the samples of each window are collected in [`Distribution`](crate::collector::Distribution)s: of all metrics
-    /// with more than one sample per window. They are published on `<publish_topic>/distribution`, and returned by
-    /// [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
+    /// Sets whether the samples of each window are collected in [`Distribution`](crate::collector::Distribution)s: of
+    /// all metrics with more than one sample per window. They are published on `<publish_topic>/distribution`, and
+    /// returned by [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
     ///
-    /// Each metric with a distribution takes 1.3 kB for the window under way, as much for the last finished one, and of a subscription
-    /// as much for its [totals](crate::TopicTotals::distribution).
+    /// Each metric with a distribution takes 1.3 kB for the window under way, as much for the last finished one, and of
+    /// a subscription as much for its [totals](crate::TopicTotals::distribution).
     pub fn distributions(self, distributions: bool) -> Self {
         Self { distributions: Some(distributions), ..self }
     }
 
-    /// Sets what is expected of the source: its [`health`](crate::StatsSubscriptionState::health) is judged by that, logged when it
-    /// changes, and published on `/diagnostics`. Default: nothing. `docs/health.md` describes the rules.
+    /// Sets the expectations of the source: they decide its [`health`](crate::StatsSubscriptionState::health), which is
+    /// logged when it changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
     ///
-    /// The options of a node are about all subscriptions that expect nothing of their own; of them, a condition with a topic is about
-    /// that topic only, also if the node publishes it. It can be the name of a source, too: `/bridge:get_imu: duration.max<5ms`. They are
-    /// the defaults of the ROS parameters `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
+    /// A node's expectations apply to all subscriptions without expectations of their own. A condition with a topic
+    /// applies only to that topic, subscribed or published. The topic can also be the name of a source:
+    /// `/bridge:get_imu: duration.max<5ms`. These expectations are the defaults of the ROS parameters
+    /// `topic_statistics.warn_unless` and `topic_statistics.error_unless`.
     ///
-    /// The metrics that a condition needs are measured and published in addition, and the distributions, if it is about a percentile.
-    /// Those that were chosen stay.
+    /// The metrics that a condition needs are measured and published in addition to the chosen ones; for a percentile,
+    /// also the distributions.
     ///
     /// ```
     /// use rclrs_topic_statistics::{health::Expectations, TopicStatisticsOptions};
     ///
-    /// let expected = Expectations::new().warn_unless("rate=100±10%".parse()?).error_unless("rate>=50 age<50ms".parse()?);
+    /// let expected = Expectations::new()
+    ///     .warn_unless("rate=100±10%".parse()?)
+    ///     .error_unless("rate>=50 age<50ms".parse()?);
     /// let imu = TopicStatisticsOptions::new().expect(expected);
     /// # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
     /// ```
@@ -188,7 +159,7 @@ impl TopicStatisticsOptions {
         Self { expectations: Some(expectations), ..self }
     }
 
-    /// Returns these options; values that are not set are those of `defaults`.
+    /// Returns these options, with `defaults` for values that are not set.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
         Self {
@@ -212,6 +183,17 @@ impl TopicStatisticsOptions {
         SourceOptions { state, publish_period, distributions }
     }
 
+    /// Returns what is measured of a subscription's messages.
+    pub(crate) fn recorder(&self) -> RecorderOptions {
+        let options = RecorderOptions::new()
+            .age_source(self.age_source.unwrap_or_default())
+            .first_period(self.first_period.unwrap_or_default());
+        match &self.metrics {
+            Some(metrics) => options.metrics(metrics),
+            None => options,
+        }
+    }
+
     /// Returns whether there are distributions.
     pub(crate) fn has_distributions(&self) -> bool {
         self.distributions.unwrap_or(false)
@@ -233,9 +215,31 @@ impl TopicStatisticsOptions {
     }
 
     /// Errors if something is expected that is never measured by such a source.
-    pub(crate) fn check_expectations(&self, kind: Kind) -> Result<(), StatisticsError> {
+    pub(crate) fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
         checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
+    }
+
+    /// Errors if an expectation needs the header stamp and the type has none. `age_source` is the node's.
+    pub(crate) fn check_without_header(
+        &self,
+        message_type: &str,
+        age_source: Option<AgeSource>,
+    ) -> Result<(), StatisticsError> {
+        let has_age =
+            self.age_source.or(age_source).is_some_and(|source| source == AgeSource::SourceTimestamp);
+        let needs_header =
+            |metric: Metric| metric.starts_at_header_stamp() && !(has_age && metric == Metric::MessageAge);
+        let mut conditions = self.expectations.iter().flat_map(Expectations::conditions);
+        match conditions.find(|(_, condition)| needed(condition.quantity()).is_some_and(needs_header)) {
+            Some((_, condition)) => Err(StatisticsError::InvalidExpectation {
+                condition: condition.to_string(),
+                reason: format!(
+                    "{message_type} has no header stamp; AgeSource::SourceTimestamp measures message_age from the publication"
+                ),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Errors if a value is out of range.
@@ -318,34 +322,37 @@ impl NodeStatisticsOptions {
     /// Sets the maximal rate of `topic_statistics_interfaces/msg/MessagesLostEvent`s on
     /// `/events/messages_lost`, in Hz, from 0.00001 to 1000; 0 disables them. Default: 1 Hz.
     ///
-    /// An event has the messages lost since the event before, by subscriptions that measure [`Metric::PublicationSeqGap`]. There is
-    /// no event while nothing is lost. A message that arrives after its loss was published does not correct it.
+    /// An event has the messages lost since the event before, by subscriptions that measure
+    /// [`Metric::PublicationSeqGap`]. There is no event while nothing is lost. A message that arrives after its loss
+    /// was published does not correct it.
     pub fn max_event_rate(self, max_event_rate: f64) -> Self {
         Self { max_event_rate, ..self }
     }
 
-    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by its
-    /// subscriptions. Default: false. The service has a thread of its own, which rclrs 0.8 keeps until the executor ends.
+    /// Sets whether the node has the service `~/get_topic_statistics`, which returns the messages received and lost by
+    /// its subscriptions. Default: false. The service has a thread of its own, which rclrs 0.8 keeps until the executor
+    /// ends.
     pub fn topic_statistics_service(self, service: bool) -> Self {
         Self { service, ..self }
     }
 
-    /// Sets whether the health of the sources of which something is [expected](TopicStatisticsOptions::expect) is published on
-    /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and at once when something becomes an error. Default:
-    /// true. While nothing is expected, nothing is published.
+    /// Sets whether the health of sources with [expectations](TopicStatisticsOptions::expect) is published on
+    /// `/diagnostics`, as `diagnostic_msgs/msg/DiagnosticArray`: once per second, and at once when a source becomes an
+    /// error. Default: true. Without expectations nothing is published.
     pub fn diagnostics(self, diagnostics: bool) -> Self {
         Self { diagnostics, ..self }
     }
 
-    /// Sets the `hardware_id` of the health on `/diagnostics`. Default: `none`, diagnostic_updater's word for no device.
+    /// Sets the `hardware_id` of the health on `/diagnostics`. Default: `none`, diagnostic_updater's word for no
+    /// device.
     pub fn hardware_id(self, hardware_id: impl Into<String>) -> Self {
         Self { hardware_id: hardware_id.into(), ..self }
     }
 
-    /// Sets the file to which the messages received and lost by the subscriptions are written when the [`NodeStatistics`] is
-    /// dropped, in YAML (`docs/losses.md` describes the format). The file is replaced. Default: none.
+    /// Sets the file for the messages received and lost by the subscriptions. It is written when the [`NodeStatistics`]
+    /// is dropped, in YAML (`docs/losses.md` describes the format). An existing file is replaced. Default: none.
     ///
-    /// A process that a signal kills drops nothing: stop the executor on the signal, and return from `main`.
+    /// A process killed by a signal drops nothing: stop the executor on the signal, and return from `main`.
     ///
     /// [`NodeStatistics`]: crate::NodeStatistics
     #[cfg(feature = "totals_file")]
@@ -361,7 +368,7 @@ impl NodeStatisticsOptions {
         {
             return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
         }
-        self.topic_statistics.check_expectations(Kind::Subscription)?;
+        self.topic_statistics.check_expectations(SourceKind::Subscription)?;
         self.topic_statistics.check()
     }
 }
@@ -385,24 +392,24 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// The options of a subscription with statistics: those of rclrs, and those of the statistics.
+/// The options of a subscription with statistics: rclrs's options and the statistics' options.
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
 pub struct StatsSubscriptionOptions<'a> {
     /// Topic and QoS of the subscription.
     pub subscription: SubscriptionOptions<'a>,
-    /// Options that override those of the node.
+    /// Options that override the node's.
     pub statistics: TopicStatisticsOptions,
 }
 
-/// Conversion to the options of a subscription with statistics: from everything that rclrs takes for a subscription, alone or with
-/// [`topic_statistics`](Self::topic_statistics). No other crate can implement this.
+/// Conversion to the options of a subscription with statistics: from everything that rclrs takes for a subscription,
+/// alone or with [`topic_statistics`](Self::topic_statistics). No other crate can implement this.
 pub trait IntoStatsSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
     /// Returns the options.
     fn into_stats_subscription_options(self) -> StatsSubscriptionOptions<'a>;
 
-    /// Sets options that override those of the node.
+    /// Sets options that override the node's.
     ///
     /// ```
     /// # use rclrs::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the middleware reports with a message, and what each rmw implementation means by it.
+//! The middleware's report with a message, and its meaning for each rmw implementation.
 
 use std::{
     ffi::{c_char, CStr},
@@ -8,83 +8,72 @@ use std::{
 };
 
 use rclrs::MessageInfo;
+use topic_statistics_core::record::transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo};
 
-/// What an rmw implementation reports with a message. `docs/late.md` shows the same table.
+/// An rmw implementation's report with a message. `docs/late.md` shows the same table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Middleware {
-    /// The rmw implementation's identifier.
-    pub(crate) name: &'static str,
-    pub(crate) received: ReceivedTimestamp,
-    /// Whether messages have publication sequence numbers.
-    pub(crate) has_sequence_numbers: bool,
+    /// With the rmw implementation's identifier as its name.
+    pub(crate) transport: Transport,
+    /// Whether a publisher reaches only subscriptions whose QoS it satisfies, as in DDS (DDS 1.4, 2.2.3). Zenoh has no
+    /// such rule: only the topic and the type count.
+    pub(crate) matches_qos: bool,
     /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
     pub(crate) pads: bool,
     /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
     pub(crate) sends_to_nul: bool,
 }
 
-/// What the received timestamp of an rmw implementation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReceivedTimestamp {
-    /// The time at which the message arrived on this host.
-    Reception,
-    /// The time at which the executor or worker took the message. The time that the message waited for it is missing.
-    Take,
-    /// Not known: the table has no such rmw implementation.
-    Unknown,
-}
-
-/// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on; before,
-/// there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the padding, `PublisherData::publish` of rmw_zenoh_cpp;
-/// of strings, the type support of rosidl_typesupport_fastrtps_c, which all but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and
-/// rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
+/// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on;
+/// before, there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
+/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the matching, `rmw_qos.cpp` of rmw_zenoh_cpp
+/// ("there are not qos incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others; of the padding,
+/// `PublisherData::publish` of rmw_zenoh_cpp; of strings, the type support of rosidl_typesupport_fastrtps_c, which all
+/// but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
 pub(crate) const MIDDLEWARES: [Middleware; 5] = [
     Middleware {
-        name: "rmw_fastrtps_cpp",
-        received: ReceivedTimestamp::Reception,
-        has_sequence_numbers: true,
+        transport: transport("rmw_fastrtps_cpp", ReceivedTimestamp::Reception, true),
+        matches_qos: true,
         pads: true,
         sends_to_nul: true,
     },
     Middleware {
-        name: "rmw_fastrtps_dynamic_cpp",
-        received: ReceivedTimestamp::Reception,
-        has_sequence_numbers: true,
+        transport: transport("rmw_fastrtps_dynamic_cpp", ReceivedTimestamp::Reception, true),
+        matches_qos: true,
         pads: true,
         sends_to_nul: true,
     },
     Middleware {
-        name: "rmw_cyclonedds_cpp",
-        received: ReceivedTimestamp::Take,
-        has_sequence_numbers: false,
+        transport: transport("rmw_cyclonedds_cpp", ReceivedTimestamp::Take, false),
+        matches_qos: true,
         pads: true,
         sends_to_nul: false,
     },
     Middleware {
-        name: "rmw_zenoh_cpp",
-        received: ReceivedTimestamp::Reception,
-        has_sequence_numbers: true,
+        transport: transport("rmw_zenoh_cpp", ReceivedTimestamp::Reception, true),
+        matches_qos: false,
         pads: false,
         sends_to_nul: true,
     },
     Middleware {
-        name: "rmw_connextdds",
-        received: ReceivedTimestamp::Reception,
-        has_sequence_numbers: true,
+        transport: transport("rmw_connextdds", ReceivedTimestamp::Reception, true),
+        matches_qos: true,
         pads: true,
         sends_to_nul: true,
     },
 ];
 
 static UNKNOWN: Middleware = Middleware {
-    name: "unknown",
-    received: ReceivedTimestamp::Unknown,
     // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
-    has_sequence_numbers: true,
+    transport: transport("unknown", ReceivedTimestamp::Unknown, true),
+    matches_qos: false, // not known: no QoS is reported as the reason
     pads: true,
     sends_to_nul: true,
 };
+
+const fn transport(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Transport {
+    Transport { name, received, has_sequence_numbers }
+}
 
 // A function of librmw_implementation, which rclrs is linked to.
 extern "C" {
@@ -98,54 +87,39 @@ impl Middleware {
         if identifier.is_null() {
             return &UNKNOWN;
         }
-        // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
-        // long as the middleware's library, which is never unloaded while a subscription takes messages by it.
+        // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that
+        // lives as long as the middleware's library. The library is never unloaded while a subscription takes messages
+        // by it.
         Self::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
     }
 
     /// Returns the middleware of this process. Errors with its identifier if it is not one of those above.
     pub(crate) fn in_use() -> Result<&'static Self, String> {
-        // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never unloaded.
+        // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library
+        // is never unloaded.
         let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
         Self::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
     }
 
     fn named(identifier: &CStr) -> Option<&'static Self> {
-        MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.name.as_bytes())
+        MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.transport.name.as_bytes())
     }
 }
 
-/// What the middleware reports with a message. Times are in nanoseconds since the epoch, 0 if not reported.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct TransportInfo {
-    pub(crate) source: i64,
-    /// When the message arrived on this host; 0 where the middleware reports another time than that.
-    pub(crate) received: i64,
-    pub(crate) publisher: Gid,
-    /// `u64::MAX` if the middleware does not number messages.
-    pub(crate) number: u64,
-}
+/// A message that rclrs has taken.
+pub(crate) struct Taken<'a>(pub(crate) &'a MessageInfo);
 
-/// The identifier of a publisher (its GID). rmw has room for more than the 16 bytes of a DDS GUID on Humble, which no
-/// middleware uses.
-pub(crate) type Gid = [u8; 16];
+impl Delivered for Taken<'_> {
+    fn transport(&self) -> &'static Transport {
+        &Middleware::of(self.0).transport
+    }
 
-impl TransportInfo {
-    pub(crate) fn new(info: &MessageInfo, middleware: &Middleware) -> Self {
+    fn info(&self, transport: &Transport) -> TransportInfo {
+        let Self(info) = self;
         let mut publisher = Gid::default();
         publisher.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
-        Self {
-            source: nanoseconds(info.source_timestamp),
-            received: match middleware.received {
-                ReceivedTimestamp::Reception => nanoseconds(info.received_timestamp),
-                ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
-            },
-            publisher,
-            number: match middleware.has_sequence_numbers {
-                true => info.publication_sequence_number,
-                false => u64::MAX,
-            },
-        }
+        let (source, number) = (nanoseconds(info.source_timestamp), info.publication_sequence_number);
+        TransportInfo::new(transport, source, || nanoseconds(info.received_timestamp), publisher, number)
     }
 }
 
@@ -166,22 +140,92 @@ fn nanoseconds(time: Option<SystemTime>) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::CString, time::UNIX_EPOCH};
+
+    use rclrs::PublisherGid;
+    use topic_statistics_core::{
+        record::{
+            clock::{monotonic, system_time, HostClock},
+            recorder::{Recorder, RecorderOptions},
+            source::{FinishedWindow, WindowedCollector},
+        },
+        Metric,
+    };
+
     use super::*;
 
     #[test]
     fn the_docs_show_the_same_table() {
         let docs = include_str!("../docs/late.md");
-        for Middleware { name, received, has_sequence_numbers, .. } in &MIDDLEWARES {
+        for Middleware { transport, matches_qos, .. } in &MIDDLEWARES {
             let row = format!(
-                "| `{name}` | {} | {} |",
-                match received {
+                "| `{}` | {} | {} | {} |",
+                transport.name,
+                match transport.received {
                     ReceivedTimestamp::Reception => "reception",
                     ReceivedTimestamp::Take => "take",
                     ReceivedTimestamp::Unknown => "unknown",
                 },
-                if *has_sequence_numbers { "yes" } else { "no" }
+                if transport.has_sequence_numbers { "yes" } else { "no" },
+                if *matches_qos { "QoS and type" } else { "type" }
             );
             assert!(docs.contains(&row), "docs/late.md has no row {row:?}");
+        }
+    }
+
+    /// A subscription with all metrics, and a message for each number, published 30 ms ago and received 20 ms ago.
+    fn window(middleware: Option<&CStr>, numbers: [u64; 2]) -> FinishedWindow {
+        let options = RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
+        let recorder = Recorder::new("/imu", options, None, &HostClock);
+        recorder.enable(&HostClock);
+        for number in numbers {
+            let ago = |ms: u64| {
+                Some(UNIX_EPOCH + Duration::from_nanos(system_time() as u64) - Duration::from_millis(ms))
+            };
+            let info = MessageInfo {
+                source_timestamp: ago(30),
+                received_timestamp: ago(20),
+                publication_sequence_number: number,
+                reception_sequence_number: u64::MAX,
+                publisher_gid: PublisherGid {
+                    data: Default::default(),
+                    implementation_identifier: middleware.map_or(std::ptr::null(), CStr::as_ptr),
+                },
+            };
+            let epoch = recorder.epoch().unwrap();
+            recorder.record(&recorder.received_message(epoch, 1, Taken(&info), || 100), monotonic);
+        }
+        recorder.end_window(&HostClock).unwrap()
+    }
+
+    #[test]
+    fn each_middleware_gives_what_the_table_says() {
+        for Middleware { transport, .. } in &MIDDLEWARES {
+            let name = CString::new(transport.name).unwrap();
+            // A middleware without numbers that gave one all the same would not be believed.
+            let window = window(Some(&name), [1, 4]);
+            let samples = |metric| window.statistics.get(metric).unwrap().sample_count;
+            let has_reception = transport.received == ReceivedTimestamp::Reception;
+            let parts = [Metric::SourceToReceive, Metric::ReceiveToCallback].map(samples);
+            assert_eq!(parts, if has_reception { [2, 2] } else { [0, 0] }, "{transport:?}");
+            let whole = window.statistics.get(Metric::SourceToCallback).unwrap();
+            assert!(whole.sample_count == 2 && (30.0..1000.0).contains(&whole.minimum), "{whole:?}");
+            let totals = window.statistics.totals.unwrap();
+            assert_eq!(totals.lost, transport.has_sequence_numbers.then_some(2), "{transport:?}");
+            let expected = usize::from(!has_reception) + usize::from(!transport.has_sequence_numbers);
+            assert_eq!(window.warnings.len(), expected, "{:?}", window.warnings);
+            assert!(window.warnings.iter().all(|warning| warning.contains(transport.name)));
+        }
+    }
+
+    #[test]
+    fn of_a_middleware_that_is_not_known_only_what_every_one_gives_is_believed() {
+        for identifier in [None, Some(c"rmw_of_tomorrow")] {
+            let window = window(identifier, [1, u64::MAX]).statistics;
+            let samples = |metric| window.get(metric).unwrap().sample_count;
+            assert_eq!(samples(Metric::SourceToReceive), 0);
+            assert_eq!(samples(Metric::SourceToCallback), 2);
+            assert_eq!(window.totals.unwrap().lost, None, "one message was not numbered");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use benchmarks::{
     clock,
     collector::{AgeCollector, Distribution, PeriodCollector, SequenceTracker, SummaryCollector},
-    counter, messages, timer, JudgedSubscriptions, MeasuredSubscription, Metric, TopicStatisticsOptions,
+    counter, messages, timer, JudgedSubscriptions, MeasuredSubscription, Metric, RecorderOptions,
 };
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
@@ -23,7 +23,7 @@ use ros_env::{
 const NOW: i64 = 1_790_000_000_000_000_000;
 const PERIOD: i64 = 200_000;
 
-/// Returns a message with the stamp `NOW`, and what the middleware reports with it.
+/// Returns a message with the stamp `NOW`, and the middleware's report with it.
 fn message() -> (Imu, MessageInfo) {
     let mut message = Imu::default();
     message.header.stamp = Time { sec: 1_790_000_000, nanosec: 0 };
@@ -71,7 +71,7 @@ fn floors(criterion: &mut Criterion) {
 
 fn collectors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector");
-    // Windows of 1000 samples. Each window of the distribution finds its range anew.
+    // Windows of 1000 samples. Each window of the distribution finds its range again.
     let samples = samples();
     let mut samples = samples.iter().copied().enumerate().cycle();
     group.bench_function("summary", |bencher| {
@@ -127,8 +127,8 @@ fn collectors(criterion: &mut Criterion) {
 }
 
 fn messages_and_windows(criterion: &mut Criterion) {
-    let default = TopicStatisticsOptions::new();
-    let all = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
+    let default = RecorderOptions::new();
+    let all = RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
     for (name, options) in [("default", default), ("all_metrics", all)] {
         let mut group = criterion.benchmark_group(name);
         let (message, mut info) = message();
@@ -159,14 +159,14 @@ fn messages_and_windows(criterion: &mut Criterion) {
     }
 }
 
-/// What the size of a message costs: with the metric and without, for a type of fixed size and for one with a string.
+/// The cost of a message's size: with the metric and without, for a type of fixed size and for one with a string.
 fn sizes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("size");
     let (imu, mut info) = message();
     let twist = Twist::default();
     for (name, sizes) in [("without", &[][..]), ("with", &[Metric::MessageSize])] {
         let metrics = [Metric::MessageAge, Metric::MessagePeriod].into_iter().chain(sizes.iter().copied());
-        let options = TopicStatisticsOptions::new().metrics(metrics);
+        let options = RecorderOptions::new().metrics(metrics);
         macro_rules! record {
             ($type:literal, $measured:expr, $message:expr) => {
                 let measured = $measured;
@@ -180,7 +180,7 @@ fn sizes(criterion: &mut Criterion) {
                 });
             };
         }
-        record!("fixed", MeasuredSubscription::<Twist>::of(&options), &twist);
+        record!("fixed", MeasuredSubscription::<Twist>::of(&options, false), &twist);
         record!("string", MeasuredSubscription::new(&options), &imu);
     }
     group.finish();
@@ -196,12 +196,12 @@ fn code(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What a window of 1000 subscriptions costs that are judged by two conditions each, and their health on `/diagnostics`.
+/// The cost of a window of 1000 subscriptions with two conditions each, and of their health on `/diagnostics`.
 fn health(criterion: &mut Criterion) {
     const SUBSCRIPTIONS: usize = 1000;
     let mut group = criterion.benchmark_group("health");
     let (message, info) = message();
-    let measured = MeasuredSubscription::new(&TopicStatisticsOptions::new());
+    let measured = MeasuredSubscription::new(&RecorderOptions::new());
     let window = |messages| {
         (0..messages).for_each(|_| measured.message(black_box(&message), black_box(&info)));
         let mut window = measured.end_window().unwrap();

@@ -16,12 +16,11 @@ use hdrhistogram::Histogram;
 use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    InstrumentCallback, InstrumentWorkerCallback, IntoStatsSubscriptionOptions, Metric, NodeStatistics,
-    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, InstrumentCallback, InstrumentWorkerCallback, IntoStatsSubscriptionOptions, Metric,
+    NodeStatistics, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::{Image, Imu};
 use rosidl_runtime_rs::Message;
-use tokio::sync::watch;
 
 /// After this time the creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with many subscriptions with statistics, each of which receives messages at 10 Hz: `bench_many SUBSCRIPTIONS
-//! SECONDS`. Prints the cost as JSON, which includes the publishers in the same process, and the time from the end of a
-//! window to its last message.
+//! A node with many subscriptions with statistics. Each receives messages at 10 Hz: `bench_many SUBSCRIPTIONS SECONDS`.
+//! Prints as JSON the cost, including the publishers in the same process, and the time from the end of a window to its
+//! last message.
 
 use std::{
     collections::HashMap,

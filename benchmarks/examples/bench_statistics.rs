@@ -33,7 +33,7 @@ const METRICS: [Metric; 10] = [
     Metric::MessageSize,
 ];
 const WITH_DISTRIBUTION: usize = 5;
-/// Windows of different nodes do not end together: so many parts of a second.
+/// Windows of different nodes do not end together: the number of ends in a second.
 const SLOTS: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {

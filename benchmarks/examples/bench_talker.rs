@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishes `sensor_msgs/Imu` or an `Image` of 1 MB on `load` at a rate, until it is ended: `bench_talker imu|image HZ`.
-//! 0 Hz means as fast as possible.
+//! Publishes `sensor_msgs/Imu` or an `Image` of 1 MB on `load` at a rate, until it is ended:
+//! `bench_talker imu|image HZ`. 0 Hz means as fast as possible.
 
 use std::{
     error::Error,

@@ -1,34 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use std::{
-    sync::{atomic::AtomicU64, Arc, Weak},
+    fmt,
+    sync::{Arc, Weak},
     time::Instant,
 };
 
 use rclrs::MessageInfo;
+use rclrs_topic_statistics::{
+    testing::{self, metrics_message, status, NodeNames, Probe},
+    StatsCounter, StatsTimer, TopicStatisticsState, WindowStatistics,
+};
 use ros_env::sensor_msgs::msg::Imu;
 use rosidl_runtime_rs::Message;
-
-use crate::{
+use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
-    judges::Judges,
-    measure::{
+    record::{
         clock::{monotonic, HostClock},
-        counter::{Count, StatsCounter},
-        probe::Probe,
-        recorder::Recorder,
-        size::SerializedSize,
+        count::Count,
+        durations::Durations,
+        recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
-        stamp::StampField,
-        timer::{Durations, StatsTimer},
         windowed::Windowed,
     },
-    options::{TopicStatisticsOptions, TopicStatisticsState},
-    report::{
-        diagnostics::{self, NodeNames},
-        message::metrics_message,
-    },
-    window::WindowStatistics,
+    schedule::judges::Judges,
 };
 
 /// A subscription with statistics: the code that runs in its callback.
@@ -37,22 +32,26 @@ pub struct MeasuredSubscription<T: Message = Imu> {
     recorder: Arc<Recorder>,
 }
 
+impl<T: Message> fmt::Debug for MeasuredSubscription<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MeasuredSubscription").finish_non_exhaustive()
+    }
+}
+
 impl MeasuredSubscription {
     /// Creates a subscription to Imu. Its first window starts now.
-    pub fn new(options: &TopicStatisticsOptions) -> Self {
-        Self::of(options)
+    pub fn new(options: &RecorderOptions) -> Self {
+        Self::of(options, false)
     }
 }
 
 impl<T: Message> MeasuredSubscription<T> {
-    /// Creates a subscription. Its first window starts now.
-    pub fn of(options: &TopicStatisticsOptions) -> Self {
-        let recorder = Arc::new(Recorder::new("topic", options, None, &HostClock));
-        recorder.set_distributions(options.has_distributions());
+    /// Creates a subscription, with or without distributions. Its first window starts now.
+    pub fn of(options: &RecorderOptions, has_distributions: bool) -> Self {
+        let recorder = Arc::new(Recorder::new("topic", options.clone(), None, &HostClock));
+        recorder.set_distributions(has_distributions);
         recorder.enable(&HostClock);
-        let stamp = StampField::find().ok().flatten();
-        let size = SerializedSize::of_received().ok().map(Box::new);
-        Self { probe: Probe::new(stamp, size, Arc::clone(&recorder)), recorder }
+        Self { probe: testing::probe(Arc::clone(&recorder)), recorder }
     }
 
     /// Runs all code for a message: when it is taken, when its callback starts, and when its callback ends.
@@ -86,17 +85,17 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
     messages.map(std::hint::black_box).count()
 }
 
-/// Subscriptions of which something is expected.
+/// Subscriptions with expectations.
+#[derive(Debug)]
 pub struct JudgedSubscriptions {
     judges: Judges,
     sources: Vec<Arc<Source>>,
-    recorder: Arc<Recorder>,
 }
 
 impl JudgedSubscriptions {
-    /// Creates so many, with the same conditions for WARN.
+    /// Creates this number of subscriptions, with the same conditions for WARN.
     pub fn new(count: usize, conditions: &str) -> Self {
-        let recorder = Arc::new(Recorder::new("topic", &TopicStatisticsOptions::new(), None, &HostClock));
+        let recorder = Arc::new(Recorder::new("topic", RecorderOptions::new(), None, &HostClock));
         recorder.enable(&HostClock);
         let mut judges = Judges::new(NodeExpectations::default(), true);
         let source = |number: usize| {
@@ -107,7 +106,7 @@ impl JudgedSubscriptions {
             source
         };
         let sources = (0..count).map(source).collect();
-        Self { judges, sources, recorder }
+        Self { judges, sources }
     }
 
     /// Judges a window of each.
@@ -118,10 +117,10 @@ impl JudgedSubscriptions {
 
     /// Creates the statuses of all, if they are due. Returns their number.
     pub fn statuses(&mut self, now: Instant) -> usize {
-        let [name, fully_qualified, hardware_id] = ["listener", "/listener", "none"].map(str::to_owned);
-        let node = NodeNames { name, fully_qualified, hardware_id };
+        let [name, hardware_id] = ["listener", "none"].map(str::to_owned);
+        let node = NodeNames { name, hardware_id };
         let diagnosed = self.judges.next(now).unwrap_or_default();
-        let statuses = diagnosed.iter().map(|of| diagnostics::status(&node, &of.source, &of.judge));
+        let statuses = diagnosed.iter().map(|of| status(&node, &of.source, &of.judge));
         statuses.map(std::hint::black_box).count()
     }
 }
@@ -130,13 +129,13 @@ impl JudgedSubscriptions {
 pub fn timer() -> StatsTimer {
     let durations = Arc::new(Windowed::new(Durations::default()));
     durations.enable(&HostClock);
-    StatsTimer::new(handle(Arc::clone(&durations) as _), durations)
+    testing::timer(handle(Arc::clone(&durations) as _), durations)
 }
 
 /// Creates a counter.
 pub fn counter() -> StatsCounter {
-    let count = Arc::new(AtomicU64::new(0));
-    StatsCounter::new(handle(Arc::new(Windowed::new(Count(Arc::clone(&count))))), count)
+    let count = Count::default();
+    testing::counter(handle(Arc::new(Windowed::new(count.clone()))), count)
 }
 
 fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {

@@ -18,8 +18,8 @@ use super::probe::Probe;
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     /// The message type of the rclrs subscription.
     ///
-    /// It is the C layout, which has the stamp; the message is then converted as rclrs would. For a loaned message, whose C
-    /// layout can be read directly, it is `T`.
+    /// It is the C layout, because that has the stamp; the message is then converted as by rclrs. The C layout of a
+    /// loaned message can be read directly: it is `T`.
     #[doc(hidden)]
     type Subscribed: Message;
     /// The type that rclrs takes.
@@ -47,8 +47,8 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
-/// A bound that no other crate can name, so that it cannot implement [`MessageForm`]. (The other traits here have methods with
-/// types that it cannot name.)
+/// A bound that no other crate can name, so that it cannot implement [`MessageForm`]. (The other traits here have
+/// methods with types that it cannot name.)
 mod sealed {
     use rclrs::ReadOnlyLoanedMessage;
     use rosidl_runtime_rs::Message;
@@ -217,8 +217,8 @@ fn instrument<T: Message, Form: MessageForm<T>>(
     }))
 }
 
-/// A callback of [`create_async_subscription`](crate::NodeStatistics::create_async_subscription): an [`FnMut`] that takes
-/// the message, boxed or loaned, alone or with [`MessageInfo`], and returns a future.
+/// A callback of [`create_async_subscription`](crate::NodeStatistics::create_async_subscription): an [`FnMut`] that
+/// takes the message, boxed or loaned, alone or with [`MessageInfo`], and returns a future.
 ///
 /// User code never needs to call this, and cannot implement it.
 pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {

@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use tokio::sync::watch;
-
-use super::{source::SourceHandle, windowed::Collector};
-use crate::{
-    collector::single_sample,
+use topic_statistics_core::{
     health::Health,
-    sync::atomic::{AtomicU64, Ordering},
-    window::{Distributions, Metric, Summary, WindowStatistics},
+    record::{count::Count, source::SourceHandle},
+    window::WindowStatistics,
 };
 
-/// A named counter: how often something happens, as [`Metric::Frequency`].
+/// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
-/// Create one using [`NodeStatistics::counter`](crate::NodeStatistics::counter). It is a handle that can be cloned; dropping the
-/// last clone ends its statistics. Counting is one atomic operation.
+/// Create one using [`NodeStatistics::counter`](crate::NodeStatistics::counter). It is a handle that can be cloned;
+/// dropping the last clone ends its statistics. Counting is one atomic operation.
+///
+/// ```
+/// # use rclrs::*;
+/// # use rclrs_topic_statistics::NodeStatistics;
+/// # let executor = Context::default_from_env()?.create_basic_executor();
+/// # let node = executor.create_node("bridge")?;
+/// # let statistics = NodeStatistics::new(&node)?;
+/// let frames = statistics.counter("frames"); // /bridge:frames
+/// std::thread::spawn({
+///     let frames = frames.clone();
+///     move || frames.increment()
+/// });
+/// frames.add(3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct StatsCounter(pub(crate) Arc<CounterState>);
 
 pub(crate) struct CounterState {
     source: SourceHandle,
-    count: Arc<AtomicU64>,
+    count: Count,
 }
 
 impl fmt::Debug for StatsCounter {
@@ -30,37 +42,8 @@ impl fmt::Debug for StatsCounter {
     }
 }
 
-/// The count since the window's start.
-pub(crate) struct Count(pub(crate) Arc<AtomicU64>);
-
-impl Collector for Count {
-    /// There are none: it is counted without the lock.
-    type Sample = std::convert::Infallible;
-
-    const DISTRIBUTIONS: &'static [Metric] = &[];
-
-    fn accept(&mut self, sample: &Self::Sample, _: &mut Distributions) {
-        match *sample {}
-    }
-
-    fn take(&mut self, length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
-        let count = self.0.swap(0, Ordering::Relaxed);
-        // NaN if the window has no length.
-        let frequency = single_sample(Some(count as f64 / length.as_secs_f64()));
-        (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
-    }
-
-    fn measures(&self, metric: Metric) -> bool {
-        metric == Metric::Frequency
-    }
-
-    fn clear(&mut self, _start: i64) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
-
 impl StatsCounter {
-    pub(crate) fn new(source: SourceHandle, count: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(source: SourceHandle, count: Count) -> Self {
         Self(Arc::new(CounterState { source, count }))
     }
 
@@ -73,7 +56,7 @@ impl StatsCounter {
     /// Adds `count`.
     #[inline]
     pub fn add(&self, count: u64) {
-        self.0.count.fetch_add(count, Ordering::Relaxed);
+        self.0.count.add(count);
     }
 
     /// Returns the `measurement_source_name` of this counter's messages on `/statistics`.
@@ -97,6 +80,3 @@ impl StatsCounter {
         self.0.source.watch()
     }
 }
-
-#[cfg(loom)]
-pub(crate) mod models;

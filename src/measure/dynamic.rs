@@ -2,20 +2,22 @@
 
 //! Subscriptions of types that are known only at run time.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
 
 use rclrs::{
-    BaseType, DynamicMessage, DynamicMessageView, DynamicSubscriptionState, MessageInfo, MessageStructure,
-    QoSProfile, SimpleValue, Value, ValueKind, WorkScope,
+    BaseType, DynamicMessage, DynamicMessageMetadata, DynamicMessageView, DynamicSubscriptionState,
+    MessageInfo, MessageStructure, MessageTypeName, QoSProfile, SimpleValue, Value, ValueKind, WorkScope,
+};
+use topic_statistics_core::record::{
+    clock::monotonic,
+    recorder::{ReceivedMessage, Recorder, RunningCallback},
 };
 
-use super::{
-    clock::monotonic,
-    dynamic_size::DynamicSize,
-    recorder::{Recorder, RunningCallback},
-    stamp::is_header,
-    subscription::AnySubscription,
-};
+use super::{dynamic_size::DynamicSize, stamp::is_header, subscription::AnySubscription};
+use crate::transport::Taken;
 
 /// Where messages of a type have their header stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,12 @@ impl StampPlace {
     }
 }
 
+/// Returns whether a type has no header stamp; false if unknown.
+pub(crate) fn has_no_stamp(message_type: &MessageTypeName) -> bool {
+    let metadata = DynamicMessageMetadata::new(message_type.clone());
+    metadata.is_ok_and(|metadata| StampPlace::of(metadata.structure()) == StampPlace::None)
+}
+
 fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
     match value {
         Some(Value::Simple(SimpleValue::Message(message))) => Some(message),
@@ -66,25 +74,36 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
 
 /// The part of such a subscription's statistics that its callback calls.
 pub(crate) struct DynamicProbe {
-    /// None before the first message: rclrs gives the structure of a type with its messages.
-    stamp: Option<StampPlace>,
-    /// None if it is not known or not measured.
+    /// Unknown before the first message: rclrs provides a type's structure with its messages.
+    stamp: OnceLock<StampPlace>,
+    /// None if unknown or not measured.
     size: Option<DynamicSize>,
     recorder: Arc<Recorder>,
 }
 
 impl DynamicProbe {
     pub(crate) fn new(size: Option<DynamicSize>, recorder: Arc<Recorder>) -> Self {
-        Self { stamp: None, size, recorder }
+        Self { stamp: OnceLock::new(), size, recorder }
     }
 
-    /// Records a message whose callback starts now. Returns what [`end`](Self::end) needs, if a metric needs it.
-    pub(crate) fn start(&mut self, message: &DynamicMessage, info: &MessageInfo) -> Option<RunningCallback> {
+    /// Reads a message for the statistics. Returns None while they are disabled.
+    pub(crate) fn receive(&self, message: &DynamicMessage, info: &MessageInfo) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
-        let stamp = *self.stamp.get_or_insert_with(|| StampPlace::of(message.structure()));
+        let stamp = *self.stamp.get_or_init(|| {
+            let stamp = StampPlace::of(message.structure());
+            if stamp == StampPlace::None {
+                self.recorder.accept_no_header();
+            }
+            stamp
+        });
         let size = || self.size.as_ref().map_or(0, |size| size.of(message));
-        let received = self.recorder.received_message(epoch, stamp.read(message), info, size);
-        self.recorder.record(&received, monotonic)
+        Some(self.recorder.received_message(epoch, stamp.read(message), Taken(info), size))
+    }
+
+    /// Records a message at the start of its callback, now. Returns the argument of [`end`](Self::end), if a metric
+    /// needs it.
+    pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
+        self.recorder.record(&message?, monotonic)
     }
 
     /// Records that a callback ends now.

@@ -11,8 +11,8 @@ use super::size::{Payload, Place, Step, Steps};
 
 /// How to find the serialized size of dynamic messages of a type.
 ///
-/// rclrs does not give the C struct of a dynamic message, so its fields are found by name, and it lists the elements of a sequence of
-/// messages one by one.
+/// rclrs does not give the C struct of a dynamic message, so its fields are found by name, and it lists the elements of
+/// a sequence of messages one by one.
 pub(crate) enum DynamicSize {
     /// The same for all messages.
     Constant(u32),
@@ -35,7 +35,7 @@ impl Place for Path {
 impl DynamicSize {
     /// Returns how to find the sizes of a type.
     ///
-    /// Errors with a warning for the user if that is not known. Everything but the sizes works without it.
+    /// Errors with a warning for the user if the encoding is unknown. Only the sizes need it.
     pub(crate) fn find(message_type: &MessageTypeName) -> Result<Self, String> {
         let fail = |why: String| Err(format!("The sizes of {message_type} messages will be NaN: {why}"));
         let metadata = match DynamicMessageMetadata::new(message_type.clone()) {
@@ -64,7 +64,7 @@ impl DynamicSize {
         })
     }
 
-    /// Returns the size of a message in bytes; 0 if it is not known.
+    /// Returns the size of a message in bytes; 0 if unknown.
     pub(super) fn of(&self, message: &DynamicMessage) -> u32 {
         match self {
             Self::Constant(size) => *size,
@@ -75,8 +75,8 @@ impl DynamicSize {
     }
 }
 
-/// Returns whether a message has sequences that rclrs 0.8 panics to read: its `TypeErasedSequence::proxy_elems` asserts that all
-/// elements together are at least as large as its own view of one.
+/// Returns whether a message has sequences that rclrs 0.8 panics to read: its `TypeErasedSequence::proxy_elems` asserts
+/// that all elements together are at least as large as its own view of one.
 fn has_short_elements(structure: &MessageStructure) -> bool {
     structure.fields.iter().any(|field| {
         let BaseType::Message(element) = &field.base_type else { return false };
@@ -92,7 +92,8 @@ enum Element<'a> {
     Text(usize),
 }
 
-/// Returns where values end that start at an offset in the serialized message. None if the steps are not those of the element.
+/// Returns the end of values that start at an offset in the serialized message. None if the steps do not fit the
+/// element.
 fn end(steps: &[Step<Path>], of: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
@@ -168,7 +169,7 @@ fn length(value: &Value<'_>) -> Option<usize> {
     })
 }
 
-/// Returns where elements end whose sizes differ: strings, wide strings or messages.
+/// Returns the end of elements with different sizes: strings, wide strings or messages.
 fn each_end(steps: &[Step<Path>], value: &Value<'_>, start: usize) -> Option<usize> {
     use {ArrayValue as A, BoundedSequenceValue as B, SequenceValue as S};
     macro_rules! texts {

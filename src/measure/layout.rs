@@ -2,9 +2,9 @@
 
 //! Where the fields of a message lie in its C struct.
 //!
-//! The type's introspection support, which every interface package has, names the fields in the order of the C struct. rclrs does
-//! not give their offsets, but the rules of the C layout do. The size of the whole struct, which introspection has, confirms
-//! them.
+//! The type's introspection support, which every interface package has, names the fields in the order of the C struct.
+//! rclrs does not give their offsets, but the rules of the C layout do. The size of the whole struct, which
+//! introspection has, confirms them.
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, MessageFieldInfo, MessageStructure, ValueKind};
@@ -49,7 +49,7 @@ impl Layout {
                 Some(Self { size: element.size * length, ..element })
             }
             ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
-                // From Lyrical on, sequences of primitives and strings have flags that those of messages lack.
+                // From Lyrical on, sequences of primitives and strings have flags; sequences of messages do not.
                 BaseType::Message(_) => Self::of::<Sequence<Time>>(),
                 _ => Self::of::<Sequence<u8>>(),
             }),

@@ -1,65 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads what the statistics need of a message, and when its callback starts and ends.
+//! Reads a message, and the start and end of its callback, for the statistics.
 
 use std::sync::Arc;
 
-use rclrs::MessageInfo;
+use rclrs::{log_error, MessageInfo};
 use rosidl_runtime_rs::Message;
-
-use super::{
-    clock::monotonic,
-    recorder::{ReceivedMessage, Recorder, RunningCallback},
-    size::SerializedSize,
-    stamp::StampField,
+use topic_statistics_core::{
+    record::{
+        clock::monotonic,
+        recorder::{ReceivedMessage, Recorder, RunningCallback},
+        source::WindowedCollector,
+    },
+    Escaped,
 };
+
+use super::{size::SerializedSize, stamp::StampField};
+use crate::transport::Taken;
 
 /// The part of a subscription's statistics that its callback calls.
 #[allow(missing_debug_implementations)] // no other crate can name it
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
-    /// None if it is not known or not measured.
+    /// None if unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
     recorder: Arc<Recorder>,
 }
 
 impl<T: Message> Probe<T> {
-    pub(crate) fn new(
-        stamp: Option<StampField<T::RmwMsg>>,
+    /// `stamp`: an error if it is unknown whether the type has one, or where.
+    pub(crate) fn new<E>(
+        stamp: Result<Option<StampField<T::RmwMsg>>, E>,
         size: Option<Box<SerializedSize<T::RmwMsg>>>,
         recorder: Arc<Recorder>,
     ) -> Self {
-        Self { stamp, size, recorder }
+        match stamp {
+            Ok(Some(_)) => {}
+            Ok(None) => recorder.accept_no_header(),
+            Err(_) => recorder.accept_no_stamps(),
+        }
+        Self { stamp: stamp.ok().flatten(), size, recorder }
     }
 
-    /// Reads what the statistics need of a message that was taken. Returns None while they are disabled.
+    /// Reads a taken message for the statistics. Returns None while they are disabled.
     ///
-    /// The message is read only for its stamp and for the lengths that decide its size: Fast DDS loans some messages misaligned, and
-    /// even a reference to such a message would be undefined behaviour. (The types that it loans have no header, and a fixed size.)
+    /// The message is read only for its stamp and for the lengths that decide its size: Fast DDS loans some messages
+    /// misaligned, and even a reference to such a message would be undefined behaviour. (The types that it loans have
+    /// no header, and a fixed size.)
     #[inline(always)]
-    pub(crate) fn receive<'a>(
+    pub fn receive<'a>(
         &self,
         message: impl FnOnce() -> &'a T::RmwMsg + Copy,
         info: &MessageInfo,
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        // Captured by value: nothing is stored for it where no size is measured.
+        // Captured by value: without a size it takes no memory.
         let size = move || self.size.as_ref().map_or(0, |size| size.of(message));
-        Some(self.recorder.received_message(epoch, header, info, size))
+        Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }
 
-    /// Records a message whose callback starts now. Returns what [`end`](Self::end) needs, if a metric needs it.
+    /// Records a message at the start of its callback, now. Returns the argument of [`end`](Self::end), if a metric
+    /// needs it.
     #[inline]
-    pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
+    pub fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
         self.recorder.record(&message?, monotonic)
     }
 
     /// Records that a callback ends now.
     #[inline]
-    pub(crate) fn end(&self, callback: Option<RunningCallback>) {
+    pub fn end(&self, callback: Option<RunningCallback>) {
         if let Some(callback) = callback {
             self.recorder.record_end(callback, monotonic());
+        }
+    }
+}
+
+impl<T: Message> Drop for Probe<T> {
+    /// rclrs's own handle can replace the callback. Windows with a count of 0 would report silence.
+    fn drop(&mut self) {
+        if self.recorder.end_with_callback() {
+            let topic = Escaped(self.recorder.given_topic().unwrap_or_default());
+            let text = format!(
+                "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and its statistics \
+                 have ended"
+            );
+            tracing::error!("{text}");
+            log_error!("topic_statistics", "{text}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 //! The size that a message has serialized, from the type's introspection support and the lengths in the message.
 //!
-//! The format is CDR, version 1 of XCDR, as every rmw implementation of ROS 2 writes it: a value of 2, 4 or 8 bytes lies at a multiple
-//! of its size, counted from the end of the encapsulation header. A string is its length in 32 bits, its bytes and a NUL. A wide
-//! string is its length and 32 bits for each 16 of UTF-16, without a NUL. A sequence is its length and its elements, an array its
-//! elements, a nested message its fields.
+//! The format is CDR, version 1 of XCDR, as every rmw implementation of ROS 2 writes it: a value of 2, 4 or 8 bytes
+//! lies at a multiple of its size, counted from the end of the encapsulation header. A string is its length in 32 bits,
+//! its bytes and a NUL. A wide string is its length and 32 bits for each 16 of UTF-16, without a NUL. A sequence is its
+//! length and its elements, an array its elements, a nested message its fields.
 //!
-//! A message is received with the strings that were sent. But a publisher may have strings with a NUL inside, which most rmw
-//! implementations send only up to there: see [`Middleware::sends_to_nul`].
+//! A message is received with the strings that were sent. But a publisher may have strings with a NUL inside, which
+//! most rmw implementations send only up to there: see [`Middleware::sends_to_nul`].
 
 use std::{ffi::CStr, marker::PhantomData};
 
@@ -18,7 +18,7 @@ use rosidl_runtime_rs::RmwMessage;
 use super::layout::{offsets, Layout};
 use crate::transport::Middleware;
 
-/// The encapsulation header, which says how the rest is encoded.
+/// The encapsulation header: the encoding of the rest.
 const HEADER: usize = 4;
 
 /// How to find the serialized size of messages of the C layout `M`.
@@ -35,12 +35,12 @@ pub(crate) enum SerializedSize<M> {
 impl<M: RmwMessage> SerializedSize<M> {
     /// Returns how to find the sizes of received messages of a type.
     ///
-    /// Errors with a warning for the user if that is not known. Everything but the sizes works without it.
+    /// Errors with a warning for the user if the encoding is unknown. Only the sizes need it.
     pub(crate) fn of_received() -> Result<Self, String> {
         Self::find(Payload::of_received)
     }
 
-    /// Returns how to find the sizes of messages of a type that are published. Errors as for those that are received.
+    /// Returns how to find the sizes of published messages of a type. Errors like [`of_received`](Self::of_received).
     pub(crate) fn of_published() -> Result<Self, String> {
         Self::find(Payload::of_published)
     }
@@ -84,7 +84,8 @@ impl<M: RmwMessage> SerializedSize<M> {
             Self::Constant(size) => *size,
             Self::Variable { payload, steps, .. } => {
                 let message = std::ptr::from_ref(message()).cast();
-                // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and sequences.
+                // SAFETY: `find` has made the steps of the layout of `M`, and a value of `M` has valid strings and
+                // sequences.
                 payload.size(unsafe { end(steps, message, 0, payload.strings_end_at_nul) })
             }
         }
@@ -94,26 +95,27 @@ impl<M: RmwMessage> SerializedSize<M> {
 /// How many bytes a message is sent in.
 #[derive(Clone, Copy)]
 pub(crate) struct Payload {
-    /// It is a multiple of so many bytes.
+    /// The size is a multiple of this, in bytes.
     alignment: usize,
     /// Whether a string is sent only up to its first NUL.
     strings_end_at_nul: bool,
 }
 
 impl Payload {
-    /// A message as the middleware of this process receives it. Errors if it is not known how that serializes.
+    /// A message as this process's middleware receives it. Errors if the middleware's serialization is unknown.
     pub(super) fn of_received() -> Result<Self, String> {
         Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
     }
 
-    /// A message as the middleware of this process sends it. Errors as for one that is received.
+    /// A message as this process's middleware sends it. Errors likewise.
     fn of_published() -> Result<Self, String> {
         let Middleware { pads, sends_to_nul, .. } =
             Middleware::in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
         Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
-    /// Returns the size of a message that has that many bytes, with its header. (No middleware has larger ones than a `u32` holds.)
+    /// Returns the size of a message with this number of bytes, including its header. (No middleware has larger ones
+    /// than a `u32` holds.)
     pub(super) fn size(self, values: usize) -> u32 {
         (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
     }
@@ -127,11 +129,12 @@ struct Elements {
     capacity: usize,
 }
 
-/// Returns where values end that start at an offset in the serialized message. Strings are read only if they end at a NUL.
+/// Returns the end of values that start at an offset in the serialized message. Strings are read only if they end at a
+/// NUL.
 ///
 /// # Safety
 ///
-/// `base` must point to a C struct of the layout that the steps were made of. Its strings and sequences must be valid.
+/// `base` must point to a C struct with the layout of the steps. Its strings and sequences must be valid.
 unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_at_nul: bool) -> usize {
     steps.iter().fold(start, |at, step| match step {
         Step::Fixed(size) => size.end(at),
@@ -204,13 +207,14 @@ pub(crate) enum Step<P> {
 /// The number of elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// Of an array, which lies in the message itself.
+    /// Of an array; its elements lie in the message itself.
     Array(usize),
-    /// Of a sequence, whose elements lie elsewhere.
+    /// Of a sequence; its elements lie elsewhere.
     Sequence,
 }
 
-/// The size of values that do not decide it, with the padding before and between them: it depends on where they start, modulo 8.
+/// The size of values that do not decide it, with the padding before and between them: it depends on where they start,
+/// modulo 8.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSize([usize; 8]);
 
@@ -222,20 +226,20 @@ impl FixedSize {
         Self::between(|start| start.next_multiple_of(size) + size)
     }
 
-    /// By a function that returns where they end.
+    /// Creates it from a function that returns the end of the values.
     fn between(end: impl Fn(usize) -> usize) -> Self {
         Self(std::array::from_fn(|start| end(start) - start))
     }
 
-    /// Returns where they end if they start at an offset.
+    /// Returns the end of the values if they start at an offset.
     pub(super) fn end(&self, start: usize) -> usize {
         start + self.0[start % 8]
     }
 
-    /// Returns where a number of them ends.
+    /// Returns the end of `count` of them.
     ///
-    /// The largest alignment in them decides where in it they end, wherever they start. So from the second one on, all start at the
-    /// same place in it, and take the same number of bytes.
+    /// Wherever they start, they end at the same place modulo their largest alignment. So from the second one on, all
+    /// start at the same place modulo that alignment, and take the same number of bytes.
     pub(super) fn end_of(&self, count: usize, start: usize) -> usize {
         let Some(further) = count.checked_sub(1) else { return start };
         let first = self.end(start);
@@ -255,7 +259,7 @@ impl FixedSize {
 pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
 
 impl<P: Place> Steps<P> {
-    /// Returns the steps of messages of that structure. None if its layout or its encoding is not known.
+    /// Returns the steps of messages of this structure. None if its layout or its encoding is unknown.
     pub(super) fn of(structure: &MessageStructure) -> Option<Self> {
         let mut steps = Self(vec![]);
         steps.push_fields(structure, &P::start())?;
@@ -340,6 +344,15 @@ mod tests {
         SerializedSize::of_received().unwrap().of(|| message)
     }
 
+    /// Returns the size of that many bytes as the middleware in use sends them.
+    fn padded(bytes: u32) -> u32 {
+        if Middleware::in_use().unwrap().pads {
+            bytes.next_multiple_of(4)
+        } else {
+            bytes
+        }
+    }
+
     #[test]
     fn a_type_of_fixed_size_is_not_read() {
         fn constant<M: RmwMessage>() -> u32 {
@@ -348,7 +361,7 @@ mod tests {
                 .of(|| unreachable!("the size does not depend on the message"))
         }
         assert_eq!(constant::<builtin_interfaces::msg::rmw::Time>(), 4 + 8);
-        assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), 4 + 1 + 3, "C has a member, and DDS pads");
+        assert_eq!(constant::<test_msgs::msg::rmw::Empty>(), padded(4 + 1), "C has a member");
         assert_eq!(constant::<std_msgs::msg::rmw::Float64>(), 4 + 8);
     }
 
@@ -356,7 +369,7 @@ mod tests {
     fn a_string_has_its_length_and_a_nul() {
         for (text, bytes) in [("", 5), ("a", 6), ("abc", 8), ("abcd", 9), ("Grüße", 4 + 7 + 1)] {
             let message = std_msgs::msg::rmw::String { data: text.into() };
-            assert_eq!(size(&message), (4_u32 + bytes).next_multiple_of(4), "{text:?}");
+            assert_eq!(size(&message), padded(4 + bytes), "{text:?}");
         }
     }
 
@@ -414,7 +427,7 @@ mod tests {
         let parts = [20, 20 + 4, 25, 28 + 4 + 1 + 1, 35, 36 + 4 + 1, 42, 44 + 4 + 9 + 1];
         let values = [60 + 4, 64 + 5 * 8];
         assert_eq!((names[4], parts[7], values[1]), (20, 58, 104));
-        // SAFETY: The steps are those of the struct; null pointers are those of values that are not read.
+        // SAFETY: The steps are the struct's; only values that are not read have null pointers.
         assert_eq!(unsafe { end(&steps, std::ptr::from_ref(&message).cast(), 0, false) }, values[1]);
         assert_eq!(message.flag as u8 + message.names[0].number, 8);
     }
@@ -425,7 +438,7 @@ mod tests {
         let steps = [Step::Fixed(FixedSize::primitive(4)), Step::String { place: 0 }];
         for (text, sent) in [("", 0), ("abc", 3), ("ab\0c\0", 2), ("\0", 0), ("abc\0", 3)] {
             let string = Elements { data: text.as_ptr(), size: text.len(), capacity: text.len() + 1 };
-            // SAFETY: The steps are those of the struct.
+            // SAFETY: The steps are the struct's.
             let end = |to_nul| unsafe { end(&steps, std::ptr::from_ref(&string).cast(), 0, to_nul) };
             assert_eq!([end(true), end(false)], [4 + sent, 4 + text.len()], "{text:?}");
         }

@@ -18,10 +18,11 @@ pub(crate) struct StampField<M> {
 }
 
 impl<M: RmwMessage> StampField<M> {
-    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other types.
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; None for other
+    /// types.
     ///
-    /// Errors with a warning for the user if there is a stamp, or may be, whose place cannot be determined. Everything but the
-    /// ages works without it.
+    /// Errors with a warning for the user if there is or may be a stamp, but its place cannot be determined. Only the
+    /// ages need it.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
@@ -60,7 +61,7 @@ impl<M> StampField<M> {
     pub(crate) fn read(&self, message: &M) -> i64 {
         let stamp = std::ptr::from_ref(message).cast::<u8>();
         // SAFETY: `at` has checked that the offset lies within `M` and is aligned, and `find` that there is a
-        // builtin_interfaces/Time at it: two integers, for which any bits are a value.
+        // builtin_interfaces/Time at it: two integers; any bits are valid.
         let Time { sec, nanosec } = unsafe { &*stamp.add(self.offset).cast::<Time>() };
         i64::from(*sec) * 1_000_000_000 + i64::from(*nanosec)
     }

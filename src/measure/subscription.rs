@@ -5,25 +5,21 @@ use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
 use rclrs::{QoSProfile, SubscriptionState, WorkScope};
 use rosidl_runtime_rs::Message;
 use tokio::sync::watch;
-
-use super::{
-    clock::HostClock,
-    recorder::Recorder,
-    source::{SourceHandle, WindowedCollector},
-};
-use crate::{
-    graph::IncompatiblePublisher,
+use topic_statistics_core::{
     health::Health,
-    options::TopicStatisticsState,
-    totals::{PublisherTotals, Totals},
-    window::{MessageTimes, WindowStatistics},
+    record::{
+        clock::HostClock,
+        recorder::Recorder,
+        source::{SourceHandle, WindowedCollector},
+    },
+    IncompatiblePublisher, MessageTimes, PublisherTotals, TopicStatisticsState, Totals, WindowStatistics,
 };
 
-/// A subscription whose messages are measured.
+/// A subscription with statistics.
 ///
-/// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: dropping the last
-/// clone ends the subscription and its statistics. After that nothing more of it is published; the window under way is lost. Its
-/// callback cannot be replaced.
+/// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: dropping
+/// the last clone ends the subscription and its statistics. After that nothing more of it is published; the window
+/// under way is lost. Its callback cannot be replaced.
 pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
 
 /// The inner state of a [`StatsSubscription`].
@@ -72,9 +68,14 @@ impl<T> StatsSubscriptionState<T> {
     /// Returns the rclrs subscription, if it has the type `S`.
     ///
     /// The type is [`rclrs::SubscriptionState<M, Scope>`](SubscriptionState), or
-    /// [`rclrs::DynamicSubscriptionState<Scope>`](rclrs::DynamicSubscriptionState) for a [`DynamicMessage`](rclrs::DynamicMessage).
-    /// `M` is the message's C layout, `T::RmwMsg`, or `T` itself if the callback takes a loaned message. `Scope` is
-    /// [`rclrs::Node`], or [`rclrs::Worker<Payload>`](rclrs::Worker) for a subscription on a worker.
+    /// [`rclrs::DynamicSubscriptionState<Scope>`](rclrs::DynamicSubscriptionState) for a
+    /// [`DynamicMessage`](rclrs::DynamicMessage). `M` is the message's C layout, `T::RmwMsg`, or `T` itself if the
+    /// callback takes a loaned message. `Scope` is [`rclrs::Node`], or [`rclrs::Worker<Payload>`](rclrs::Worker) for a
+    /// subscription on a worker.
+    ///
+    /// **Do not set another callback through it** (`set_callback` and its like): the instrumented callback measures.
+    /// rclrs would call the other callback instead, and the statistics of this subscription would end, with an error in
+    /// the log. Create another subscription for another callback.
     ///
     /// ```
     /// # use rclrs::*;
@@ -100,18 +101,19 @@ impl<T> StatsSubscriptionState<T> {
         self.source.latest()
     }
 
-    /// Returns a receiver of finished windows, by which a node can act on its own statistics.
+    /// Returns a receiver of finished windows, so that a node can act on its own statistics.
     ///
     /// A slow receiver gets the last window, not every one. The channel closes when the subscription is dropped.
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.source.watch()
     }
 
-    /// Returns a receiver of the health of the topic, by which a node can act on it: whether it is as
+    /// Returns a receiver of the topic's health, so that a node can act on it: whether the topic is as
     /// [expected](crate::TopicStatisticsOptions::expect).
     ///
-    /// It receives each change of the level, and of its cause while the level is not OK. The health is that of no message yet while nothing is expected, and before the first
-    /// change. The channel closes when the subscription is dropped.
+    /// It starts with the health as of the last window, and receives each change of the level, and of its cause while
+    /// the level is not OK. Before the first window, and without expectations, the health is [`Health::default`]. The
+    /// channel closes when the subscription is dropped.
     ///
     /// ```
     /// # use rclrs::*;
@@ -132,8 +134,8 @@ impl<T> StatsSubscriptionState<T> {
 
     /// Enables or disables the statistics, or leaves that to the node.
     ///
-    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts. This does
-    /// nothing once the [`NodeStatistics`](crate::NodeStatistics) is dropped.
+    /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
+    /// This does nothing once the [`NodeStatistics`](crate::NodeStatistics) is dropped.
     pub fn set_state(&self, state: TopicStatisticsState) {
         self.source.set_state(state);
     }
@@ -150,19 +152,19 @@ impl<T> StatsSubscriptionState<T> {
         self.recorder.totals().unwrap_or_default()
     }
 
-    /// Returns the messages received and lost of each publisher, in no order; of at most 256 publishers, those heard last.
+    /// Returns the messages received and lost of each publisher, in no order; at most 256 publishers, the latest ones.
     ///
-    /// Empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The losses are None if the
-    /// middleware does not number messages.
+    /// Empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The losses are None if
+    /// the middleware does not number messages.
     pub fn publishers(&self) -> Vec<PublisherTotals> {
         self.recorder.publishers()
     }
 
-    /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. That is the most
-    /// common reason why nothing is received.
+    /// Returns the publishers of the topic that cannot serve this subscription because of their QoS or type. That is
+    /// the most common reason why nothing is received.
     ///
-    /// They are searched when the subscription has received nothing for 15 seconds although there are publishers, while the
-    /// executor spins and the statistics are enabled. Each one is reported once by a warning, by `tracing` and in the node's log.
+    /// They are searched when the subscription has received nothing for 15 seconds although there are publishers, while
+    /// the statistics are enabled. Each one is reported once by a warning, by `tracing` and in the node's log.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.source.incompatible_publishers()
     }

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{
-    fmt,
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, future::Future, sync::Arc, time::Instant};
 
 use tokio::sync::watch;
-
-use super::{
-    source::SourceHandle,
-    windowed::{Collector, Windowed},
-};
-use crate::{
-    collector::SummaryCollector,
+use topic_statistics_core::{
     health::Health,
-    window::{Distributions, Metric, Summary, WindowStatistics},
+    record::{durations::Durations, source::SourceHandle, windowed::Windowed},
+    window::WindowStatistics,
 };
 
-/// A named timer of any code: its duration, as [`Metric::Duration`].
+/// A named timer of any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
 ///
-/// Create one using [`NodeStatistics::timer`](crate::NodeStatistics::timer). It is a handle that can be cloned; dropping the last
-/// clone ends its statistics. Durations are measured on the monotonic clock. Each belongs to the window in which it ends. Guards
-/// can be nested, run at the same time, and start and end on different threads.
+/// Create one using [`NodeStatistics::timer`](crate::NodeStatistics::timer). It is a handle that can be cloned;
+/// dropping the last clone ends its statistics. Durations are measured on the monotonic clock. Each belongs to the
+/// window in which it ends. Guards can be nested, run at the same time, and start and end on different threads. A guard
+/// does not keep the statistics.
 ///
 /// ```
 /// # use rclrs::*;
@@ -56,43 +47,17 @@ impl fmt::Debug for StatsTimer {
     }
 }
 
-/// The collector of a timer, in milliseconds.
-#[derive(Default)]
-pub(crate) struct Durations(SummaryCollector);
-
-impl Collector for Durations {
-    type Sample = f64;
-
-    const DISTRIBUTIONS: &'static [Metric] = &[Metric::Duration];
-
-    #[inline]
-    fn accept(&mut self, milliseconds: &f64, distributions: &mut Distributions) {
-        if self.0.accept(*milliseconds) {
-            distributions.accept(Metric::Duration, *milliseconds);
-        }
-    }
-
-    fn take(&mut self, _length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
-        let summary = self.0.take();
-        (summary.sample_count, vec![(Metric::Duration, summary)])
-    }
-
-    fn clear(&mut self, _start: i64) {
-        *self = Self::default();
-    }
-}
-
 impl StatsTimer {
     pub(crate) fn new(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Self {
         Self(Arc::new(TimerState { source, durations }))
     }
 
-    /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`, on an early
-    /// return, and on unwinding.
+    /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`,
+    /// on an early return, and on unwinding.
     #[must_use = "the duration ends when the guard is dropped, which is at once if it has no name"]
-    pub fn start(&self) -> TimerGuard<'_> {
-        let started = self.0.durations.is_enabled().then(Instant::now);
-        TimerGuard { timer: self, started }
+    pub fn start(&self) -> TimerGuard {
+        let is_enabled = self.0.durations.is_enabled();
+        TimerGuard { running: is_enabled.then(|| (Arc::clone(&self.0.durations), Instant::now())) }
     }
 
     /// Measures a closure. Returns its result.
@@ -134,25 +99,47 @@ impl StatsTimer {
 }
 
 /// A duration that is being measured. See [`StatsTimer::start`].
-#[derive(Debug)]
+///
+/// It can be moved to another thread, which ends the duration:
+///
+/// ```
+/// # use rclrs::*;
+/// # use rclrs_topic_statistics::NodeStatistics;
+/// # let executor = Context::default_from_env()?.create_basic_executor();
+/// # let node = executor.create_node("bridge")?;
+/// # let statistics = NodeStatistics::new(&node)?;
+/// let timer = statistics.timer("save_image");
+/// let running = timer.start();
+/// let thread = std::thread::spawn(move || {
+///     let _running = running; // until the image is saved
+/// });
+/// # thread.join().unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the duration ends when the guard is dropped"]
-pub struct TimerGuard<'a> {
-    timer: &'a StatsTimer,
-    /// None while the statistics are disabled.
-    started: Option<Instant>,
+pub struct TimerGuard {
+    /// The collector and the start. None while the statistics are disabled.
+    running: Option<(Arc<Windowed<Durations>>, Instant)>,
 }
 
-impl Drop for TimerGuard<'_> {
-    fn drop(&mut self) {
-        let Some(started) = self.started else { return };
-        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
-        self.timer.0.durations.record(|| milliseconds);
+impl fmt::Debug for TimerGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let started = self.running.as_ref().map(|(_, started)| started);
+        f.debug_struct("TimerGuard").field("started", &started).finish()
     }
 }
 
-impl TimerGuard<'_> {
+impl Drop for TimerGuard {
+    fn drop(&mut self) {
+        let Some((durations, started)) = self.running.take() else { return };
+        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+        durations.record(|| milliseconds);
+    }
+}
+
+impl TimerGuard {
     /// Ends the duration without recording it.
     pub fn discard(mut self) {
-        self.started = None;
+        self.running = None;
     }
 }

@@ -7,17 +7,18 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use super::NodeStatistics;
-use crate::{
-    measure::{
-        counter::{Count, StatsCounter},
+use topic_statistics_core::{
+    record::options::SourceOptions,
+    record::{
+        count::Count,
+        durations::Durations,
         source::{lock, Source, SourceHandle, WindowedCollector},
-        timer::{Durations, StatsTimer},
         windowed::Windowed,
     },
-    options::SourceOptions,
-    sync::atomic::AtomicU64,
 };
+
+use super::NodeStatistics;
+use crate::measure::{counter::StatsCounter, timer::StatsTimer};
 
 /// Handles by their names, as long as they live.
 pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
@@ -43,8 +44,8 @@ impl<T> Registry<T> {
 }
 
 impl NodeStatistics {
-    /// Returns the timer of that name. Creates it if there is none. Its source name is `/bridge:get_lidar_data` for the node
-    /// `/bridge`. The name is any text.
+    /// Returns the timer of that name. Creates it if there is none. Its source name is `/bridge:get_lidar_data` for the
+    /// node `/bridge`. The name is any text.
     pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
         StatsTimer(self.timers.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
@@ -53,8 +54,8 @@ impl NodeStatistics {
         }))
     }
 
-    /// Returns a timer for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`. The names are
-    /// formatted here, not at each use.
+    /// Returns a timer for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`. The
+    /// names are formatted here, not at each use.
     ///
     /// ```
     /// # use rclrs::*;
@@ -72,12 +73,12 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter of that name. Creates it if there is none. Its source name is `/bridge:frames` for the node `/bridge`.
-    /// The name is any text.
+    /// Returns the counter of that name. Creates it if there is none. Its source name is `/bridge:frames` for the node
+    /// `/bridge`. The name is any text.
     pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
         StatsCounter(self.counters.get_or_create(name.into(), |name| {
-            let count = Arc::new(AtomicU64::new(0));
-            let source = self.code_source(name, Arc::new(Windowed::new(Count(Arc::clone(&count)))));
+            let count = Count::default();
+            let source = self.code_source(name, Arc::new(Windowed::new(count.clone())));
             StatsCounter::new(source, count).0
         }))
     }
@@ -89,8 +90,7 @@ impl NodeStatistics {
 
     /// Adds a source for code of that name.
     fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
-        let name = format!("{}:{name}", self.node.fully_qualified_name());
-        let source = Source::new(name, collector, None);
+        let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)
     }
 }

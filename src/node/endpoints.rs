@@ -2,37 +2,54 @@
 
 //! Subscriptions and publishers with statistics.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, future::Future, sync::Arc};
 
 use rclrs::{
-    log_warn, DynamicMessage, MessageInfo, MessageTypeName, PublisherOptions, RclrsError,
-    SubscriptionOptions, Worker,
+    log_warn, DynamicMessage, DynamicPublisher, DynamicSubscriptionState, MessageInfo, MessageTypeName,
+    Publisher, PublisherOptions, RclrsError, SubscriptionOptions, WorkScope, Worker,
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
+use topic_statistics_core::{
+    health::Names,
+    record::{
+        clock::HostClock,
+        publications::Publications,
+        recorder::Recorder,
+        source::{Source, SourceHandle},
+        windowed::Windowed,
+    },
+    window::{Metric, SourceKind},
+};
 
-use super::{publishers::create_publisher, NodeStatistics};
+use super::{
+    publishers::{create_publisher, creation_error},
+    NodeStatistics,
+};
 use crate::{
     error::StatisticsError,
     graph::{PublisherCheck, Request},
-    health::{Kind, Names},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
-        clock::HostClock,
-        dynamic::{DynamicProbe, WithQos},
+        dynamic::{has_no_stamp, DynamicProbe, WithQos},
         dynamic_size::DynamicSize,
         probe::Probe,
-        publisher::{Publications, StatsPublisher, StatsPublisherState},
-        recorder::Recorder,
+        publisher::{StatsDynamicPublisher, StatsDynamicPublisherState, StatsPublisher, StatsPublisherState},
         size::SerializedSize,
-        source::Source,
         stamp::StampField,
         subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
-        windowed::Windowed,
     },
     options::{IntoStatsSubscriptionOptions, StatsSubscriptionOptions, TopicStatisticsOptions},
-    report::loss_events,
-    window::Metric,
+    report::loss_events::{self, LossPublisher},
 };
+
+/// A publisher of rclrs, of type `P`, with its source.
+struct NewPublisher<Size, P> {
+    source: SourceHandle,
+    publications: Arc<Windowed<Publications>>,
+    /// None if unknown or not measured.
+    size: Option<Size>,
+    publisher: P,
+}
 
 impl NodeStatistics {
     /// Creates a subscription with statistics, like
@@ -41,8 +58,8 @@ impl NodeStatistics {
     /// The callback has any of the six signatures of rclrs: an [`Fn`] of the message, boxed, or as a
     /// [`ReadOnlyLoanedMessage`](rclrs::ReadOnlyLoanedMessage), alone or with [`MessageInfo`].
     ///
-    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its statistics, for
-    /// example because a topic name is invalid.
+    /// Errors if an option is out of range, or if rclrs cannot create the subscription or the publisher of its
+    /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
         options: impl IntoStatsSubscriptionOptions<'a>,
@@ -79,8 +96,8 @@ impl NodeStatistics {
     /// Creates a subscription on a worker with statistics, like
     /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
     ///
-    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and may
-    /// take `&mut Payload` first.
+    /// The callback has the signatures of [`create_subscription`](Self::create_subscription), but is an [`FnMut`] and
+    /// may take `&mut Payload` first.
     ///
     /// Errors as `create_subscription` does.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
@@ -98,10 +115,70 @@ impl NodeStatistics {
         })
     }
 
+    /// Creates a subscription with statistics, of a type that is known only at run time, like
+    /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription).
+    ///
+    /// Errors as [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("listener")?)?;
+    /// let message_type = "sensor_msgs/msg/Imu".try_into()?;
+    /// let imu = statistics.create_dynamic_subscription(message_type, "imu", |message: DynamicMessage, _| {
+    ///     println!("{:?}", message.get("angular_velocity"));
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_dynamic_subscription<'a>(
+        &self,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        callback: impl Fn(DynamicMessage, MessageInfo) + Send + Sync + 'static,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError> {
+        self.create_dynamic(message_type, options, |message_type, options, probe| {
+            self.node.create_dynamic_subscription(message_type, options, move |message, info| {
+                let running = probe.start(probe.receive(&message, &info));
+                callback(message, info);
+                probe.end(running);
+            })
+        })
+    }
+
+    /// Creates a subscription with an async callback and statistics, of a type that is known only at run time, like
+    /// [`NodeState::create_async_dynamic_subscription`](rclrs::NodeState::create_async_dynamic_subscription). The
+    /// callback starts when its future is first polled.
+    ///
+    /// Errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
+    pub fn create_async_dynamic_subscription<'a, Out>(
+        &self,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        mut callback: impl FnMut(DynamicMessage, MessageInfo) -> Out + Send + Sync + 'static,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    where
+        Out: Future<Output = ()> + Send + 'static,
+    {
+        self.create_dynamic(message_type, options, |message_type, options, probe| {
+            let probe = Arc::new(probe);
+            self.node.create_async_dynamic_subscription(message_type, options, move |message, info| {
+                let received = probe.receive(&message, &info);
+                let future = callback(message, info);
+                let probe = Arc::clone(&probe);
+                Box::pin(async move {
+                    let running = probe.start(received);
+                    future.await;
+                    probe.end(running);
+                })
+            })
+        })
+    }
+
     /// Creates a subscription on a worker with statistics, of a type that is known only at run time, like
     /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
     ///
-    /// Errors as [`create_subscription`](Self::create_subscription) does, and if AMENT_PREFIX_PATH has no such type.
+    /// Errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription) does.
     pub fn create_dynamic_worker_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -112,19 +189,38 @@ impl NodeStatistics {
     where
         Payload: 'static + Send + Sync,
     {
-        let options = self.with_expected_metrics(options.into_stats_subscription_options());
-        let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
-        self.create_of(message_type.to_string().into(), options, |options, recorder| {
-            let (qos, mut probe) = (options.qos, DynamicProbe::new(size, recorder));
-            let subscription = worker.create_dynamic_subscription(
+        self.create_dynamic(message_type, options, |message_type, options, probe| {
+            worker.create_dynamic_subscription(
                 message_type,
                 options,
                 move |payload: &mut Payload, message: DynamicMessage, info: MessageInfo| {
-                    let running = probe.start(&message, &info);
+                    let running = probe.start(probe.receive(&message, &info));
                     callback(payload, message, info);
                     probe.end(running);
                 },
-            )?;
+            )
+        })
+    }
+
+    fn create_dynamic<'a, Scope: WorkScope + 'static>(
+        &self,
+        message_type: MessageTypeName,
+        options: impl IntoStatsSubscriptionOptions<'a>,
+        subscribe: impl FnOnce(
+            MessageTypeName,
+            SubscriptionOptions<'_>,
+            DynamicProbe,
+        ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
+    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError> {
+        let options = options.into_stats_subscription_options();
+        if has_no_stamp(&message_type) {
+            options.statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
+        }
+        let options = self.with_expected_metrics(options);
+        let size = self.find_size(&options.statistics, || DynamicSize::find(&message_type));
+        self.create_of(message_type.to_string().into(), options, |options, recorder| {
+            let qos = options.qos;
+            let subscription = subscribe(message_type, options, DynamicProbe::new(size, recorder))?;
             Ok(Arc::new(WithQos { subscription, qos }))
         })
     }
@@ -139,8 +235,8 @@ impl NodeStatistics {
         self.create_publisher_with_options(options, TopicStatisticsOptions::new())
     }
 
-    /// Creates a publisher with statistics whose options override those of the node. Of the metrics,
-    /// [`Metric::MessageSize`] is measured in addition to a publisher's own; the others and the age source have no effect.
+    /// Creates a publisher with statistics. Its options override the node's. Of the metrics, [`Metric::MessageSize`] is
+    /// measured in addition to a publisher's own; the others and the age source have no effect.
     ///
     /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option is out of range.
     pub fn create_publisher_with_options<'a, T: Message>(
@@ -148,22 +244,67 @@ impl NodeStatistics {
         options: impl Into<PublisherOptions<'a>>,
         statistics: TopicStatisticsOptions,
     ) -> Result<StatsPublisher<T>, StatisticsError> {
+        let find_size = SerializedSize::of_published;
+        let create = |options| create_publisher(&self.node, options);
+        let topic = |publisher: &Publisher<T::RmwMsg>| publisher.topic_name();
+        let NewPublisher { source, publications, size, publisher } =
+            self.create_publisher_of(options.into(), statistics, find_size, create, topic)?;
+        Ok(Arc::new(StatsPublisherState::new(source, publications, size.map(Box::new), publisher)))
+    }
+
+    /// Creates a publisher with statistics, of a type that is known only at run time, like
+    /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of its messages
+    /// are unknown: [`Metric::MessageSize`] is NaN.
+    ///
+    /// Errors as [`create_publisher_with_options`](Self::create_publisher_with_options) does, and if AMENT_PREFIX_PATH
+    /// has no such type.
+    pub fn create_dynamic_publisher<'a>(
+        &self,
+        message_type: MessageTypeName,
+        options: impl Into<PublisherOptions<'a>>,
+        statistics: TopicStatisticsOptions,
+    ) -> Result<StatsDynamicPublisher, StatisticsError> {
+        let no_size = || -> Result<Infallible, String> {
+            Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
+        };
+        let create = |options: PublisherOptions<'_>| {
+            let topic = options.topic.to_owned();
+            let publisher = self.node.create_dynamic_publisher(message_type.clone(), options);
+            publisher.map_err(|source| creation_error(&self.node, topic, source))
+        };
+        let topic = |publisher: &DynamicPublisher| publisher.topic_name();
+        let NewPublisher { source, publications, publisher, .. } =
+            self.create_publisher_of(options.into(), statistics, no_size, create, topic)?;
+        Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
+    }
+
+    /// Creates the source of a publisher, and the publisher.
+    fn create_publisher_of<'a, Size, P>(
+        &self,
+        options: PublisherOptions<'a>,
+        statistics: TopicStatisticsOptions,
+        find_size: impl FnOnce() -> Result<Size, String>,
+        create: impl FnOnce(PublisherOptions<'a>) -> Result<P, StatisticsError>,
+        topic: impl FnOnce(&P) -> String,
+    ) -> Result<NewPublisher<Size, P>, StatisticsError> {
         statistics.check()?;
-        statistics.check_expectations(Kind::Publisher)?;
+        statistics.check_expectations(SourceKind::Publisher)?;
         let own = statistics.of_source();
-        let options = options.into();
-        let statistics = self.with_metrics_for(options.topic, statistics, Kind::Publisher).or(&self.options);
+        let statistics =
+            self.with_metrics_for(options.topic, statistics, SourceKind::Publisher).or(&self.options);
         let to = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let publisher = create_publisher(&self.node, options)?;
-        let size = self.find_size(&statistics, SerializedSize::of_published).map(Box::new);
+        let given = options.topic;
+        let publisher = create(options)?;
+        let size = self.find_size(&statistics, find_size);
         let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
-        let name = self.source_name(statistics.source_name, &publisher.topic_name());
-        let source = Source::new(name, Arc::clone(&publications) as _, None);
+        let topic = topic(&publisher);
+        let name = self.source_name(statistics.source_name, &topic);
+        let source = Source::new(name, Arc::clone(&publications) as _, None).of_publisher(topic, given);
         let source = self.add_source(source, own, to, statistics.expectations);
-        Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
+        Ok(NewPublisher { source, publications, size, publisher })
     }
 
     /// Returns the options with the metrics that the conditions on the topic need.
@@ -171,17 +312,17 @@ impl NodeStatistics {
         &self,
         StatsSubscriptionOptions { subscription, statistics }: StatsSubscriptionOptions<'a>,
     ) -> StatsSubscriptionOptions<'a> {
-        let statistics = self.with_metrics_for(subscription.topic, statistics, Kind::Subscription);
+        let statistics = self.with_metrics_for(subscription.topic, statistics, SourceKind::Subscription);
         StatsSubscriptionOptions { subscription, statistics }
     }
 
-    /// Returns the options with the metrics that the conditions on a topic need. Its resolved name is not known before the
-    /// subscription is created: a condition that has the name after a remapping finds only what is measured anyway.
+    /// Returns the options with the metrics that the conditions on a topic need. The resolved name is unknown before
+    /// the subscription is created: a condition on the remapped name adds no metrics.
     fn with_metrics_for(
         &self,
         given: &str,
         statistics: TopicStatisticsOptions,
-        kind: Kind,
+        kind: SourceKind,
     ) -> TopicStatisticsOptions {
         let node = self.node.fully_qualified_name();
         let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
@@ -190,10 +331,10 @@ impl NodeStatistics {
             (None, false) => format!("{}/{given}", self.node.namespace().trim_end_matches('/')),
         };
         let source = format!("{node}:{topic}");
-        let names = Names { source: &source, topic: Some(&topic), given: Some(given) };
+        let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
         let expected = match &statistics.expectations {
-            Some(own) => Some(own.of(names, true)),
-            None => self.scheduler.expectations().of(names, kind == Kind::Subscription),
+            Some(own) => Some(own.of(names, kind, true)),
+            None => self.scheduler.expectations().of(names, kind),
         };
         let Some(expected) = expected else { return statistics };
         let defaults = [Metric::MessageAge, Metric::MessagePeriod];
@@ -211,7 +352,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns how to find the sizes of messages, if these options, or else the node's, have them measured. Warns if it is not known.
+    /// Returns how to find the sizes of messages, if these options, or else the node's, measure them. Warns if the
+    /// encoding is unknown.
     fn find_size<Size>(
         &self,
         statistics: &TopicStatisticsOptions,
@@ -234,10 +376,14 @@ impl NodeStatistics {
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.into();
-        let stamp = StampField::find().unwrap_or_else(|warning| {
-            self.warn(&warning);
-            None
-        });
+        let stamp = StampField::find();
+        match &stamp {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                options.statistics.check_without_header(T::RmwMsg::TYPE_NAME, self.options.age_source)?
+            }
+            Err(warning) => self.warn(warning),
+        }
         let options = self.with_expected_metrics(options);
         let size = self.find_size(&options.statistics, SerializedSize::of_received).map(Box::new);
         self.create_of(message_type, options, |options, recorder| {
@@ -254,7 +400,7 @@ impl NodeStatistics {
     ) -> Result<StatsSubscription<T>, StatisticsError> {
         let StatsSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
-        statistics.check_expectations(Kind::Subscription)?;
+        statistics.check_expectations(SourceKind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
@@ -263,7 +409,7 @@ impl NodeStatistics {
         let publishes_losses = measures_losses && statistics.publishes();
 
         let recorder =
-            Arc::new(Recorder::new(options.topic, &statistics, self.simulated.clone(), &HostClock));
+            Arc::new(Recorder::new(options.topic, statistics.recorder(), self.simulated.clone(), &HostClock));
         // First: messages may arrive before the subscription is returned.
         let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
         let topic = options.topic.to_owned();
@@ -273,17 +419,21 @@ impl NodeStatistics {
 
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name, &topic);
-        let check =
-            PublisherCheck::new(Request { topic: topic.into(), message_type, qos: subscription.qos() });
-        let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(check)));
+        let check = PublisherCheck::new(
+            &self.node,
+            Request { topic: topic.into(), message_type, qos: subscription.qos().into() },
+        );
+        let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         if publishes_losses {
             self.scheduler.add_loss_events(&source, || {
-                create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))
+                let publisher = create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))?;
+                Ok(Arc::new(LossPublisher(publisher)) as _)
             })?;
         }
         if let Some(expectations) = statistics.expectations {
             self.scheduler.expect(&source, expectations);
         }
+        recorder.set_installed();
         Ok(Arc::new(StatsSubscriptionState::new(new.complete(source), recorder, subscription)))
     }
 }

@@ -2,13 +2,14 @@
 
 //! The statistics of a node: where a node's author starts.
 //!
-//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] timers and counters. [`parameters`] are the ROS
-//! parameters. [`publishers`] are those of the windows.
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] timers and counters. [`parameters`] are
+//! the ROS parameters. [`publishers`] publish the windows, [`reports`] the log and the health.
 
 mod code;
 mod endpoints;
 pub(crate) mod parameters;
 mod publishers;
+mod reports;
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -17,43 +18,45 @@ use std::{
 };
 
 use rclrs::{ClockType, Node};
-
-use crate::{
-    error::StatisticsError,
+use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
-    measure::{
-        counter::CounterState,
+    record::options::{SourceOptions, TopicStatisticsState},
+    record::{
         simulated_time::SimulatedTime,
         source::{lock, Source, SourceHandle, WindowedCollector},
-        timer::TimerState,
-    },
-    options::{
-        check_period, NodeStatisticsOptions, SourceName, SourceOptions, TopicStatisticsOptions,
-        TopicStatisticsState,
-    },
-    report::{
-        diagnostics::NodeNames,
-        loss_events::LossEvents,
-        service::{self, TopicStatisticsService},
+        source_name::{SourceNames, UniqueName},
     },
     schedule::{
-        scheduler::{Diagnostics, NewSource, Scheduler},
+        losses::LossEvents,
+        scheduler::{NewSource, Scheduler},
         state::Schedule,
     },
     totals::TopicTotals,
 };
+
+use crate::{
+    error::StatisticsError,
+    measure::{counter::CounterState, timer::TimerState},
+    options::{check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions},
+    report::{
+        diagnostics::NodeNames,
+        service::{self, TopicStatisticsService},
+    },
+};
 use code::Registry;
 use parameters::Parameters;
 use publishers::{DiagnosticsPublisher, TopicPublishers};
+use reports::{NodeClock, NodeReports};
 
-/// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of them.
+/// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of
+/// them.
 ///
-/// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics, and publishing
-/// never delays a callback.
+/// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
+/// and publishing never delays a callback.
 ///
 /// # ROS parameters
 ///
-/// The node has six parameters, by which an operator sets the defaults of its sources:
+/// An operator sets the defaults of the sources with six parameters of the node:
 ///
 /// | parameter | type | meaning | while the node runs |
 /// |---|---|---|---|
@@ -68,14 +71,16 @@ use publishers::{DiagnosticsPublisher, TopicPublishers};
 ///
 /// # Panics in callbacks
 ///
-/// A panic in a callback of the node unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that executor again. A
-/// panic in a callback of a worker ends that worker. The statistics continue in both cases, and show the silence.
+/// A panic in a callback of the node unwinds from [`spin`](rclrs::Executor::spin), and rclrs 0.8 cannot spin that
+/// executor again. A panic in a callback of a worker ends that worker. The statistics continue in both cases, and show
+/// the silence.
 ///
 /// # Drop
 ///
-/// Dropping this ends the statistics, within a second: finished windows and the remaining loss events are published, windows under
-/// way are not, and the file of totals is written. Messages that the middleware does not take in that time are lost, with a warning
-/// in the node's log. The subscriptions and publishers created by this live on without statistics.
+/// Dropping this ends the statistics, within a second: finished windows and the remaining loss events are published,
+/// windows under way are not, and the file of totals is written. Messages that the middleware does not accept in that
+/// time are lost, with a warning in the node's log. The subscriptions and publishers created by this continue without
+/// statistics.
 #[must_use = "dropping it ends the statistics"]
 pub struct NodeStatistics {
     node: Node,
@@ -84,10 +89,11 @@ pub struct NodeStatistics {
     parameters: Option<Parameters>,
     /// None if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
-    /// Publishers of sources with another topic or QoS than the node's. They live as long as one of the sources that share them.
+    /// Publishers of sources with another topic or QoS than the node's. Each lives as long as a source uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
     /// None if the node's health is not published.
     diagnostics: Option<Arc<DiagnosticsPublisher>>,
+    names: Arc<SourceNames>,
     timers: Registry<TimerState>,
     counters: Registry<CounterState>,
     scheduler: Arc<Scheduler>,
@@ -121,11 +127,11 @@ impl NodeStatistics {
         Self::with_options(node, TopicStatisticsOptions::new())
     }
 
-    /// Creates the statistics of a node. [`TopicStatisticsOptions`] are the defaults of its sources and of the ROS parameters;
-    /// [`NodeStatisticsOptions`] are these and the other reports.
+    /// Creates the statistics of a node. [`TopicStatisticsOptions`] are the defaults of its sources and of the ROS
+    /// parameters; [`NodeStatisticsOptions`] are these and the other reports.
     ///
-    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot create the
-    /// publisher, for example because the publish topic is invalid or the node's context is shut down.
+    /// Errors if an option or a parameter is out of range, if the file of totals cannot be written, or if rclrs cannot
+    /// create the publisher, for example because the publish topic is invalid or the node's context is shut down.
     pub fn with_options(
         node: &Node,
         options: impl Into<NodeStatisticsOptions>,
@@ -146,12 +152,11 @@ impl NodeStatistics {
             Some(parameters) => parameters.apply_to_expectations(&expectations),
             None => expectations,
         };
-        let diagnostics = options.diagnostics.then(|| Arc::new(DiagnosticsPublisher::new(node)));
+        let diagnostics = options.diagnostics.then(Arc::<DiagnosticsPublisher>::default);
         if let Some(publisher) = diagnostics.as_ref().filter(|_| expectations.expectations.is_some()) {
             publisher.create(node)?;
         }
-        let names =
-            NodeNames { name: node.name(), fully_qualified: node_name(), hardware_id: options.hardware_id };
+        let names = NodeNames { name: node.name(), hardware_id: options.hardware_id };
         let options = match &parameters {
             Some(parameters) => parameters.apply_to(options.topic_statistics),
             None => options.topic_statistics,
@@ -168,8 +173,8 @@ impl NodeStatistics {
             false => None,
         };
         let clock = node.get_clock();
-        let simulated =
-            matches!(clock.clock_type(), ClockType::RosTime).then(|| Arc::new(SimulatedTime::new(clock)));
+        let simulated = matches!(clock.clock_type(), ClockType::RosTime)
+            .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
         let mut schedule = Schedule::new(
             options.state != TopicStatisticsState::Disable,
             options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
@@ -178,10 +183,8 @@ impl NodeStatistics {
             loss_events,
         );
         schedule.judge_by(expectations, diagnostics.is_some());
-        let publishes_to = diagnostics
-            .as_ref()
-            .map(|publisher| Diagnostics { node: names, publisher: Arc::clone(publisher) as _ });
-        let scheduler = Arc::new(Scheduler::new(node, schedule, simulated.clone(), publishes_to));
+        let reports = NodeReports { node: Arc::downgrade(node), names, diagnostics: diagnostics.clone() };
+        let scheduler = Arc::new(Scheduler::new(node_name(), Box::new(reports), schedule, simulated.clone()));
         let service = has_service.then(|| {
             let scheduler = Arc::downgrade(&scheduler);
             let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
@@ -206,6 +209,7 @@ impl NodeStatistics {
             publisher,
             others: Mutex::default(),
             diagnostics,
+            names: Arc::default(),
             timers: Registry::default(),
             counters: Registry::default(),
             scheduler,
@@ -214,14 +218,14 @@ impl NodeStatistics {
         })
     }
 
-    /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last 1000
-    /// names).
+    /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last
+    /// 1000 names).
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.scheduler.totals()
     }
 
-    /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The parameter
-    /// is set too.
+    /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The
+    /// parameter is set too.
     pub fn set_enabled(&self, enabled: bool) {
         match &self.parameters {
             Some(parameters) => parameters.set_enabled(enabled),
@@ -229,8 +233,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Sets the length of windows of the sources that leave it to the node, as the parameter `topic_statistics.publish_period`
-    /// does. The parameter is set too.
+    /// Sets the length of windows of the sources that leave it to the node, as the parameter
+    /// `topic_statistics.publish_period` does. The parameter is set too.
     ///
     /// Errors if it is less than 1 ms or more than a day.
     pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
@@ -242,8 +246,8 @@ impl NodeStatistics {
         Ok(())
     }
 
-    /// Sets whether the sources that leave it to the node have distributions, as the parameter `topic_statistics.distributions` does:
-    /// from their next windows on. The parameter is set too.
+    /// Sets whether the sources that leave it to the node have distributions, as the parameter
+    /// `topic_statistics.distributions` does: from their next windows on. The parameter is set too.
     pub fn set_distributions(&self, distributions: bool) {
         match &self.parameters {
             Some(parameters) => parameters.set_distributions(distributions),
@@ -251,15 +255,19 @@ impl NodeStatistics {
         }
     }
 
-    fn source_name(&self, name: Option<SourceName>, topic: &str) -> String {
+    /// Returns the name of a new source: of a topic, or of code of that name.
+    fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
+        let node = self.node.fully_qualified_name();
+        let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
         match name.unwrap_or_default() {
-            SourceName::NodeAndTopic => format!("{}:{topic}", self.node.fully_qualified_name()),
-            SourceName::Node => self.node.name(),
-            SourceName::Custom(name) => name,
+            SourceName::NodeAndTopic => with_topic(),
+            SourceName::Node => with_topic().shown_as_node(),
+            SourceName::Custom(name) => self.names.reserve(&node, &name),
         }
     }
 
-    /// Adds the collector of a source that is being created, with its own options. Its samples are recorded from now on.
+    /// Adds the collector of a source that is being created, with its own options. Its samples are recorded from now
+    /// on.
     fn add_collector(
         &self,
         collector: Arc<dyn WindowedCollector>,
@@ -285,8 +293,8 @@ impl NodeStatistics {
         new.complete(source)
     }
 
-    /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are not
-    /// published.
+    /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are
+    /// not published.
     fn publisher(
         &self,
         options: &TopicStatisticsOptions,

@@ -8,13 +8,17 @@ use std::{
 };
 
 use rclrs::{DeclarationError, MandatoryParameter, Node, ParameterValue, ReadOnlyParameter};
+use topic_statistics_core::{
+    condition::{Condition, ConditionError, Conditions},
+    health::{self, Expectations, Level, NodeExpectations},
+    record::options::TopicStatisticsState,
+    schedule::scheduler::Scheduler,
+    window::SourceKind,
+};
 
 use crate::{
-    condition::{Condition, ConditionError, Conditions},
     error::StatisticsError,
-    health::{self, Expectations, Kind, Level, NodeExpectations},
-    options::{check_period, TopicStatisticsOptions, TopicStatisticsState},
-    schedule::scheduler::Scheduler,
+    options::{check_period, TopicStatisticsOptions},
 };
 
 const ENABLED: &str = "topic_statistics.enabled";
@@ -25,7 +29,8 @@ const ERROR_UNLESS: &str = "topic_statistics.error_unless";
 const PUBLISH_TOPIC: &str = "topic_statistics.publish_topic";
 
 /// The parameters of a node's statistics. Dropping them undeclares them.
-pub(crate) struct Parameters {
+#[allow(missing_debug_implementations)] // no other crate can name it
+pub struct Parameters {
     enabled: MandatoryParameter<bool>,
     /// Seconds, as a double or an integer.
     publish_period: MandatoryParameter<ParameterValue>,
@@ -41,10 +46,7 @@ impl Parameters {
     /// Declares the parameters. Their defaults are the node's options.
     ///
     /// Returns None if other statistics of the same node have declared them already.
-    pub(crate) fn declare(
-        node: &Node,
-        options: &TopicStatisticsOptions,
-    ) -> Result<Option<Self>, StatisticsError> {
+    pub fn declare(node: &Node, options: &TopicStatisticsOptions) -> Result<Option<Self>, StatisticsError> {
         let enabled = node
             .declare_parameter(ENABLED)
             .default(options.state != TopicStatisticsState::Disable)
@@ -123,7 +125,7 @@ impl Parameters {
     }
 
     /// Returns the node's options with the values of the parameters.
-    pub(crate) fn apply_to(&self, options: TopicStatisticsOptions) -> TopicStatisticsOptions {
+    pub fn apply_to(&self, options: TopicStatisticsOptions) -> TopicStatisticsOptions {
         let state =
             if self.enabled.get() { TopicStatisticsState::Enable } else { TopicStatisticsState::Disable };
         let options = options
@@ -136,8 +138,8 @@ impl Parameters {
         }
     }
 
-    /// Returns what the node's options expect, with the conditions of the parameters.
-    pub(crate) fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
+    /// Returns the expectations of the node's options, with the conditions of the parameters.
+    pub fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
         // Others are refused by the validation.
         let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
             conditions(&parameter.get()).unwrap_or_default()
@@ -193,13 +195,13 @@ fn on(scheduler: &Weak<Scheduler>, act: impl FnOnce(&Scheduler)) {
     }
 }
 
-/// Returns the conditions of a parameter, or the reason why one of them is wrong. Blank texts have none.
+/// Returns the conditions of a parameter, or the mistake in one of them. Blank texts have no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
         let Conditions(conditions) = text.parse().map_err(|error: ConditionError| error.to_string())?;
         for condition in conditions {
-            let kind = condition.topic().is_none().then_some(Kind::Subscription);
+            let kind = condition.topic().is_none().then_some(SourceKind::Subscription);
             health::check(&condition, kind).map_err(|reason| format!("{condition}: {reason}"))?;
             all.push(condition);
         }

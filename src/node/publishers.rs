@@ -10,10 +10,15 @@ use crate::interfaces::{
 };
 use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use rosidl_runtime_rs::Message;
+use topic_statistics_core::{
+    collector::Distribution,
+    schedule::outbox::{PublishError, PublishWindows},
+    Metric, Summary, Window,
+};
 
 use crate::{
     error::StatisticsError,
-    report::{diagnostics, distribution, Publish},
+    report::{diagnostics, distribution, message::metrics_message},
 };
 
 /// The publishers of windows on one topic: of their metrics, and of their distributions.
@@ -27,7 +32,8 @@ pub(super) struct TopicPublishers {
 }
 
 impl TopicPublishers {
-    /// Creates them. Errors if rclrs cannot create the publisher of the metrics, for example because the topic is invalid.
+    /// Creates them. Errors if rclrs cannot create the publisher of the metrics, for example because the topic is
+    /// invalid.
     pub(super) fn new(node: &Node, topic: &str, qos: QoSProfile) -> Result<Self, StatisticsError> {
         Ok(Self {
             node: Arc::downgrade(node),
@@ -61,23 +67,34 @@ impl TopicPublishers {
     }
 }
 
-impl Publish<MetricsMessage> for TopicPublishers {
-    fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
-        self.metrics.publish(message)
+impl PublishWindows for TopicPublishers {
+    fn publish_metric(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        summary: &Summary,
+    ) -> Result<(), PublishError> {
+        Ok(self.metrics.publish(metrics_message(source, metric, window, summary))?)
     }
-}
 
-impl Publish<MetricsDistribution> for TopicPublishers {
-    fn publish(&self, message: MetricsDistribution) -> Result<(), RclrsError> {
+    fn publish_distribution(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        distribution: &Distribution,
+    ) -> Result<(), PublishError> {
         // A node that is dropped publishes nothing.
         let Some(node) = self.node.upgrade() else { return Ok(()) };
-        self.distributions_of(&node)?.publish(message)
+        let message = distribution::message(source, metric, window, distribution);
+        Ok(self.distributions_of(&node)?.publish(message)?)
     }
 }
 
 /// The publisher of health. It is created when something is expected first: most nodes have none.
+#[derive(Default)]
 pub(super) struct DiagnosticsPublisher {
-    node: Weak<NodeState>,
     publisher: OnceLock<Publisher<DiagnosticArray>>,
 }
 
@@ -85,14 +102,15 @@ impl DiagnosticsPublisher {
     /// The depth of its history: readers that start later want the last one only.
     const DEPTH: u32 = 10;
 
-    pub(super) fn new(node: &Node) -> Self {
-        Self { node: Arc::downgrade(node), publisher: OnceLock::new() }
-    }
-
     /// Creates the publisher now, so that readers find it before the first health. Errors if rclrs cannot create it.
     pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
         let topic = diagnostics::TOPIC.to_owned();
         self.publisher_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
+    }
+
+    /// Publishes health. Errors if rclrs cannot create the publisher, or cannot publish.
+    pub(super) fn publish(&self, node: &Node, message: DiagnosticArray) -> Result<(), RclrsError> {
+        self.publisher_of(node)?.publish(message)
     }
 
     fn publisher_of(&self, node: &Node) -> Result<&Publisher<DiagnosticArray>, RclrsError> {
@@ -103,14 +121,6 @@ impl DiagnosticsPublisher {
         let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
         // If two threads create one, one of them is dropped.
         Ok(self.publisher.get_or_init(|| publisher))
-    }
-}
-
-impl Publish<DiagnosticArray> for DiagnosticsPublisher {
-    fn publish(&self, message: DiagnosticArray) -> Result<(), RclrsError> {
-        // A node that is dropped publishes nothing.
-        let Some(node) = self.node.upgrade() else { return Ok(()) };
-        self.publisher_of(&node)?.publish(message)
     }
 }
 
@@ -129,6 +139,6 @@ pub(super) fn create_publisher<T: Message>(
     node.create_publisher(options).map_err(|source| creation_error(node, topic, source))
 }
 
-fn creation_error(node: &Node, topic: String, source: RclrsError) -> StatisticsError {
+pub(super) fn creation_error(node: &Node, topic: String, source: RclrsError) -> StatisticsError {
     StatisticsError::CreatePublisher { topic, node: node.fully_qualified_name(), source }
 }

@@ -4,11 +4,12 @@
 
 use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
 
-use super::message::time;
-use crate::{
+use topic_statistics_core::{
     collector::Distribution,
     window::{Metric, Window},
 };
+
+use super::message::time;
 
 /// Returns the topic of the distributions of windows that are published on `publish_topic`.
 pub(crate) fn topic(publish_topic: &str) -> String {
@@ -82,7 +83,8 @@ mod tests {
         assert_eq!((message.count, message.minimum, message.maximum), (7, -3.0, 1e3));
         assert_eq!((message.sum, message.scale), (1e-9 + 1.0 + 3.0 + 1e3 - 3.0, 2));
         assert_eq!((message.zero_count, message.zero_threshold), (1, 0.0));
-        // log2(1e-9) * 4 = -119.6, log2(1) * 4 = 0, which is the end of bucket -1, log2(1.5) * 4 = 2.3, log2(1e3) * 4 = 39.9
+        // log2(1e-9) * 4 = -119.6, log2(1) * 4 = 0, which is the end of bucket -1, log2(1.5) * 4 = 2.3, log2(1e3) * 4 =
+        // 39.9
         let mut positive = vec![0; 160];
         for (bucket, count) in [(-120, 1), (-1, 1), (2, 2), (39, 1)] {
             positive[(bucket + 120) as usize] = count;
@@ -92,6 +94,46 @@ mod tests {
         assert_eq!(message.p50, distribution.quantile(0.5));
         assert!((0.84..=1.0).contains(&message.p50), "of rank 4, which is 1: {}", message.p50);
         assert!(message.p90.is_nan() && message.p99.is_nan() && message.p99_9.is_nan(), "too few samples");
+    }
+
+    proptest::proptest! {
+        /// Whatever the samples are, the message has each bucket, and no empty one at an end.
+        #[test]
+        fn a_message_is_that_of_its_distribution(
+            samples in proptest::collection::vec(proptest::num::f64::NORMAL | proptest::num::f64::ZERO, 0..200)
+        ) {
+            let mut distribution = Distribution::default();
+            samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+            let window = Window { start: 0, stop: 1 };
+            let message = message("/listener:/imu", Metric::MessageAge, window, &distribution);
+            let counts = (message.count, message.scale, message.zero_count);
+            proptest::prop_assert_eq!(
+                counts,
+                (distribution.count(), distribution.scale(), distribution.zero_count())
+            );
+            for (offset, counts, buckets) in [
+                (message.positive_offset, &message.positive_counts, distribution.positive().collect::<Vec<_>>()),
+                (message.negative_offset, &message.negative_counts, distribution.negative().collect()),
+            ] {
+                let read: Vec<_> = (offset..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
+                proptest::prop_assert_eq!(read, buckets);
+                proptest::prop_assert!(counts.first() != Some(&0) && counts.last() != Some(&0));
+            }
+            for (figure, expected) in [
+                (message.sum, distribution.sum()),
+                (message.minimum, distribution.minimum()),
+                (message.maximum, distribution.maximum()),
+                (message.zero_threshold, distribution.zero_threshold()),
+                (message.p50, distribution.quantile(0.5)),
+                (message.p90, distribution.quantile(0.9)),
+                (message.p99, distribution.quantile(0.99)),
+                (message.p99_9, distribution.quantile(0.999)),
+            ] {
+                proptest::prop_assert!(
+                    figure.to_bits() == expected.to_bits() || figure.is_nan() && expected.is_nan()
+                );
+            }
+        }
     }
 
     #[test]

@@ -2,158 +2,34 @@
 
 //! Events on `/events/messages_lost`, when subscriptions of the node lose messages.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-    time::{Duration, Instant},
+use rclrs::Publisher;
+use topic_statistics_core::schedule::{
+    losses::{MessagesLost, PublishLosses},
+    outbox::PublishError,
 };
 
 use crate::interfaces::topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat};
 
-use super::{Failures, SharedPublisher};
-use crate::measure::source::{Source, WindowedCollector};
-
 /// The topic of the events.
 pub(crate) const TOPIC: &str = "/events/messages_lost";
 
-/// The losses of subscriptions, and the part of them that was published.
-pub(crate) struct LossEvents {
-    node_name: String,
-    /// The shortest time between two events; None if events are disabled.
-    interval: Option<Duration>,
-    /// The earliest time of the next event; None before the first one.
-    not_before: Option<Instant>,
-    /// None before there is a subscription whose losses are measured.
-    publisher: Option<SharedPublisher<MessagesLostEvent>>,
-    subscriptions: Vec<Subscription>,
-    /// Unpublished losses of ended subscriptions, by topic.
-    ended: BTreeMap<String, u64>,
-}
+/// The publisher of the events.
+pub(crate) struct LossPublisher(pub(crate) Publisher<MessagesLostEvent>);
 
-struct Subscription {
-    topic: String,
-    collector: Arc<dyn WindowedCollector>,
-    source: Weak<Source>,
-    published: u64,
-}
-
-impl Subscription {
-    /// Returns the losses that were not published, and counts them as published.
-    fn take(&mut self) -> u64 {
-        let lost = self.collector.totals().and_then(|totals| totals.lost).unwrap_or(0);
-        // A late message reduces the losses, but not those that were published.
-        let new = lost.saturating_sub(self.published);
-        self.published += new;
-        new
+impl PublishLosses for LossPublisher {
+    fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError> {
+        self.0.publish(message(lost)).map_err(|error| format!("{TOPIC}: {error}").into())
     }
 }
 
-/// An event, and its publisher.
-pub(crate) struct Event {
-    message: MessagesLostEvent,
-    publisher: SharedPublisher<MessagesLostEvent>,
-}
-
-impl Event {
-    /// Publishes the event.
-    pub(crate) fn publish(self, failures: &mut Failures) {
-        if let Err(error) = self.publisher.publish(self.message) {
-            failures.add(|| format!("an event on {TOPIC}: {error}"));
-        }
-    }
-}
-
-impl LossEvents {
-    /// The largest number of topics of ended subscriptions whose losses wait for an event.
-    const ENDED: usize = 1000;
-
-    /// Publishes at most `max_rate` events per second; 0 disables them.
-    pub(crate) fn new(node_name: String, max_rate: f64) -> Self {
-        Self {
-            node_name,
-            interval: (max_rate > 0.0).then(|| Duration::from_secs_f64(1.0 / max_rate)),
-            not_before: None,
-            publisher: None,
-            subscriptions: vec![],
-            ended: BTreeMap::new(),
-        }
-    }
-
-    /// Returns whether events are enabled and have no publisher yet.
-    pub(crate) fn needs_publisher(&self) -> bool {
-        self.interval.is_some() && self.publisher.is_none()
-    }
-
-    /// Publishes the losses of this subscription from now on.
-    pub(crate) fn add(
-        &mut self,
-        source: &Arc<Source>,
-        publisher: Option<SharedPublisher<MessagesLostEvent>>,
-        now: Instant,
-    ) {
-        if self.publisher.is_none() {
-            self.publisher = publisher;
-        }
-        self.collect_ended(now);
-        if let (Some(topic), Some(_)) = (source.topic(), &self.publisher) {
-            self.subscriptions.push(Subscription {
-                topic: topic.to_owned(),
-                collector: Arc::clone(&source.collector),
-                source: Arc::downgrade(source),
-                published: 0,
-            });
-            self.not_before.get_or_insert(now);
-        }
-    }
-
-    /// Keeps only the losses of subscriptions that have ended.
-    fn collect_ended(&mut self, now: Instant) {
-        self.subscriptions.retain_mut(|subscription| {
-            // Read before the losses: later losses are read the next time.
-            let lives = subscription.source.strong_count() > 0;
-            if !lives {
-                let lost = subscription.take();
-                if lost > 0 {
-                    let sum = self.ended.entry(std::mem::take(&mut subscription.topic)).or_default();
-                    *sum = sum.saturating_add(lost);
-                }
-            }
-            lives
-        });
-        if self.ended.len() >= Self::ENDED {
-            self.not_before = Some(now); // an event is due, whatever the rate
-        }
-    }
-
-    /// Returns when to look for losses; None if there is no subscription.
-    pub(crate) fn wake(&self) -> Option<Instant> {
-        self.not_before.filter(|_| !self.subscriptions.is_empty() || !self.ended.is_empty())
-    }
-
-    /// Returns the event that is due, if there are losses since the last one.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Event> {
-        if self.wake()? > now {
-            return None;
-        }
-        self.not_before = Some(now + self.interval?);
-        self.remaining(now)
-    }
-
-    /// Returns the event of all losses that were not published, even if it is too early for an event.
-    pub(crate) fn remaining(&mut self, now: Instant) -> Option<Event> {
-        let publisher = Arc::clone(self.publisher.as_ref()?);
-        self.collect_ended(now);
-        let statistic = |topic_name, messages_lost| MessagesLostEventTopicStat { topic_name, messages_lost };
-        let ended = std::mem::take(&mut self.ended).into_iter().map(|(topic, lost)| statistic(topic, lost));
-        let live = self.subscriptions.iter_mut().filter_map(|subscription| {
-            let lost = subscription.take();
-            (lost > 0).then(|| statistic(subscription.topic.clone(), lost))
-        });
-        let messages_lost_statistics: Vec<_> = ended.chain(live).collect();
-        if messages_lost_statistics.is_empty() {
-            return None;
-        }
-        let message = MessagesLostEvent { node_name: self.node_name.clone(), messages_lost_statistics };
-        Some(Event { message, publisher })
+/// Returns the event as a message.
+pub(crate) fn message(lost: &MessagesLost) -> MessagesLostEvent {
+    let statistic = |(topic, lost): &(String, u64)| MessagesLostEventTopicStat {
+        topic_name: topic.clone(),
+        messages_lost: *lost,
+    };
+    MessagesLostEvent {
+        node_name: lost.node_name.clone(),
+        messages_lost_statistics: lost.topics.iter().map(statistic).collect(),
     }
 }

@@ -7,18 +7,13 @@ use crate::interfaces::{
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint, StatisticDataType},
 };
 
-use crate::window::{Metric, Summary, Window};
+use topic_statistics_core::window::{Metric, Summary, Window};
 
 /// Returns the message of one metric of one window.
 ///
 /// The data points are in rclcpp's order: average, maximum, minimum, sample count, standard deviation
 /// (libstatistics_collector's `GenerateStatisticMessage`).
-pub(crate) fn metrics_message(
-    source: &str,
-    metric: Metric,
-    window: Window,
-    summary: &Summary,
-) -> MetricsMessage {
+pub fn metrics_message(source: &str, metric: Metric, window: Window, summary: &Summary) -> MetricsMessage {
     let point = |data_type, data| StatisticDataPoint { data_type, data };
     MetricsMessage {
         measurement_source_name: source.to_owned(),
@@ -38,7 +33,7 @@ pub(crate) fn metrics_message(
 
 /// Returns nanoseconds since the epoch as a ROS time. `nanosec` counts up from `sec`, also before the epoch.
 ///
-/// Times after 2038, for which `sec` has no room, are its last one.
+/// Times after 2038 overflow `sec` and become its largest value.
 pub(crate) fn time(nanoseconds: i64) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {
@@ -53,8 +48,9 @@ mod tests {
 
     #[test]
     fn the_data_points_are_in_rclcpps_order() {
-        let summary =
-            Summary { average: 1.0, minimum: 0.5, maximum: 2.0, standard_deviation: 0.25, sample_count: 7 };
+        let mut summary = Summary::default();
+        (summary.average, summary.minimum, summary.maximum) = (1.0, 0.5, 2.0);
+        (summary.standard_deviation, summary.sample_count) = (0.25, 7);
         let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
 
         let message = metrics_message("/imu_listener:/imu", Metric::MessageAge, window, &summary);

@@ -7,9 +7,9 @@ use crate::interfaces::topic_statistics_interfaces::{
     srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
 };
 use rclrs::{Node, RclrsError, WorkerService};
+use topic_statistics_core::totals::TopicTotals;
 
 use super::message::time;
-use crate::totals::TopicTotals;
 
 /// The name of the service, relative to the node.
 pub(crate) const NAME: &str = "~/get_topic_statistics";
@@ -31,10 +31,10 @@ pub(crate) fn create(
     })
 }
 
-/// Returns what the service reports of a subscription.
+/// Returns the service's report of a subscription.
 pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
-    let TopicTotals { topic_name, source_name, totals, distributions } = of;
-    let metrics = distributions.iter().map(|(metric, distribution)| MetricTotals {
+    let TopicTotals { topic_name, source_name, totals, .. } = of;
+    let metrics = of.distributions().iter().map(|(metric, distribution)| MetricTotals {
         metrics_source: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
         count: distribution.count(),
@@ -53,5 +53,31 @@ pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
         first_message: totals.first_message.map(time).unwrap_or_default(),
         last_message: totals.last_message.map(time).unwrap_or_default(),
         metrics: metrics.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topic_statistics_core::{window::Distributions, Totals};
+
+    use super::*;
+
+    #[test]
+    fn the_answer_has_the_totals_and_says_what_is_unknown() {
+        let mut totals = Totals::default();
+        (totals.received, totals.lost, totals.out_of_order) = (3, Some(2), Some(1));
+        (totals.active, totals.intervals) = (std::time::Duration::from_secs(1), Some(2));
+        (totals.first_message, totals.last_message) = (Some(1_500_000_000), Some(2_500_000_000));
+        let of =
+            |totals| message(&TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default()));
+        let answer = of(totals);
+        assert_eq!((&*answer.topic_name, &*answer.measurement_source_name), ("/imu", "/listener:/imu"));
+        assert_eq!((answer.messages_received, answer.messages_lost, answer.messages_out_of_order), (3, 2, 1));
+        assert_eq!((answer.bytes_received, answer.messages_rate), (TopicStatistics::UNKNOWN, 2.0));
+        assert_eq!((answer.first_message, answer.last_message), (time(1_500_000_000), time(2_500_000_000)));
+        let nothing = of(Totals::default());
+        assert_eq!((nothing.messages_received, nothing.messages_lost), (0, TopicStatistics::UNKNOWN));
+        assert_eq!(nothing.first_message, time(0));
+        assert!(nothing.messages_rate.is_nan());
     }
 }

@@ -10,8 +10,7 @@ use std::{
 
 use serde::Serialize;
 use tempfile::NamedTempFile;
-
-use crate::{measure::clock::system_time, totals::TopicTotals};
+use topic_statistics_core::{record::clock::system_time, totals::TopicTotals};
 
 /// The version of the format. It changes when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
@@ -99,7 +98,7 @@ pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -
 impl<'a> From<&'a TopicTotals> for Topic<'a> {
     fn from(of: &'a TopicTotals) -> Self {
         let rate = of.totals.rate();
-        let metrics = of.distributions.iter().map(|(metric, distribution)| {
+        let metrics = of.distributions().iter().map(|(metric, distribution)| {
             let quantile = |quantile| Some(distribution.quantile(quantile)).filter(|value| !value.is_nan());
             MetricTotals {
                 metrics_source: metric.name(),
@@ -130,35 +129,21 @@ mod tests {
     use std::{fs, time::Duration};
 
     use super::*;
-    use crate::{
+    use topic_statistics_core::{
         totals::Totals,
         window::{Distributions, Metric},
     };
 
     #[test]
     fn an_unknown_value_is_null() {
-        let imu = TopicTotals {
-            topic_name: "/imu".to_owned(),
-            source_name: "/listener:/imu".to_owned(),
-            totals: Totals {
-                received: 3,
-                lost: Some(2),
-                out_of_order: Some(0),
-                bytes: Some(1_000_000_000_000),
-                first_message: Some(1_000_000_000),
-                last_message: Some(2_000_000_000),
-                active: Duration::from_secs(1),
-                intervals: Some(2),
-                ..Totals::default()
-            },
-            distributions: Distributions::default(),
-        };
-        let chatter = TopicTotals {
-            topic_name: "/chatter".to_owned(),
-            source_name: "/listener:/chatter".to_owned(),
-            totals: Totals::default(),
-            distributions: Distributions::default(),
-        };
+        let mut totals = Totals::default();
+        (totals.received, totals.lost, totals.out_of_order) = (3, Some(2), Some(0));
+        totals.bytes = Some(1_000_000_000_000);
+        (totals.first_message, totals.last_message) = (Some(1_000_000_000), Some(2_000_000_000));
+        (totals.active, totals.intervals) = (Duration::from_secs(1), Some(2));
+        let imu = TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default());
+        let chatter = ("/chatter", "/listener:/chatter");
+        let chatter = TopicTotals::new(chatter.0, chatter.1, Totals::default(), Distributions::default());
         assert_eq!(
             render("/listener", &[imu, chatter], 5).unwrap(),
             "version: 1\nnode_name: /listener\nwritten_at: 5\ntopics:\n\
@@ -175,12 +160,7 @@ mod tests {
         let mut distributions = Distributions::new(&[Metric::MessageAge, Metric::MessagePeriod]);
         (1..=100).for_each(|_| distributions.accept(Metric::MessageAge, 4.0));
         distributions.accept(Metric::MessagePeriod, 10.0);
-        let imu = TopicTotals {
-            topic_name: "/imu".to_owned(),
-            source_name: "/listener:/imu".to_owned(),
-            totals: Totals::default(),
-            distributions,
-        };
+        let imu = TopicTotals::new("/imu", "/listener:/imu", Totals::default(), distributions);
         let text = render("/listener", &[imu], 5).unwrap();
         let metrics = "  metrics:\n  \
              - metrics_source: message_age\n    unit: ms\n    count: 100\n    p50: 4.0\n    p99: 4.0\n    maximum: 4.0\n  \

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     io::Write,
     path::PathBuf,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Stdio},
     sync::{
         mpsc::{Receiver, TryRecvError},
         Arc, Mutex,
@@ -23,7 +23,7 @@ use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use test_support::{self, clock::SteppedClock, lines, Process, Spinning, LIMIT};
+use test_support::{self, clock::SteppedClock, itself, lines, Process, Spinning, LIMIT};
 
 /// The subscription with windows of a second.
 pub const SECOND: &str = "second";
@@ -314,14 +314,6 @@ pub fn start_talker(domain: u32, rate: f64, clock: Option<&SteppedClock>) -> Pro
         clock.preload(&mut command);
     }
     Process::spawn(&mut command)
-}
-
-/// Returns a command that runs an ignored test of this binary as a program, with a pipe as input.
-fn itself(name: &str, domain: u32) -> Command {
-    let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", name];
-    let mut command = test_support::command(std::env::current_exe().unwrap(), &arguments, domain);
-    command.stdin(Stdio::piped());
-    command
 }
 
 /// The handle of a test to the process.

@@ -9,10 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::CreateBasicExecutor;
 use serde_json::Value;
 
-use test_support::{clock::SteppedClock, context, domain, program, wait_for, Process};
+use test_support::{clock::SteppedClock, domain, node, program, wait_for, Process};
 
 use crate::{check::HELD_UP, S, STEPS};
 
@@ -64,7 +63,7 @@ fn is_in(range: RangeInclusive<f64>, figure: &Value) -> bool {
     figure.as_f64().is_some_and(|figure| range.contains(&figure))
 }
 
-/// Returns the faults of a line of JSON that was printed so many ms after the line before. The topic has 20 Hz.
+/// Returns the faults of a line of JSON; `after`: ms since the line before. The topic has 20 Hz.
 fn faults_of(line: &str, after: f64) -> Vec<String> {
     let json: Value = serde_json::from_str(line).unwrap();
     let mut faults = vec![];
@@ -123,7 +122,7 @@ fn faults_of(line: &str, after: f64) -> Vec<String> {
 #[test]
 fn topic_monitor_reports_no_wrong_value_after_steps_of_the_clock() {
     let Some(clock) = SteppedClock::new() else { return };
-    let domain = domain(6);
+    let domain = domain();
     let start = |what, arguments: &[&str]| Monitor::start(what, &clock, arguments, domain);
     let _talker =
         Process::spawn(&mut command(&clock, program("talker"), &["--ros-args", "-p", "rate:=20.0"], domain));
@@ -165,7 +164,7 @@ fn topic_monitor_reports_no_wrong_value_after_steps_of_the_clock() {
             } else if line.starts_with("/imu ") {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let rate = words[2].parse().unwrap_or(f64::NAN);
-                // A sixteenth word would be a state other than good.
+                // A sixteenth word would be a state other than healthy.
                 if !(14.0..29.0).contains(&rate) || words.len() != 15 {
                     faults.push(format!("{what}: {line}"));
                 }
@@ -181,11 +180,10 @@ fn topic_monitor_reports_no_wrong_value_after_steps_of_the_clock() {
 #[test]
 fn conditions_are_checked_at_once_after_a_step_back() {
     let Some(clock) = SteppedClock::new() else { return };
-    let domain = domain(7);
+    let domain = domain();
     let _talker =
         Process::spawn(&mut command(&clock, program("talker"), &["--ros-args", "-p", "rate:=20.0"], domain));
-    let executor = context(domain, &[]).create_basic_executor();
-    let node = executor.create_node("observer").unwrap();
+    let (_executor, node) = node("observer", &[]);
     let conditions = "rate>14 rate<29 period.max<450 age.max<450 age.min>-50 silent<450";
     let arguments = ["imu", "--require", conditions, "--duration", "20"];
     let mut monitor = command(&clock, program("topic_monitor"), &arguments, domain).spawn().unwrap();

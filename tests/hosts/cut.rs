@@ -18,7 +18,7 @@ const CUT: Duration = Duration::from_secs(4);
 #[test]
 fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(4);
+    let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     let mut weak = Receiver::start(&network.listening, domain, &WEAK);
     let mut strong = Receiver::start(&network.listening, domain, &[]);
@@ -103,7 +103,7 @@ fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
 #[test]
 fn a_publisher_that_restarts_during_a_cut_is_a_second_publisher_and_no_loss() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(5);
+    let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     let mut receiver = Receiver::start(&network.listening, domain, &[]);
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);

@@ -39,7 +39,7 @@ const DRIVER_DELAY: f64 = 50.0;
 #[test]
 fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(0);
+    let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     let _receiver = Receiver::start(&network.listening, domain, &[]);
     let talker = format!("-p rate:=50.0 -p stamp_age:={}", DRIVER_DELAY / 1000.0);

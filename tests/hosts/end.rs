@@ -31,9 +31,9 @@ fn nothing_is_left_of_the_hosts_after_a_panic() {
     let made = Mutex::new((vec![], vec![]));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let network = network;
-        let talker = start(&network.talking, program("talker"), "", domain(7));
+        let talker = start(&network.talking, program("talker"), "", domain());
         // This process is never ended by its handle: the kernel ends it.
-        let leaked = ManuallyDrop::new(start(&network.listening, program("talker"), "", domain(7)));
+        let leaked = ManuallyDrop::new(start(&network.listening, program("talker"), "", domain()));
         let namespaces = [&network.talking, &network.listening].map(|host| host.namespace.clone());
         let processes = vec![talker.id(), leaked.id()];
         assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
@@ -49,7 +49,7 @@ fn nothing_is_left_of_the_hosts_after_a_panic() {
 #[test]
 fn nothing_is_left_of_the_hosts_of_a_test_process_that_is_killed() {
     let Some(_possible) = two_hosts() else { return };
-    let (killed, namespaces, processes) = programs::start_hosts(domain(8));
+    let (killed, namespaces, processes) = programs::start_hosts(domain());
     assert!(is_anything_left(&namespaces, &[]) && is_anything_left(&[], &processes));
     drop(killed);
     wait_for("end of the hosts", || !is_anything_left(&namespaces, &processes));

@@ -33,7 +33,7 @@ fn read_events(events: &Program, lost: u64) {
 #[test]
 fn every_report_has_the_exact_number_of_messages_that_the_network_lost() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(1);
+    let domain = domain();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
     let weak = ("BEST_EFFORT", "");
@@ -121,7 +121,7 @@ fn in_file(file: &Path, topic: &str) -> (u64, u64) {
 #[test]
 fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_history() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(2);
+    let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     // One publisher keeps its last 10 messages: at 100 Hz they are overwritten within 100 ms. The other keeps all
     // messages.
@@ -197,7 +197,7 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
 #[test]
 fn repeated_and_reordered_messages_are_counted_as_the_subscription_receives_them() {
     let Some(network) = two_hosts() else { return };
-    let domain = domain(3);
+    let domain = domain();
     let mut sender = Sender::start(&network.talking, domain, &[]);
     let mut weak = Receiver::start(&network.listening, domain, &WEAK);
     let mut strong = Receiver::start(&network.listening, domain, &[]);

@@ -24,7 +24,7 @@ use test_support::{Process, Reader};
 
 /// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {
-    Network::new().map_err(|lacking| eprintln!("skipped: two hosts: {lacking}")).ok()
+    Network::new().map_err(|lacking| test_support::skip("two hosts", &lacking)).ok()
 }
 
 /// Makes a program communicate with all programs on the network of its host.

@@ -50,7 +50,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Returns what this machine does not provide.
+    /// Returns the means that this machine does not provide.
     pub fn new() -> Result<Network, String> {
         let (talking, talking_device) = Host::new(1, 2)?;
         let (listening, listening_device) = Host::new(2, 1)?;

@@ -12,7 +12,7 @@ use super::{median, read_statistics, source, start, two_hosts};
 fn namespaces_distinguish_two_robots_whose_nodes_have_the_same_names() {
     const WINDOWS: usize = 4;
     let Some(network) = two_hosts() else { return };
-    let domain = domain(6);
+    let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     let mut monitor = Monitor::start(&network.listening, &["--from-statistics"], domain);
     // Each robot is a host with its own imu. Both subscribe to the chatter of the first.

@@ -2,52 +2,57 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use rclrs::QoSProfile;
+use topic_statistics_core::{
+    health::{Expectations, JudgedWindow, Value},
+    record::{durations::Durations, source_name::SourceNames, windowed::Windowed},
+    totals::Totals,
+    window::{Metric, Summary, Window, WindowStatistics},
+};
 
 use super::*;
-use crate::{
-    graph::{PublisherCheck, Request},
-    health::{Expectations, JudgedWindow},
-    measure::{timer::Durations, windowed::Windowed},
-    totals::Totals,
-    window::{Distributions, Metric, Summary, Window, WindowStatistics},
-};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn node() -> NodeNames {
-    let [name, fully_qualified, hardware_id] = ["listener", "/r1/listener", "imu_7"].map(str::to_owned);
-    NodeNames { name, fully_qualified, hardware_id }
+    let [name, hardware_id] = ["listener", "imu_7"].map(str::to_owned);
+    NodeNames { name, hardware_id }
 }
 
 /// A source with that name, of a subscription of that topic if there is one, and with a window of 41 messages.
 fn source(name: &str, topic: Option<&str>) -> Source {
-    let qos = QoSProfile::topics_default();
-    let request =
-        |topic: &str| Request { topic: topic.into(), message_type: "sensor_msgs/msg/Imu".into(), qos };
-    let check = topic.map(|topic| PublisherCheck::new(request(topic)));
-    let source = Source::new(name.to_owned(), Arc::new(Windowed::new(Durations::default())), check);
-    let ages =
-        Summary { average: 12.5, minimum: 2.0, maximum: 40.0, standard_deviation: 1.0, sample_count: 41 };
-    source.finish(Arc::new(WindowStatistics {
-        window: Window { start: 0, stop: 1_000_000_000 },
-        length: SECOND,
-        clock_step: None,
-        count: 41,
-        unrecorded: 0,
-        metrics: vec![(Metric::MessageAge, ages), (Metric::MessagePeriod, Summary::default())],
-        distributions: Distributions::default(),
-        totals: Some(Totals { received: 1000, lost: Some(7), ..Totals::default() }),
-    }));
+    source_in(&Arc::default(), name, topic)
+}
+
+/// The same, with other sources in the node.
+fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Source {
+    let name = match topic {
+        Some(topic) if name == node().name => {
+            names.reserve("/r1/listener", &format!("/r1/listener:{topic}")).shown_as_node()
+        }
+        _ => names.reserve("/r1/listener", name),
+    };
+    let check = topic.map(|topic| Box::new(topic.to_owned()) as _);
+    let source = Source::new(name, Arc::new(Windowed::new(Durations::default())), check);
+    let mut ages = Summary::default();
+    (ages.average, ages.minimum, ages.maximum) = (12.5, 2.0, 40.0);
+    (ages.standard_deviation, ages.sample_count) = (1.0, 41);
+    let metrics = vec![(Metric::MessageAge, ages), (Metric::MessagePeriod, Summary::default())];
+    let mut window = WindowStatistics::new(Window { start: 0, stop: 1_000_000_000 }, SECOND, 41, metrics);
+    let mut totals = Totals::default();
+    (totals.received, totals.lost) = (1000, Some(7));
+    window.totals = Some(totals);
+    source.finish(Arc::new(window));
     source
 }
 
-/// A judge of three windows with so many messages.
+/// A judge of three windows with these numbers of messages.
 fn judge(expectations: Expectations, messages: u64) -> Judge {
     let mut judge = Judge::new(expectations);
     for start in 0..3 {
         let window = Window { start: start * 1_000_000_000, stop: (start + 1) * 1_000_000_000 };
-        judge.accept(&JudgedWindow { window, length: SECOND, messages }, |_| Some(12.5));
+        judge.accept(&JudgedWindow { window, length: SECOND, messages: Some(messages) }, |_| {
+            Value::Measured(12.5)
+        });
     }
     judge
 }
@@ -77,7 +82,8 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("Earliest timestamp delay:", "0.002000"),
     ("Latest timestamp delay:", "0.040000"),
     ("Latest acceptable timestamp delay:", "0.050000"),
-    // NVIDIA-ISAAC-ROS/greenwave_monitor: greenwave_monitor/greenwave_monitor/ui_adaptor.py, UiDiagnosticData.from_status
+    // NVIDIA-ISAAC-ROS/greenwave_monitor: greenwave_monitor/greenwave_monitor/ui_adaptor.py,
+    // UiDiagnosticData.from_status
     ("frame_rate_node", "41.000000"),
     ("current_delay_from_realtime_ms", "12.500000"),
     ("expected_frequency", "100.000000"),
@@ -122,6 +128,23 @@ fn a_target_has_its_own_key_and_what_is_not_known_has_none() {
 }
 
 #[test]
+fn a_range_is_expected_only_if_both_limits_are_of_one_level() {
+    let source = source("/r1/listener:/imu", Some("/imu"));
+    for (warn, error, range) in [
+        ("rate>=90", "rate=50..150", None),
+        ("rate>=90 age<50", "rate<=150", None),
+        ("age<50", "rate=50..150", Some(("100.000000", "50.000000"))),
+        ("rate>=90 rate<=110", "rate>=50", Some(("100.000000", "10.000000"))),
+    ] {
+        let status = status(&node(), &source, &judge(expect(warn, error), 100));
+        let values = values(&status);
+        let value = |key: &str| values.get(key).copied();
+        assert_eq!(value("expected_frequency").zip(value("tolerance")), range, "{warn} and {error}");
+        assert!(value("Maximum acceptable frequency (Hz)").is_some(), "{warn} and {error}");
+    }
+}
+
+#[test]
 fn the_task_is_the_topic_or_the_name_of_the_source() {
     for (name, topic, task) in [
         ("/r1/listener:/imu", Some("/imu"), "listener: /imu"),
@@ -137,9 +160,24 @@ fn the_task_is_the_topic_or_the_name_of_the_source() {
 }
 
 #[test]
-fn statuses_have_different_names() {
-    let named = |name: &str| DiagnosticStatus { name: name.to_owned(), ..Default::default() };
-    let mut statuses = ["b", "a", "b", "c", "b"].map(named);
-    number_equal_names(&mut statuses);
-    assert_eq!(statuses.map(|status| status.name), ["a", "b", "b (2)", "b (3)", "c"]);
+fn statuses_have_different_names_the_same_as_the_sources() {
+    let names = Arc::default();
+    let sources = [
+        ("/r1/listener:/imu", Some("/imu")),
+        ("/r1/listener:/imu", None),
+        ("listener", Some("/imu")),
+        ("/imu", Some("/imu")),
+    ]
+    .map(|(name, topic)| source_in(&names, name, topic));
+    let statuses = sources.each_ref().map(|source| {
+        let status = status(&node(), source, &judge(expect("rate>=1", ""), 41));
+        (source.name.to_string(), status.name)
+    });
+    let expected = [
+        ("/r1/listener:/imu", "listener: /imu"),
+        ("/r1/listener:/imu (2)", "listener: /imu (2)"),
+        ("listener", "listener: /imu (3)"),
+        ("/imu (4)", "listener: /imu (4)"),
+    ];
+    assert_eq!(statuses, expected.map(|(source, status)| (source.to_owned(), status.to_owned())));
 }

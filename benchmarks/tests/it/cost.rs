@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The cost of statistics in a process: allocations, memory, threads and publishers.
+
+mod c_allocations;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use ros_env::sensor_msgs::msg::Imu;
+use test_support::{context, domain, node, wait_for, Program, Reader, Spinning};
+
+use crate::ONE_AT_A_TIME;
+
+/// Returns options with windows that do not end during a test.
+fn options() -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
+}
+
+/// Returns the allocations per message, in steady state, of the subscription that `subscribe` creates. Its callback
+/// increments the counter.
+fn allocations_per_message<Subscription>(
+    subscribe: impl FnOnce(&Node, Arc<AtomicU64>) -> Subscription,
+) -> f64 {
+    const MESSAGES: u64 = 1000;
+    let (executor, node) = node("counting", &[]);
+    let received = Arc::new(AtomicU64::new(0));
+    let _subscription = subscribe(&node, Arc::clone(&received));
+    let _spinning = Spinning::start(executor);
+    let _publisher = Program::start("publisher.py", &["--rate", "500"], domain());
+    let wait_until = |count| wait_for("messages", || received.load(Ordering::Relaxed) >= count);
+    // After these messages, discovery is complete and queues have their final size.
+    wait_until(500);
+    let count = || (dhat::HeapStats::get().total_blocks, received.load(Ordering::Relaxed));
+    let (blocks, messages) = count();
+    wait_until(messages + MESSAGES);
+    let (blocks_after, messages_after) = count();
+    (blocks_after - blocks) as f64 / (messages_after - messages) as f64
+}
+
+#[test]
+fn a_message_costs_no_allocation_beyond_plain_rclrs() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let topic = || "imu".keep_last(100);
+    macro_rules! callback {
+        ($count:ident, $message:ty) => {
+            move |_: $message| {
+                $count.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+    }
+    macro_rules! plain {
+        ($message:ty) => {
+            allocations_per_message(|node, count| {
+                node.create_subscription::<Imu, _>(topic(), callback!(count, $message)).unwrap()
+            })
+        };
+    }
+    macro_rules! measured {
+        ($message:ty, $options:expr) => {
+            allocations_per_message(|node, count| {
+                let statistics = NodeStatistics::with_options(&node, $options).unwrap();
+                let callback = callback!(count, $message);
+                let imu = statistics.create_subscription::<Imu, _>(topic(), callback).unwrap();
+                (imu, statistics)
+            })
+        };
+    }
+    let (plain, measured) = (plain!(Imu), measured!(Imu, options()));
+    let everything = measured!(Imu, options().metrics(Metric::OF_SUBSCRIPTIONS));
+    let (plain_boxed, boxed) = (plain!(Box<Imu>), measured!(Box<Imu>, options()));
+    println!("plain_allocations_per_message={plain:.2}");
+    println!("allocations_per_message={:.0}", (measured - plain).max(0.0));
+    println!("allocations_per_message_with_all_metrics={:.0}", (everything - plain).max(0.0));
+    println!("allocations_per_boxed_message={:.0}", boxed - plain_boxed);
+    // The queues of rclrs grow now and then, and the graph is read once per second. So the counts are not integers.
+    assert!(plain > 1.0, "the counting works: {plain}");
+    assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
+    assert!(everything < plain + 0.1, "{everything} with all metrics, {plain} plain");
+    assert!(boxed < plain_boxed + 0.1, "{boxed} measured, {plain_boxed} plain");
+}
+
+#[test]
+fn timers_and_counters_cost_no_allocation() {
+    let _one = ONE_AT_A_TIME.lock();
+    let executor = context(domain(), &[]).create_basic_executor();
+    let statistics =
+        NodeStatistics::with_options(&executor.create_node("counting").unwrap(), options()).unwrap();
+    let (timers, counters) = (statistics.timers("call", 0..4), statistics.counters("frames", 0..4));
+    // Soon after the creation, another thread reads the graph.
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let allocations = || {
+        let before = dhat::HeapStats::get().total_blocks;
+        for round in 0..10_000 {
+            drop(timers[round % 4].start());
+            timers[round % 4].time(|| counters[round % 4].increment());
+        }
+        dhat::HeapStats::get().total_blocks - before
+    };
+    let counted = allocations();
+    assert!(counted < 100, "{counted} allocations for 20000 durations and 10000 counts");
+}
+
+#[test]
+fn a_subscription_costs_at_most_2_kb_more_than_a_plain_one() {
+    const COUNT: usize = 50;
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (_executor, node) = node("weighing", &[]);
+    let statistics = NodeStatistics::with_options(&node, options()).unwrap();
+    let bytes = || dhat::HeapStats::get().curr_bytes;
+    let first = statistics.create_subscription("imu", |_: Imu| ()).unwrap(); // loads the type's introspection
+
+    let before = bytes();
+    let plain: Vec<_> =
+        (0..COUNT).map(|_| node.create_subscription::<Imu, _>("imu", |_: Imu| ()).unwrap()).collect();
+    let plain_bytes = bytes() - before;
+    let before = bytes();
+    let measured: Vec<_> =
+        (0..COUNT).map(|_| statistics.create_subscription("imu", |_: Imu| ()).unwrap()).collect();
+    let measured_bytes = bytes() - before;
+    let beyond = measured_bytes.saturating_sub(plain_bytes) / COUNT;
+    println!("bytes_per_subscription={beyond}");
+    assert!(
+        (500..=2048).contains(&beyond),
+        "{beyond} bytes: {measured_bytes} for {COUNT}, {plain_bytes} for {COUNT} plain ones"
+    );
+    drop((first, plain, measured));
+}
+
+#[test]
+fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
+    let _one = ONE_AT_A_TIME.lock();
+    let (_executor, node) = node("many", &[]);
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.filter(|name| name.trim() == "topic_stats").count()
+    };
+    assert_eq!(threads(), 0);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let mut subscriptions = vec![];
+    for count in [1, 1000] {
+        subscriptions.resize_with(count, || statistics.create_subscription("imu", |_: Imu| ()).unwrap());
+        // The thread sets its name when it starts.
+        wait_for("thread", || threads() == 1);
+        wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
+    }
+    drop(statistics);
+    assert_eq!(threads(), 0);
+}
+
+#[test]
+fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
+    const SUBSCRIPTIONS: usize = 100;
+    let _one = ONE_AT_A_TIME.lock();
+    let domain = domain();
+    let (executor, node) = node("crowded", &[]);
+    let statistics = NodeStatistics::new(&node).unwrap();
+    let subscriptions: Vec<_> = (0..SUBSCRIPTIONS)
+        .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
+        .collect();
+    let _spinning = Spinning::start(executor);
+    // The statistics give a reader time for each message. On a busy machine the reader may still be late and lose
+    // messages: the count of windows in a row then restarts.
+    let mut reader = Reader::start_with_depth(domain, 10);
+    let mut in_a_row: HashMap<(String, String), (usize, i64)> = HashMap::new();
+    let mut read = 0;
+    reader.read_until("10 windows in a row of each metric of each subscription", |metrics| {
+        for of in &metrics[read..] {
+            let (windows, stop) = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
+            let length = (of.stop - of.start) as f64 * 1e-9;
+            *windows = if of.start == *stop && (0.5..1.5).contains(&length) { *windows + 1 } else { 1 };
+            *stop = of.stop;
+        }
+        read = metrics.len();
+        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|(windows, _)| *windows >= 10)
+    });
+    drop(subscriptions);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The node's log, and its health on `/diagnostics`.
+
+use std::sync::{Arc, Weak};
+
+use rclrs::{log_error, log_info, log_warn, NodeState};
+use topic_statistics_core::schedule::{
+    judges::Diagnosed,
+    outbox::PublishError,
+    scheduler::{Reports, Severity},
+};
+
+use super::publishers::DiagnosticsPublisher;
+use crate::{
+    interfaces::diagnostic_msgs::msg::DiagnosticArray,
+    report::diagnostics::{self, NodeNames},
+};
+
+/// The ways out of a node, beside the publishers of its windows and losses. A node that is dropped has only its errors
+/// traced.
+pub(super) struct NodeReports {
+    pub(super) node: Weak<NodeState>,
+    pub(super) names: NodeNames,
+    /// None if health is not published.
+    pub(super) diagnostics: Option<Arc<DiagnosticsPublisher>>,
+}
+
+impl Reports for NodeReports {
+    fn log(&self, severity: Severity, text: &str) {
+        let node = self.node.upgrade();
+        match (severity, node) {
+            (Severity::Error, node) => {
+                tracing::error!("{text}");
+                if let Some(node) = node {
+                    log_error!(node.logger(), "{text}");
+                }
+            }
+            (Severity::Warn, Some(node)) => {
+                tracing::warn!("{text}");
+                log_warn!(node.logger(), "{text}");
+            }
+            (Severity::Info, Some(node)) => {
+                tracing::info!("{text}");
+                log_info!(node.logger(), "{text}");
+            }
+            (Severity::Table, Some(node)) => log_info!(node.logger(), "{text}"),
+            (Severity::Warn | Severity::Info | Severity::Table, None) => {}
+        }
+    }
+
+    fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
+        let (Some(to), Some(node)) = (&self.diagnostics, self.node.upgrade()) else { return Ok(()) };
+        let statuses = diagnosed.iter().map(|of| diagnostics::status(&self.names, &of.source, &of.judge));
+        let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
+        message.status.sort_by(|one, other| one.name.cmp(&other.name));
+        message.header.stamp = diagnostics::time(node.get_clock().now().nsec);
+        to.publish(&node, message).map_err(|error| format!("{}: {error}", diagnostics::TOPIC).into())
+    }
+}
+
+/// A node's clock, which follows `/clock`.
+pub(super) struct NodeClock(pub(super) rclrs::Clock);
+
+impl topic_statistics_core::record::simulated_time::RosClock for NodeClock {
+    fn now(&self) -> i64 {
+        self.0.now().nsec
+    }
+}

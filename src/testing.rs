@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the benchmarks and fuzz targets of this repository call. It is no part of the API, and changes with any
+//! version.
+
+use std::{sync::Arc, time::Duration};
+
+use rosidl_runtime_rs::Message;
+use topic_statistics_core::{
+    record::{
+        count::Count, durations::Durations, recorder::Recorder, source::SourceHandle, windowed::Windowed,
+    },
+    schedule::losses::MessagesLost,
+};
+
+use crate::{
+    interfaces::topic_statistics_interfaces::msg::MessagesLostEvent,
+    measure::{size::SerializedSize, stamp::StampField},
+    report::loss_events,
+    Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatsCounter, StatsTimer,
+    TopicStatisticsOptions, TopicStatisticsState,
+};
+pub use crate::{
+    measure::probe::Probe,
+    node::parameters::Parameters,
+    report::{
+        diagnostics::{status, NodeNames},
+        message::metrics_message,
+    },
+};
+
+/// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
+pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
+    Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
+}
+
+/// Creates the handle of a timer.
+pub fn timer(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> StatsTimer {
+    StatsTimer::new(source, durations)
+}
+
+/// Creates the handle of a counter.
+pub fn counter(source: SourceHandle, count: Count) -> StatsCounter {
+    StatsCounter::new(source, count)
+}
+
+/// Returns losses as a message.
+pub fn loss_event(lost: &MessagesLost) -> MessagesLostEvent {
+    loss_events::message(lost)
+}
+
+/// Returns the text of a file of totals.
+///
+/// Errors if it cannot be written as YAML.
+#[cfg(feature = "totals_file")]
+pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64) -> std::io::Result<String> {
+    crate::report::totals_file::render(node, totals, written_at)
+}
+
+/// The values of options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// Whether there are statistics.
+    pub state: TopicStatisticsState,
+    /// The length of a window.
+    pub publish_period: Option<Duration>,
+    /// The topic on which windows are published.
+    pub publish_topic: String,
+    /// The name of the source.
+    pub source_name: Option<SourceName>,
+    /// The metrics.
+    pub metrics: Option<Vec<Metric>>,
+}
+
+impl From<&TopicStatisticsOptions> for Values {
+    fn from(options: &TopicStatisticsOptions) -> Self {
+        Self {
+            state: options.state,
+            publish_period: options.publish_period,
+            publish_topic: options.publisher_topic().to_owned(),
+            source_name: options.source_name.clone(),
+            metrics: options.metrics.clone(),
+        }
+    }
+}
+
+/// Errors if a value is out of range.
+pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
+    options.check()
+}
+
+/// Returns options with the defaults of a node.
+pub fn with_defaults(
+    options: TopicStatisticsOptions,
+    of_node: &TopicStatisticsOptions,
+) -> TopicStatisticsOptions {
+    options.or(of_node)
+}

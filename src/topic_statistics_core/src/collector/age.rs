@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::{milliseconds_between, SummaryCollector};
+use crate::window::Summary;
+
+/// Collects the ages of messages, in milliseconds.
+///
+/// *High* ages: the driver, the network or the executor delays messages. *Negative* ages: the clocks of the publisher
+/// and of this host differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AgeCollector(SummaryCollector);
+
+impl AgeCollector {
+    /// Accepts a message with that stamp, whose callback starts at `now`; both in nanoseconds on the same clock.
+    ///
+    /// A stamp or a time of zero means "not set" in ROS, and gives no sample.
+    #[inline]
+    pub fn accept(&mut self, stamp: i64, now: i64) {
+        if stamp != 0 && now != 0 {
+            self.0.accept_finite(milliseconds_between(stamp, now));
+        }
+    }
+
+    /// Returns the sample that [`accept`](Self::accept) accepts, if there is one. (That does not call this: it would
+    /// take twice the instructions.)
+    #[inline]
+    pub(crate) fn sample(stamp: i64, now: i64) -> Option<f64> {
+        (stamp != 0 && now != 0).then(|| milliseconds_between(stamp, now))
+    }
+
+    /// Ends a window: returns the summary of its ages in milliseconds, and starts the next.
+    pub fn take(&mut self) -> Summary {
+        self.0.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_the_time_since_the_stamp_to_the_nanosecond() {
+        let mut ages = AgeCollector::default();
+        ages.accept(1_790_000_000_000_000_001, 1_790_000_000_002_000_002);
+        assert_eq!(ages.take().average, 2.000001);
+    }
+
+    #[test]
+    fn a_stamp_in_the_future_is_a_negative_age() {
+        let mut ages = AgeCollector::default();
+        ages.accept(5_000_000, 2_000_000);
+        assert_eq!(ages.take().maximum, -3.0);
+    }
+
+    #[test]
+    fn a_zero_stamp_or_an_unset_clock_is_no_sample() {
+        let mut ages = AgeCollector::default();
+        ages.accept(0, 1_790_000_000_000_000_000);
+        ages.accept(1_790_000_000_000_000_000, 0);
+        assert_eq!(ages.take().sample_count, 0);
+    }
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+
+mod bucket_index;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, ops::Range};
+
+use bucket_index::{boundary, index_of_normal, index_of_subnormal, largest_below, MAX_SCALE};
+pub use parts::{DistributionParts, InvalidDistribution};
+
+/// The distribution of samples in constant memory: a base-2 exponential histogram, as
+/// [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram) defines it.
+///
+/// At the scale `s`, bucket `i` counts the samples in `(base^i, base^(i+1)]` with `base = 2^(2^-s)`. Negative samples
+/// have buckets of their own, by their absolute values. Zeros are counted exactly. There are at most
+/// [`BUCKETS`](Self::BUCKETS) buckets for each sign: the scale starts at [`MAX_SCALE`](Self::MAX_SCALE), and falls when
+/// the range of the samples grows.
+///
+/// It never falls below [`MIN_SCALE`](Self::MIN_SCALE). Samples of a range that is larger than the buckets of that
+/// scale have, 12 orders of magnitude, lose their smallest ones: they are counted near zero, below the
+/// [`zero_threshold`](Self::zero_threshold). A quantile that is one of these samples is NaN. All other quantiles keep
+/// the bound of their error.
+///
+/// Counts are exact up to 2^63 samples. From 2^32 samples in one bucket on, a count takes the memory of two, so there
+/// are half as many buckets, and the scale may fall.
+///
+/// ```
+/// # extern crate topic_statistics_core as rclrs_topic_statistics;
+/// use rclrs_topic_statistics::collector::Distribution;
+///
+/// let mut ages = Distribution::default();
+/// for age in 1..=1000 {
+///     ages.accept(f64::from(age) / 10.0);
+/// }
+/// let error = ages.quantile(0.99) - 99.0;
+/// assert!(error.abs() <= 99.0 * ages.relative_error());
+/// assert!(ages.quantile(0.9999).is_nan()); // needs 10000 samples
+/// ```
+#[derive(Clone)]
+pub struct Distribution {
+    // Minimum and maximum are not adjacent: the compiler would compare adjacent ones together, in ten instructions
+    // instead of two.
+    minimum: f64,
+    sum: f64,
+    maximum: f64,
+    /// `MAX_SCALE - scale`.
+    shift: i32,
+    /// How many buckets a sign has: [`NARROW`], or [`WIDE`] once a count needs 64 bits.
+    buckets: u32,
+    /// The first bucket above the zero threshold. If there is one, the scale is [`MIN_SCALE`](Self::MIN_SCALE), and the
+    /// buckets of both signs begin here.
+    threshold: Option<i32>,
+    zero_count: u64,
+    positive: Side,
+    negative: Side,
+}
+
+/// The buckets of a sign if counts have 32 bits, and if they have 64.
+const NARROW: u32 = Distribution::BUCKETS as u32;
+const WIDE: u32 = NARROW / 2;
+
+/// The counts of one sign.
+#[derive(Clone)]
+struct Side {
+    /// The index of the bucket that the first count is of.
+    first: i32,
+    /// If counts have 64 bits, their upper halves are in the second half.
+    counts: [u32; Distribution::BUCKETS],
+}
+
+impl Default for Distribution {
+    /// The distribution of no samples.
+    fn default() -> Self {
+        Self {
+            minimum: f64::INFINITY,
+            sum: 0.0,
+            maximum: f64::NEG_INFINITY,
+            shift: 0,
+            buckets: NARROW,
+            threshold: None,
+            zero_count: 0,
+            positive: Side::new(0),
+            negative: Side::new(0),
+        }
+    }
+}
+
+impl fmt::Debug for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Distribution")
+            .field("count", &self.count())
+            .field("sum", &self.sum())
+            .field("minimum", &self.minimum())
+            .field("maximum", &self.maximum())
+            .field("scale", &self.scale())
+            .field("zero_threshold", &self.zero_threshold())
+            .field("zero_count", &self.zero_count())
+            .field("positive", &self.positive().collect::<Vec<_>>())
+            .field("negative", &self.negative().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl PartialEq for Distribution {
+    /// Distributions are equal if all their figures and buckets are.
+    fn eq(&self, other: &Self) -> bool {
+        let figures = |of: &Self| (of.minimum, of.sum, of.maximum, of.shift, of.zero_count, of.threshold);
+        figures(self) == figures(other)
+            && self.positive().eq(other.positive())
+            && self.negative().eq(other.negative())
+    }
+}
+
+impl Distribution {
+    /// The largest number of buckets for each sign.
+    pub const BUCKETS: usize = 160;
+
+    /// The scale of samples of a small range, where a quantile has an error of at most 0.3 %. It is the largest schema
+    /// of Prometheus's native histograms.
+    pub const MAX_SCALE: i32 = MAX_SCALE;
+
+    /// The smallest scale, where a quantile has an error of at most 19 %. With it, all buckets span 12 orders of
+    /// magnitude.
+    pub const MIN_SCALE: i32 = 2;
+
+    /// The largest number of samples of a [`merge`](Self::merge). As many again have room in a `u64`.
+    const MAX_MERGED: u64 = 1 << 63;
+
+    /// Accepts a sample. Returns false and ignores it if it is NaN or infinite.
+    #[inline]
+    pub fn accept(&mut self, sample: f64) -> bool {
+        const INFINITY: u64 = f64::INFINITY.to_bits();
+        const NORMAL: u64 = f64::MIN_POSITIVE.to_bits();
+        let magnitude = sample.abs().to_bits();
+        let index = if magnitude.wrapping_sub(NORMAL) < INFINITY - NORMAL {
+            index_of_normal(magnitude)
+        } else if magnitude >= INFINITY {
+            return false;
+        } else if magnitude == 0 {
+            self.zero_count += 1;
+            self.accept_figures(sample);
+            return true;
+        } else {
+            index_of_subnormal(sample.abs())
+        };
+        self.accept_figures(sample);
+
+        let index = index >> self.shift;
+        let is_negative = sample < 0.0;
+        let side = if is_negative { &mut self.negative } else { &mut self.positive };
+        let slot = index.wrapping_sub(side.first) as u32;
+        match side.counts.get_mut(slot as usize) {
+            Some(count) if slot < self.buckets && *count < u32::MAX => *count += 1,
+            _ => self.accept_elsewhere(index, is_negative),
+        }
+        true
+    }
+
+    #[inline]
+    fn accept_figures(&mut self, sample: f64) {
+        self.sum += sample;
+        // One instruction each; `f64::min` needs more, because of NaN.
+        self.minimum = if sample < self.minimum { sample } else { self.minimum };
+        self.maximum = if sample > self.maximum { sample } else { self.maximum };
+    }
+
+    /// Counts a sample whose bucket is missing or full.
+    #[cold]
+    #[inline(never)]
+    fn accept_elsewhere(&mut self, index: i32, is_negative: bool) {
+        if self.threshold.is_some_and(|threshold| index < threshold) {
+            self.zero_count += 1;
+            return;
+        }
+        let mut sample = Self { shift: self.shift, ..Self::default() };
+        let side = if is_negative { &mut sample.negative } else { &mut sample.positive };
+        side.first = index;
+        side.counts[0] = 1;
+        self.add(&sample);
+    }
+
+    /// Adds the samples of another distribution, as if they had been accepted here. The counts are exact, whatever the
+    /// order of merges and samples, while every bucket has fewer than 2^32 samples.
+    ///
+    /// Returns false, and changes nothing, if there would be more than 2^63 samples.
+    #[must_use]
+    pub fn merge(&mut self, other: &Self) -> bool {
+        let has_room = self.count().checked_add(other.count()).is_some_and(|count| count <= Self::MAX_MERGED);
+        if has_room {
+            self.add(other);
+        }
+        has_room
+    }
+
+    /// Ends a window: returns its distribution, and starts the next.
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    fn add(&mut self, other: &Self) {
+        let sum = self.with_buckets(other, NARROW).or_else(|| self.with_buckets(other, WIDE));
+        // 64 bits have room for all counts.
+        *self = sum.unwrap_or_default();
+    }
+
+    /// Returns the sum of two distributions in `buckets` buckets for each sign; None if a count overflows.
+    fn with_buckets(&self, other: &Self, buckets: u32) -> Option<Self> {
+        let mut shift = self.shift.max(other.shift);
+        // The first and the last bucket of each sign.
+        let mut ranges = [false, true].map(|is_negative| {
+            let range = |of: &Self| {
+                of.range(is_negative)
+                    .map(|(low, high)| (low >> (shift - of.shift), high >> (shift - of.shift)))
+            };
+            match (range(self), range(other)) {
+                (Some((low, high)), Some((other_low, other_high))) => {
+                    Some((low.min(other_low), high.max(other_high)))
+                }
+                (range, other_range) => range.or(other_range),
+            }
+        });
+        let fit = |ranges: &[Option<(i32, i32)>]| {
+            ranges.iter().flatten().all(|(low, high)| high.abs_diff(*low) < buckets)
+        };
+        while !fit(&ranges) && shift < MAX_SCALE - Self::MIN_SCALE {
+            shift += 1;
+            ranges = ranges.map(|range| range.map(|(low, high)| (low >> 1, high >> 1)));
+        }
+        let mut threshold = self.threshold.max(other.threshold);
+        if threshold.is_some() || !fit(&ranges) {
+            // The largest buckets that there is room for. Both signs have the same: so the threshold does not depend on
+            // the order of the samples.
+            let high = ranges.iter().flatten().map(|(_, high)| *high).max();
+            threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
+        }
+        let first = |range: Option<(i32, i32)>| match (threshold, range) {
+            (Some(threshold), _) => threshold,
+            // The same room on both sides.
+            (None, Some((low, high))) => low - (buckets as i32 - 1 - (high - low)) / 2,
+            (None, None) => 0,
+        };
+        let mut sum = Self {
+            minimum: self.minimum.min(other.minimum),
+            sum: self.sum + other.sum,
+            maximum: self.maximum.max(other.maximum),
+            shift,
+            buckets,
+            threshold,
+            zero_count: self.zero_count + other.zero_count,
+            positive: Side::new(first(ranges[0])),
+            negative: Side::new(first(ranges[1])),
+        };
+        for of in [self, other] {
+            for is_negative in [false, true] {
+                for (index, count) in of.side(is_negative) {
+                    sum.add_count(index >> (shift - of.shift), is_negative, count)?;
+                }
+            }
+        }
+        Some(sum)
+    }
+
+    /// Adds a count to a bucket that exists or is below the threshold. None if the count overflows.
+    fn add_count(&mut self, index: i32, is_negative: bool, count: u64) -> Option<()> {
+        if self.threshold.is_some_and(|threshold| index < threshold) {
+            self.zero_count += count;
+            return Some(());
+        }
+        let is_wide = self.buckets == WIDE;
+        let side = if is_negative { &mut self.negative } else { &mut self.positive };
+        let slot = usize::try_from(index - side.first).ok()?;
+        let sum = side.count(slot, is_wide) + count;
+        if is_wide {
+            *side.counts.get_mut(slot + WIDE as usize)? = (sum >> 32) as u32;
+            side.counts[slot] = sum as u32;
+        } else {
+            *side.counts.get_mut(slot)? = u32::try_from(sum).ok()?;
+        }
+        Some(())
+    }
+
+    /// Returns the first and the last bucket that has samples.
+    fn range(&self, is_negative: bool) -> Option<(i32, i32)> {
+        let mut indices = self.side(is_negative).map(|(index, _)| index);
+        let first = indices.next()?;
+        Some((first, indices.next_back().unwrap_or(first)))
+    }
+
+    /// Returns the buckets of a sign that have samples.
+    fn side(&self, is_negative: bool) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
+        let side = if is_negative { &self.negative } else { &self.positive };
+        let is_wide = self.buckets == WIDE;
+        side.slots(is_wide)
+            .map(move |slot| (side.first + slot as i32, side.count(slot, is_wide)))
+            .filter(|(_, count)| *count > 0)
+    }
+
+    /// Returns the number of samples.
+    pub fn count(&self) -> u64 {
+        self.zero_count + self.positive().chain(self.negative()).map(|(_, count)| count).sum::<u64>()
+    }
+
+    /// Returns the sum of the samples; NaN if it is too large for an `f64`.
+    pub fn sum(&self) -> f64 {
+        if self.sum.is_finite() {
+            self.sum
+        } else {
+            f64::NAN
+        }
+    }
+
+    /// Returns the smallest sample; NaN without one.
+    pub fn minimum(&self) -> f64 {
+        if self.minimum.is_finite() {
+            self.minimum
+        } else {
+            f64::NAN
+        }
+    }
+
+    /// Returns the largest sample; NaN without one.
+    pub fn maximum(&self) -> f64 {
+        if self.maximum.is_finite() {
+            self.maximum
+        } else {
+            f64::NAN
+        }
+    }
+
+    /// Returns the scale, from [`MIN_SCALE`](Self::MIN_SCALE) to [`MAX_SCALE`](Self::MAX_SCALE).
+    pub fn scale(&self) -> i32 {
+        MAX_SCALE - self.shift
+    }
+
+    /// Returns the number of samples whose absolute value is at most the [`zero_threshold`](Self::zero_threshold).
+    pub fn zero_count(&self) -> u64 {
+        self.zero_count
+    }
+
+    /// Returns the largest absolute value that is counted as zero. It is 0, so that only zeros are, unless the range of
+    /// the samples is larger than the buckets of the smallest scale.
+    pub fn zero_threshold(&self) -> f64 {
+        self.threshold.map_or(0.0, |threshold| largest_below(threshold, self.scale()))
+    }
+
+    /// Returns the buckets of positive samples that have any: index and count, in ascending order.
+    pub fn positive(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
+        self.side(false)
+    }
+
+    /// Returns the buckets of negative samples that have any: the index of the absolute value, and the count, in
+    /// ascending order of the indices.
+    pub fn negative(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
+        self.side(true)
+    }
+
+    /// Returns an upper bound of the error of each quantile that is not NaN, as a share of the exact quantile:
+    /// `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308, which have fewer digits, can be off by another 5e-324.)
+    pub fn relative_error(&self) -> f64 {
+        (std::f64::consts::LN_2 / f64::from(1 << self.scale())).exp_m1()
+    }
+
+    /// Returns the sample that the given share of all samples does not exceed: 0.99 for the 99th percentile.
+    ///
+    /// The exact quantile of `n` samples is the one of rank `quantile * n`, rounded up, in ascending order. The result
+    /// is in the same bucket, interpolated by the rank as in Prometheus's `histogram_quantile`: the samples of a bucket
+    /// are taken to be evenly distributed on a logarithmic scale. So it differs by at most
+    /// [`relative_error`](Self::relative_error). It is never below the minimum or above the maximum.
+    ///
+    /// NaN if there are fewer than `1 / (1 - quantile)` samples, if the [`zero_threshold`](Self::zero_threshold) is not
+    /// zero and the exact quantile's absolute value is at most that threshold, and if `quantile` is not in `[0, 1)`.
+    ///
+    /// Quantiles of several windows must not be averaged; [`merge`](Self::merge) the distributions.
+    pub fn quantile(&self, quantile: f64) -> f64 {
+        let count = self.count();
+        if !(0.0..1.0).contains(&quantile) {
+            return f64::NAN;
+        }
+        // 0.07 is a little more than 7/100; of 100 samples, the rank is 7 nevertheless.
+        let rank = (quantile * count as f64 * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
+        if rank >= count {
+            return f64::NAN;
+        }
+        let rank = rank.max(1);
+        let mut before = 0;
+        // The share of a bucket's samples that are before the rank.
+        let share = |before, count| ((rank - before) as f64 - 0.5) / count as f64;
+        let in_bucket = |index: f64| boundary(index, self.scale());
+        let limited = |value: f64| value.max(self.minimum).min(self.maximum);
+        for (index, count) in self.negative().rev() {
+            if rank <= before + count {
+                return limited(-in_bucket(f64::from(index) + 1.0 - share(before, count)));
+            }
+            before += count;
+        }
+        if rank <= before + self.zero_count {
+            return if self.threshold.is_some() { f64::NAN } else { 0.0 };
+        }
+        before += self.zero_count;
+        for (index, count) in self.positive() {
+            if rank <= before + count {
+                return limited(in_bucket(f64::from(index) + share(before, count)));
+            }
+            before += count;
+        }
+        f64::NAN
+    }
+}
+
+impl Side {
+    fn new(first: i32) -> Self {
+        Self { first, counts: [0; Distribution::BUCKETS] }
+    }
+
+    /// Returns slots that all counts above zero are in.
+    fn slots(&self, is_wide: bool) -> Range<usize> {
+        /// A divisor of the number of buckets.
+        const CHUNK: usize = 16;
+        if is_wide {
+            return 0..WIDE as usize;
+        }
+        // The compiler looks at the counts of a chunk together.
+        let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
+        let mut chunks = self.counts.chunks(CHUNK);
+        match chunks.position(has_counts) {
+            Some(first) => {
+                first * CHUNK..(first + 1 + chunks.rposition(has_counts).map_or(0, |last| last + 1)) * CHUNK
+            }
+            None => 0..0,
+        }
+    }
+
+    /// Returns a count; 0 if there is no such bucket.
+    fn count(&self, slot: usize, is_wide: bool) -> u64 {
+        let count = |slot: usize| u64::from(self.counts.get(slot).copied().unwrap_or_default());
+        count(slot) | if is_wide { count(slot + WIDE as usize) << 32 } else { 0 }
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::{milliseconds_between, SummaryCollector};
+use crate::window::Summary;
+
+/// Collects the times between messages, in milliseconds.
+///
+/// A *high* average: messages arrive too rarely or are lost. A *high* standard deviation: they arrive irregularly, such
+/// as in bursts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeriodCollector {
+    periods: SummaryCollector,
+    /// The time of the last message, in nanoseconds. [`NONE`](Self::NONE) is later than any message, so that one
+    /// comparison covers both no message and a clock that was stepped back.
+    last: i64,
+    first: FirstPeriod,
+}
+
+impl Default for PeriodCollector {
+    fn default() -> Self {
+        Self::new(FirstPeriod::default())
+    }
+}
+
+/// Whether the first message of a window has a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstPeriod {
+    /// It has none: n messages have n-1 periods, as ROS 2's concept page "Topic statistics" defines it.
+    #[default]
+    NoSample,
+    /// Its period is the time since the last message of the windows before, as in rclcpp's implementation. A topic with
+    /// one message per window or less has periods, too.
+    CarriedOver,
+}
+
+impl PeriodCollector {
+    const NONE: i64 = i64::MAX;
+
+    /// Creates a collector; [`PeriodCollector::default`] is one with [`FirstPeriod::NoSample`].
+    pub fn new(first: FirstPeriod) -> Self {
+        Self { periods: SummaryCollector::default(), last: Self::NONE, first }
+    }
+
+    /// Accepts a message whose callback starts at `now`, in nanoseconds.
+    ///
+    /// The very first message gives no sample, the first one of a window by [`FirstPeriod`]. A message before the last
+    /// one gives no sample: the clock was stepped back.
+    #[inline]
+    pub fn accept(&mut self, now: i64) {
+        let last = std::mem::replace(&mut self.last, now);
+        if now >= last {
+            self.periods.accept_finite(milliseconds_between(last, now));
+        }
+    }
+
+    /// Returns whether a message is neither the first one of its window nor before the last one.
+    #[inline(always)]
+    pub(crate) fn has_period(&self, now: i64) -> bool {
+        now >= self.last
+    }
+
+    /// Accepts a message that [has a period](Self::has_period).
+    #[inline(always)]
+    pub(crate) fn accept_next(&mut self, now: i64) {
+        let last = std::mem::replace(&mut self.last, now);
+        self.periods.accept_finite(milliseconds_between(last, now));
+    }
+
+    /// Returns the sample that [`accept`](Self::accept) will accept, if there is one. (That does not call this: it
+    /// would take twice the instructions.)
+    #[inline]
+    pub(crate) fn sample(&self, now: i64) -> Option<f64> {
+        (now >= self.last).then(|| milliseconds_between(self.last, now))
+    }
+
+    /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.
+    pub fn take(&mut self) -> Summary {
+        if self.first == FirstPeriod::NoSample {
+            self.last = Self::NONE;
+        }
+        self.periods.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collector::AgeCollector;
+    use proptest::prelude::*;
+
+    const MILLISECOND: i64 = 1_000_000;
+
+    #[test]
+    fn n_messages_make_n_minus_1_periods() {
+        let mut periods = PeriodCollector::default();
+        for message in 0..5 {
+            periods.accept(1_790_000_000_000_000_000 + message * 10 * MILLISECOND);
+        }
+        let window = periods.take();
+        assert_eq!((window.sample_count, window.average, window.standard_deviation), (4, 10.0, 0.0));
+    }
+
+    #[test]
+    fn no_period_reaches_over_the_edge_of_a_window() {
+        let mut periods = PeriodCollector::default();
+        periods.accept(0);
+        assert_eq!(periods.take().sample_count, 0);
+        periods.accept(10 * MILLISECOND);
+        assert_eq!(periods.take().sample_count, 0);
+    }
+
+    #[test]
+    fn a_period_is_carried_over_the_edge_if_it_is_asked_for() {
+        let mut periods = PeriodCollector::new(FirstPeriod::CarriedOver);
+        periods.accept(1_790_000_000_000_000_000);
+        assert_eq!(periods.take().sample_count, 0);
+        periods.accept(1_790_000_001_500_000_000);
+        let window = periods.take();
+        assert_eq!((window.sample_count, window.average), (1, 1500.0));
+    }
+
+    #[test]
+    fn a_clock_stepped_backwards_yields_no_sample_and_spoils_no_other() {
+        let mut periods = PeriodCollector::default();
+        for now in [100, 110, 50, 60] {
+            periods.accept(now * MILLISECOND);
+        }
+        let window = periods.take();
+        assert_eq!((window.sample_count, window.minimum, window.maximum), (2, 10.0, 10.0));
+    }
+
+    proptest! {
+        /// The windows of a clock that steps once, by up to an hour back or forth, and the windows of a steady clock.
+        #[test]
+        fn a_clock_step_spoils_at_most_the_samples_that_span_it(
+            step in -3_600_000_i64..3_600_000,
+            at in 0_usize..40,
+            late in prop::collection::vec(0_i64..5, 40),
+            first in prop_oneof![Just(FirstPeriod::NoSample), Just(FirstPeriod::CarriedOver)],
+        ) {
+            const WINDOW: usize = 10;
+            let windows = |step: i64| {
+                let (mut periods, mut ages) = (PeriodCollector::new(first), AgeCollector::default());
+                let mut windows = vec![];
+                for (message, late) in late.iter().enumerate() {
+                    let offset = |message: usize| if message >= at { step } else { 0 };
+                    let sent = 1_790_000_000_000 + message as i64 * 20;
+                    // The message at the step was stamped before it and is received after it.
+                    let stamp = sent + offset(message.saturating_sub(1));
+                    ages.accept(stamp * MILLISECOND, (sent + late + offset(message)) * MILLISECOND);
+                    periods.accept((sent + late + offset(message)) * MILLISECOND);
+                    if message % WINDOW == WINDOW - 1 {
+                        windows.push((ages.take(), periods.take()));
+                    }
+                }
+                windows
+            };
+            for (number, (stepped, steady)) in windows(step).into_iter().zip(windows(0)).enumerate() {
+                if at / WINDOW == number {
+                    // The one sample of each that spans the step.
+                    prop_assert_eq!(stepped.0.sample_count, steady.0.sample_count);
+                    prop_assert!(stepped.1.sample_count + 1 >= steady.1.sample_count);
+                    prop_assert!(stepped.1.sample_count == 0 || stepped.1.minimum >= 0.0);
+                } else {
+                    prop_assert_eq!(format!("{stepped:?}"), format!("{steady:?}"), "window {}", number);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Counts lost, late and duplicate messages by the publication sequence numbers of a topic's publishers.
+///
+/// Publishers are distinguished by `Gid`, the middleware's identifier; a publisher that restarts has a new one. At most
+/// [`PUBLISHERS`](Self::PUBLISHERS) are followed, so memory is bounded. A further one replaces the publisher with the
+/// longest silence; the totals are unknown from then on.
+///
+/// Numbers are compared as serial numbers (RFC 1982): a number is later if it is less than half of all numbers ahead. 0
+/// follows `u64::MAX - 1`; `u64::MAX` means "not supported" in rmw.
+///
+/// ```
+/// # extern crate topic_statistics_core as rclrs_topic_statistics;
+/// use rclrs_topic_statistics::collector::{Sequence, SequenceTracker};
+///
+/// let mut tracker = SequenceTracker::default();
+/// assert_eq!(tracker.accept("camera", 17, 0), Sequence::First);
+/// assert_eq!(tracker.accept("camera", 18, 1), Sequence::Next { gap: 0 });
+/// assert_eq!(tracker.accept("camera", 21, 2), Sequence::Next { gap: 2 });
+/// assert_eq!(tracker.totals().lost, Some(2));
+/// assert_eq!(tracker.accept("camera", 19, 3), Sequence::Late);
+/// assert_eq!(tracker.totals().lost, Some(1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SequenceTracker<Gid> {
+    publishers: Vec<Publisher<Gid>>,
+    /// The index of the publisher of the last message.
+    last: usize,
+    /// Counts the messages, to find the publisher that was silent for longest.
+    messages: u64,
+    publishers_seen: u64,
+    /// [`UNKNOWN`] once it had no room.
+    lost: u64,
+    out_of_order: u64,
+    duplicates: u64,
+    has_numbers: bool,
+    has_messages_without: bool,
+    has_lost_track: bool,
+    /// How often a publisher was replaced. It may send again, after losses that nobody counts.
+    evictions: u32,
+}
+
+/// Losses of the publishers that are followed. Differences are exact until one is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) lost: u64,
+    pub(crate) out_of_order: u64,
+    pub(crate) evictions: u32,
+}
+
+/// The meaning of a message's sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequence {
+    /// The first one of its publisher. Messages sent before it are not lost.
+    First,
+    /// Later than all numbers before.
+    Next {
+        /// The number of messages missing immediately before it.
+        gap: u64,
+    },
+    /// Lower than an earlier number, and not received yet. If it is among the publisher's last 64 numbers (the latest
+    /// and the 63 before it), it is subtracted from the losses. Otherwise it may have been received before: it counts
+    /// as late, and the losses stay.
+    Late,
+    /// Received before, and one of the last 64 numbers of its publisher.
+    Duplicate,
+    /// Not numbered: the middleware does not support sequence numbers.
+    Unsupported,
+}
+
+/// The totals of all accepted messages.
+///
+/// The first three are None before the first numbered message, and after a message without a number. All are None once
+/// there were more publishers than are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SequenceTotals {
+    /// Messages lost. None, too, if there is no room for the number: sequence numbers that no publisher reaches.
+    pub lost: Option<u64>,
+    /// Messages received after a later one of the same publisher.
+    pub out_of_order: Option<u64>,
+    /// Messages received more than once.
+    pub duplicates: Option<u64>,
+    /// Publishers from which messages were received. A publisher that restarts counts again.
+    pub publishers_seen: Option<u64>,
+}
+
+/// A publisher that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publisher<Gid> {
+    /// The identifier that the middleware gives it.
+    pub gid: Gid,
+    /// Messages received, including duplicates.
+    pub received: u64,
+    /// The time of the last message, in nanoseconds.
+    pub last_heard: i64,
+    /// The position of that message among those of all publishers.
+    last_message: u64,
+    /// [`UNKNOWN`] once it had no room.
+    lost: u64,
+    out_of_order: u64,
+    /// Whether its messages are numbered.
+    is_numbered: bool,
+    /// The latest number.
+    number: u64,
+    /// Bit n is set if the number n before the latest was received, or is not missing.
+    seen: u64,
+    /// The count of numbers from the first to the latest.
+    span: u64,
+    /// Whether the next message counts as the first.
+    is_paused: bool,
+}
+
+impl<Gid> Default for SequenceTracker<Gid> {
+    fn default() -> Self {
+        Self {
+            publishers: vec![],
+            last: 0,
+            messages: 0,
+            publishers_seen: 0,
+            lost: 0,
+            out_of_order: 0,
+            duplicates: 0,
+            has_numbers: false,
+            has_messages_without: false,
+            has_lost_track: false,
+            evictions: 0,
+        }
+    }
+}
+
+impl<Gid: Copy + Eq> SequenceTracker<Gid> {
+    /// The largest number of publishers that are followed.
+    pub const PUBLISHERS: usize = 256;
+
+    /// Accepts a message of a publisher, received at `now` (nanoseconds on any clock). The number `u64::MAX` means not
+    /// numbered.
+    #[inline]
+    pub fn accept(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
+        self.messages += 1;
+        if number == u64::MAX {
+            self.has_messages_without = true;
+        } else {
+            self.has_numbers = true;
+        }
+        if self.publishers.get(self.last).is_none_or(|publisher| publisher.gid != gid) {
+            match self.publishers.iter().position(|publisher| publisher.gid == gid) {
+                Some(index) => self.last = index,
+                None => return self.follow(gid, number, now),
+            }
+        }
+        let publisher = &mut self.publishers[self.last];
+        publisher.received += 1;
+        (publisher.last_heard, publisher.last_message) = (now, self.messages);
+        let lost = publisher.lost;
+        let sequence = publisher.accept(number);
+        if self.lost != UNKNOWN {
+            // The sum includes what the publisher lost before.
+            self.lost = (self.lost - lost).saturating_add(publisher.lost);
+        }
+        match sequence {
+            Sequence::Late => self.out_of_order += 1,
+            Sequence::Duplicate => self.duplicates += 1,
+            _ => {}
+        }
+        sequence
+    }
+
+    /// Accepts messages with unknown numbers. The totals are unknown from then on.
+    pub fn lose_track(&mut self) {
+        self.has_lost_track = true;
+    }
+
+    /// Returns whether messages with unknown numbers were received: then every publisher's losses are unknown.
+    pub(crate) fn has_lost_track(&self) -> bool {
+        self.has_lost_track
+    }
+
+    /// Puts the last messages of publishers before `start` back by that time, which the clock does not count.
+    pub(crate) fn put_back(&mut self, start: i64, by: i64) {
+        for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
+            publisher.last_heard = publisher.last_heard.saturating_sub(by);
+        }
+    }
+
+    /// Returns whether there were more publishers than are followed.
+    pub fn has_evicted(&self) -> bool {
+        self.evictions > 0
+    }
+
+    /// Returns how often a publisher was replaced by one more than are followed.
+    pub(crate) fn evictions(&self) -> u32 {
+        self.evictions
+    }
+
+    /// Returns the losses of the publishers that are followed; None if messages are not numbered or were not measured.
+    pub(crate) fn followed(&self) -> Option<Followed> {
+        let is_known =
+            self.has_numbers && !self.has_messages_without && !self.has_lost_track && self.lost != UNKNOWN;
+        let Self { lost, out_of_order, evictions, .. } = *self;
+        is_known.then_some(Followed { lost, out_of_order, evictions })
+    }
+
+    /// Counts the next message of each publisher as its first: messages that are sent meanwhile are not lost.
+    pub fn pause(&mut self) {
+        self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
+    }
+
+    /// Returns whether a message was not numbered.
+    pub fn has_messages_without_number(&self) -> bool {
+        self.has_messages_without
+    }
+
+    /// Returns the totals of all messages so far.
+    pub fn totals(&self) -> SequenceTotals {
+        let is_complete = !self.has_evicted() && !self.has_lost_track;
+        let is_known = self.has_numbers && !self.has_messages_without && is_complete;
+        SequenceTotals {
+            lost: is_known.then_some(self.lost).filter(|lost| *lost != UNKNOWN),
+            out_of_order: is_known.then_some(self.out_of_order),
+            duplicates: is_known.then_some(self.duplicates),
+            publishers_seen: is_complete.then_some(self.publishers_seen),
+        }
+    }
+
+    /// Returns the publishers that are followed, in no order.
+    pub fn publishers(&self) -> &[Publisher<Gid>] {
+        &self.publishers
+    }
+
+    fn follow(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
+        self.publishers_seen += 1;
+        let is_numbered = number != u64::MAX;
+        let publisher = Publisher {
+            gid,
+            received: 1,
+            last_heard: now,
+            last_message: self.messages,
+            lost: 0,
+            out_of_order: 0,
+            is_numbered,
+            number,
+            seen: 1,
+            span: 1,
+            is_paused: false,
+        };
+        if self.publishers.len() < Self::PUBLISHERS {
+            self.last = self.publishers.len();
+            self.publishers.push(publisher);
+        } else {
+            self.evictions = self.evictions.saturating_add(1);
+            let silent = self.publishers.iter().enumerate().min_by_key(|(_, other)| other.last_message);
+            self.last = silent.map_or(0, |(index, _)| index);
+            self.publishers[self.last] = publisher;
+        }
+        if is_numbered {
+            Sequence::First
+        } else {
+            Sequence::Unsupported
+        }
+    }
+}
+
+impl<Gid> Publisher<Gid> {
+    /// Returns the messages lost; None if its messages are not numbered, or if there is no room for the number.
+    pub fn lost(&self) -> Option<u64> {
+        self.is_numbered.then_some(self.lost).filter(|lost| *lost != UNKNOWN)
+    }
+
+    /// Returns the messages received after a later one; None if its messages are not numbered.
+    pub fn out_of_order(&self) -> Option<u64> {
+        self.is_numbered.then_some(self.out_of_order)
+    }
+
+    fn accept(&mut self, number: u64) -> Sequence {
+        if number == u64::MAX || !self.is_numbered {
+            self.is_numbered = false;
+            return Sequence::Unsupported;
+        }
+        if self.is_paused {
+            (self.number, self.seen, self.span, self.is_paused) = (number, 1, 1, false);
+            return Sequence::First;
+        }
+        let ahead = steps(self.number, number);
+        if ahead == 0 {
+            Sequence::Duplicate
+        } else if ahead <= u64::MAX / 2 {
+            self.number = number;
+            self.seen =
+                u32::try_from(ahead).ok().and_then(|bits| self.seen.checked_shl(bits)).unwrap_or(0) | 1;
+            self.span = self.span.saturating_add(ahead);
+            let gap = ahead - 1;
+            self.lost = self.lost.saturating_add(gap);
+            Sequence::Next { gap }
+        } else {
+            self.accept_late(steps(number, self.number))
+        }
+    }
+
+    /// Accepts a number that is `behind` numbers before the latest.
+    fn accept_late(&mut self, behind: u64) -> Sequence {
+        if behind < self.span && behind < u64::from(u64::BITS) {
+            let bit = 1 << behind;
+            if self.seen & bit != 0 {
+                return Sequence::Duplicate;
+            }
+            self.seen |= bit;
+            if self.lost != UNKNOWN {
+                self.lost -= 1;
+            }
+        }
+        self.out_of_order += 1;
+        Sequence::Late
+    }
+}
+
+/// More losses than a `u64` can count.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Returns how many numbers `to` is ahead of `from`. There is no number `u64::MAX`.
+fn steps(from: u64, to: u64) -> u64 {
+    match to >= from {
+        true => to - from,
+        false => u64::MAX - from + to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{HashMap, HashSet};
+
+    fn lost(numbers: &[u64]) -> u64 {
+        let mut tracker = SequenceTracker::default();
+        for number in numbers {
+            tracker.accept((), *number, 0);
+        }
+        tracker.totals().lost.unwrap()
+    }
+
+    #[test]
+    fn a_gap_forward_is_that_many_messages_lost() {
+        assert_eq!(lost(&[1, 2, 3]), 0);
+        assert_eq!(lost(&[1, 5, 6, 8]), 4);
+    }
+
+    #[test]
+    fn the_first_message_of_a_late_joiner_is_no_loss() {
+        assert_eq!(lost(&[1_000_000, 1_000_001]), 0);
+    }
+
+    #[test]
+    fn a_number_at_or_below_the_last_is_no_loss() {
+        assert_eq!(lost(&[5, 6, 6, 5, 7]), 0);
+        assert_eq!(lost(&[5, 4, 3, 6]), 0, "before the first");
+    }
+
+    #[test]
+    fn a_late_message_takes_its_loss_back_and_a_duplicate_takes_none() {
+        let mut tracker = SequenceTracker::default();
+        let sequences = [1, 4, 2, 2, 4].map(|number| tracker.accept((), number, 0));
+        let [.., fills, again, twice] = sequences;
+        assert_eq!((fills, again, twice), (Sequence::Late, Sequence::Duplicate, Sequence::Duplicate));
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (Some(1), Some(1), Some(2)));
+    }
+
+    #[test]
+    fn a_message_64_numbers_late_or_more_does_not_take_its_loss_back() {
+        assert_eq!(lost(&[1, 65, 2]), 62, "the last that does");
+        assert_eq!(lost(&[1, 66, 2]), 64);
+        assert_eq!(lost(&[1, 100, 101, 102, 37]), 98);
+    }
+
+    #[test]
+    fn a_repetition_64_numbers_late_or_more_is_out_of_order() {
+        for (behind, duplicates, out_of_order) in [(63, 1, 0), (64, 0, 1), (99, 0, 1)] {
+            let mut tracker = SequenceTracker::default();
+            for number in (1..=100).chain([100 - behind]) {
+                tracker.accept((), number, 0);
+            }
+            let totals = tracker.totals();
+            assert_eq!((totals.duplicates, totals.out_of_order), (Some(duplicates), Some(out_of_order)));
+            assert_eq!(totals.lost, Some(0));
+        }
+    }
+
+    #[test]
+    fn wraparound_at_the_top_is_no_gap() {
+        assert_eq!(lost(&[u64::MAX - 2, u64::MAX - 1, 0, 1]), 0);
+        assert_eq!(lost(&[u64::MAX - 1, 2]), 2);
+        assert_eq!(lost(&[u64::MAX - 1, 2, 0]), 1, "a late one across the top");
+        assert_eq!(lost(&[0, 1, u64::MAX - 1, 2]), 0, "before the first, across the top");
+    }
+
+    #[test]
+    fn losses_without_room_are_unknown_and_never_wrong() {
+        const HALF: u64 = u64::MAX / 2;
+        let mut tracker = SequenceTracker::default();
+        for (gid, number) in [("one", 0), ("one", HALF), ("other", 0), ("other", HALF)] {
+            tracker.accept(gid, number, 0);
+        }
+        assert_eq!(tracker.totals().lost, Some(2 * (HALF - 1)));
+        assert_eq!(tracker.accept("one", 2 * HALF - 10, 0), Sequence::Next { gap: HALF - 11 });
+        assert_eq!(tracker.totals().lost, None, "of both publishers");
+        assert_eq!(tracker.publishers()[0].lost(), Some(2 * HALF - 12));
+        assert_eq!(tracker.accept("one", 20, 0), Sequence::Next { gap: 30 });
+        assert_eq!(tracker.publishers()[0].lost(), None, "of one publisher");
+        tracker.accept("one", 19, 0);
+        assert_eq!(
+            (tracker.publishers()[0].lost(), tracker.totals().lost),
+            (None, None),
+            "with a late message"
+        );
+        assert_eq!(tracker.publishers()[1].lost(), Some(HALF - 1));
+        assert_eq!(tracker.totals().out_of_order, Some(1));
+    }
+
+    #[test]
+    fn a_middleware_without_numbers_has_no_losses_that_are_known() {
+        let mut tracker = SequenceTracker::default();
+        assert_eq!(tracker.totals().lost, None, "nothing came yet");
+        assert_eq!(tracker.accept((), u64::MAX, 0), Sequence::Unsupported);
+        assert_eq!(tracker.totals().lost, None);
+        tracker.accept((), 7, 0);
+        assert_eq!(tracker.totals().lost, None, "of the messages without a number");
+    }
+
+    #[test]
+    fn a_publisher_that_restarts_starts_anew() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, number) in [("before", 100), ("before", 101), ("after", 1), ("after", 2)] {
+            tracker.accept(gid, number, 0);
+        }
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.out_of_order, totals.publishers_seen), (Some(0), Some(0), Some(2)));
+    }
+
+    #[test]
+    fn a_suspend_puts_back_what_was_heard_before_its_window_and_nothing_else() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, now) in [("before", 99), ("at the start", 100), ("after", 101)] {
+            tracker.accept(gid, 1, now);
+        }
+        tracker.put_back(100, 30);
+        let heard: Vec<i64> = tracker.publishers().iter().map(|publisher| publisher.last_heard).collect();
+        assert_eq!(heard, [69, 100, 101]);
+    }
+
+    #[test]
+    fn what_is_sent_in_a_pause_is_no_loss() {
+        let mut tracker = SequenceTracker::default();
+        tracker.accept((), 1, 0);
+        tracker.accept((), 3, 0);
+        tracker.pause();
+        assert_eq!(tracker.accept((), 50, 0), Sequence::First);
+        assert_eq!(tracker.accept((), 2, 0), Sequence::Late, "before the first since");
+        assert!(!tracker.has_messages_without_number());
+        let totals = tracker.totals();
+        assert_eq!((totals.lost, totals.publishers_seen), (Some(1), Some(1)));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
+    fn of_too_many_publishers_the_one_that_was_silent_longest_makes_room() {
+        const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
+        let mut tracker = SequenceTracker::default();
+        for gid in 0..MOST {
+            // A clock that is stepped back does not make the busiest the oldest.
+            tracker.accept(gid, 1, -(gid as i64));
+        }
+        tracker.accept(0, 2, i64::MIN);
+        assert_eq!(tracker.totals().publishers_seen, Some(MOST));
+        tracker.accept(MOST, 1, 0);
+        assert_eq!(tracker.publishers().len() as u64, MOST);
+        assert!(tracker.publishers().iter().all(|publisher| publisher.gid != 1), "1 was silent longest");
+        assert_eq!(tracker.accept(0, 4, 66), Sequence::Next { gap: 1 });
+        assert_eq!(tracker.accept(1, 9, 67), Sequence::First, "it starts anew");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes")]
+    fn once_a_publisher_had_to_make_room_the_totals_are_not_known() {
+        const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
+        // One publisher more than are followed, by turns; every second message is lost.
+        let mut tracker = SequenceTracker::default();
+        for round in 0..10 {
+            for gid in 0..=MOST {
+                tracker.accept(gid, 2 * round, 0);
+            }
+        }
+        assert!(tracker.has_evicted());
+        let unknown =
+            SequenceTotals { lost: None, out_of_order: None, duplicates: None, publishers_seen: None };
+        assert_eq!(tracker.totals(), unknown);
+    }
+
+    #[test]
+    fn publishers_are_told_apart_where_messages_are_not_numbered() {
+        let mut tracker = SequenceTracker::default();
+        for (gid, now) in [("front", 1), ("rear", 2), ("front", 3)] {
+            assert_eq!(tracker.accept(gid, u64::MAX, now), Sequence::Unsupported);
+        }
+        let totals = tracker.totals();
+        assert_eq!(totals.publishers_seen, Some(2));
+        assert_eq!((totals.lost, totals.out_of_order, totals.duplicates), (None, None, None));
+        assert!(tracker.has_messages_without_number());
+        let front = &tracker.publishers()[0];
+        assert_eq!((front.gid, front.received, front.last_heard, front.lost()), ("front", 2, 3, None));
+    }
+
+    #[test]
+    fn the_losses_of_a_publisher_are_unknown_from_its_first_message_without_a_number() {
+        let mut tracker = SequenceTracker::default();
+        tracker.accept("mixed", 1, 0);
+        for number in [u64::MAX, 5, 2] {
+            assert_eq!(tracker.accept("mixed", number, 0), Sequence::Unsupported, "{number}");
+        }
+        tracker.accept("first without", u64::MAX, 0);
+        assert_eq!(tracker.accept("first without", 7, 0), Sequence::Unsupported);
+        for publisher in tracker.publishers() {
+            assert_eq!((publisher.lost(), publisher.out_of_order()), (None, None), "{}", publisher.gid);
+        }
+    }
+
+    /// What a publisher does with one of its messages.
+    #[derive(Clone, Copy, Debug)]
+    enum Fate {
+        Comes,
+        IsLost,
+        ComesTwice,
+        /// After that many later ones of the same publisher; up to 20, so that it is within 64 numbers.
+        ComesLate(usize),
+        /// The publisher restarts before it.
+        AfterARestart,
+    }
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop_oneof![
+            8 => Just(Fate::Comes),
+            2 => Just(Fate::IsLost),
+            1 => Just(Fate::ComesTwice),
+            2 => (1_usize..20).prop_map(Fate::ComesLate),
+            1 => Just(Fate::AfterARestart),
+        ]
+    }
+
+    /// The messages of one publisher in the order of arrival: the publisher's life, and the number.
+    fn arrivals(fates: &[Fate], start: u64) -> Vec<(u32, u64)> {
+        let (mut life, mut number) = (0, start);
+        let mut keyed = vec![];
+        for (position, fate) in fates.iter().enumerate() {
+            let message = (life, number);
+            match fate {
+                Fate::Comes => keyed.push((2 * position, message)),
+                Fate::IsLost => {}
+                Fate::ComesTwice => keyed.extend([(2 * position, message), (2 * position + 3, message)]),
+                Fate::ComesLate(by) => keyed.push((2 * (position + by) + 1, message)),
+                Fate::AfterARestart => {
+                    (life, number) = (life + 1, 1);
+                    keyed.push((2 * position, (life, number)));
+                }
+            }
+            number = if number == u64::MAX - 1 { 0 } else { number + 1 };
+        }
+        keyed.sort_by_key(|(when, _)| *when);
+        keyed.into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// Fewer for Miri, which is slow.
+    const MESSAGES: usize = if cfg!(miri) { 40 } else { 400 };
+
+    proptest! {
+        #[test]
+        fn any_interleaving_of_publishers_has_the_losses_that_there_were(
+            publishers in prop::collection::vec(
+                (prop::collection::vec(fate(), 1..60), prop_oneof![Just(1), Just(u64::MAX - 20), any::<u32>().prop_map(u64::from)]),
+                1..5
+            ),
+            order in prop::collection::vec(any::<prop::sample::Index>(), MESSAGES),
+        ) {
+            let mut queues: Vec<_> = publishers
+                .iter()
+                .map(|(fates, start)| arrivals(fates, *start).into_iter())
+                .collect();
+            let mut tracker = SequenceTracker::default();
+            // The model: for each life of each publisher the numbers received, as steps from the first one.
+            let mut came: HashMap<(usize, u32), (u64, HashSet<u64>)> = HashMap::new();
+            for (now, index) in order.iter().enumerate() {
+                let publisher = index.index(queues.len());
+                let Some((life, number)) = queues[publisher].next() else { continue };
+                tracker.accept((publisher, life), number, now as i64);
+                let (first, steps_seen) = came.entry((publisher, life)).or_insert((number, HashSet::new()));
+                // Numbers before the first are no concern of the losses.
+                let step = steps(*first, number);
+                if step < 1000 {
+                    steps_seen.insert(step);
+                }
+                let lost: u64 = came
+                    .values()
+                    .map(|(_, steps)| steps.iter().max().unwrap() + 1 - steps.len() as u64)
+                    .sum();
+                prop_assert_eq!(tracker.totals().lost, Some(lost));
+            }
+            prop_assert_eq!(tracker.totals().publishers_seen, Some(came.len() as u64));
+        }
+    }
+}

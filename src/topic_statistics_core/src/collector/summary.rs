@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::window::Summary;
+
+/// Collects samples in constant memory.
+///
+/// Mean and standard deviation use Welford's algorithm (B. P. Welford, "Note on a method for calculating
+/// corrected sums of squares and products", Technometrics 4 (1962)), which does not cancel if the spread is
+/// small compared with the values.
+///
+/// ```
+/// # extern crate topic_statistics_core as rclrs_topic_statistics;
+/// use rclrs_topic_statistics::collector::SummaryCollector;
+///
+/// let mut collector = SummaryCollector::default();
+/// for sample in [1.0, 2.0, 3.0, 6.0] {
+///     collector.accept(sample);
+/// }
+/// let summary = collector.summary();
+/// assert_eq!((summary.average, summary.minimum, summary.maximum), (3.0, 1.0, 6.0));
+/// assert_eq!((summary.standard_deviation, summary.sample_count), (3.5_f64.sqrt(), 4));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SummaryCollector {
+    // Minimum and maximum are not adjacent: the compiler would compare adjacent ones together, in ten instructions
+    // instead of two.
+    minimum: f64,
+    mean: f64,
+    /// The sum of the squares of the differences from the mean.
+    squares: f64,
+    maximum: f64,
+    count: u64,
+}
+
+impl Default for SummaryCollector {
+    fn default() -> Self {
+        Self { mean: 0.0, squares: 0.0, minimum: f64::INFINITY, maximum: f64::NEG_INFINITY, count: 0 }
+    }
+}
+
+impl SummaryCollector {
+    /// Accepts a sample. Returns false and ignores it if it is NaN or infinite.
+    #[inline]
+    pub fn accept(&mut self, sample: f64) -> bool {
+        if !sample.is_finite() {
+            return false;
+        }
+        self.accept_finite(sample);
+        true
+    }
+
+    /// Accepts a sample that is neither NaN nor infinite.
+    #[inline]
+    pub(super) fn accept_finite(&mut self, sample: f64) {
+        self.count += 1;
+        let difference = sample - self.mean;
+        // The conversion of a signed count is one instruction. It overflows after 292 years of messages per nanosecond.
+        self.mean += difference / self.count as i64 as f64;
+        self.squares += difference * (sample - self.mean);
+        // One instruction each; `f64::min` needs more, because of NaN.
+        self.minimum = if sample < self.minimum { sample } else { self.minimum };
+        self.maximum = if sample > self.maximum { sample } else { self.maximum };
+    }
+
+    /// Returns the summary of the samples so far. A figure is NaN if the differences of the samples, or their squares,
+    /// are too large for an `f64`.
+    pub fn summary(&self) -> Summary {
+        let if_finite = |value: f64| if value.is_finite() { value } else { f64::NAN };
+        Summary {
+            average: if self.count > 0 { if_finite(self.mean) } else { f64::NAN },
+            // Infinite without a sample.
+            minimum: if_finite(self.minimum),
+            maximum: if_finite(self.maximum),
+            standard_deviation: match self.count {
+                0 | 1 => f64::NAN,
+                count => if_finite((self.squares / count as f64).sqrt()),
+            },
+            sample_count: self.count,
+        }
+    }
+
+    /// Ends a window: returns its summary, and starts the next.
+    pub fn take(&mut self) -> Summary {
+        std::mem::take(self).summary()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn collect(samples: &[f64]) -> Summary {
+        let mut collector = SummaryCollector::default();
+        for sample in samples {
+            assert!(collector.accept(*sample));
+        }
+        collector.summary()
+    }
+
+    /// The textbook way, in two passes over all samples.
+    fn two_pass(samples: &[f64]) -> Summary {
+        let count = samples.len() as f64;
+        let average = samples.iter().sum::<f64>() / count;
+        let squares: f64 = samples.iter().map(|sample| (sample - average).powi(2)).sum();
+        Summary {
+            average,
+            minimum: samples.iter().copied().reduce(f64::min).unwrap(),
+            maximum: samples.iter().copied().reduce(f64::max).unwrap(),
+            standard_deviation: (squares / count).sqrt(),
+            sample_count: samples.len() as u64,
+        }
+    }
+
+    fn assert_close(ours: Summary, theirs: Summary, scale: f64) -> Result<(), TestCaseError> {
+        prop_assert_eq!(ours.sample_count, theirs.sample_count);
+        prop_assert_eq!((ours.minimum, ours.maximum), (theirs.minimum, theirs.maximum));
+        prop_assert!((ours.average - theirs.average).abs() <= 1e-12 * scale, "{:?} {:?}", ours, theirs);
+        let error = (ours.standard_deviation - theirs.standard_deviation).abs();
+        prop_assert!(error <= 1e-9 * scale, "{:?} {:?}", ours, theirs);
+        Ok(())
+    }
+
+    #[test]
+    fn no_sample_is_nan_and_count_zero() {
+        let summary = SummaryCollector::default().summary();
+        assert_eq!(summary.sample_count, 0);
+        let figures = [summary.average, summary.minimum, summary.maximum, summary.standard_deviation];
+        assert!(figures.iter().all(|figure| figure.is_nan()), "{summary:?}");
+    }
+
+    #[test]
+    fn one_sample_has_no_standard_deviation() {
+        let summary = collect(&[4.5]);
+        assert_eq!((summary.average, summary.minimum, summary.maximum), (4.5, 4.5, 4.5));
+        assert_eq!(summary.sample_count, 1);
+        assert!(summary.standard_deviation.is_nan());
+    }
+
+    #[test]
+    fn the_standard_deviation_is_the_populations() {
+        assert_eq!(collect(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).standard_deviation, 2.0);
+    }
+
+    #[test]
+    fn the_maximum_of_negative_samples_is_negative() {
+        let summary = collect(&[-3.0, -1.5, -2.0]);
+        assert_eq!((summary.minimum, summary.maximum), (-3.0, -1.5));
+    }
+
+    #[test]
+    fn nan_and_infinities_are_refused_and_change_nothing() {
+        let mut collector = SummaryCollector::default();
+        collector.accept(1.0);
+        let before = collector;
+        for sample in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(!collector.accept(sample));
+        }
+        assert_eq!(collector, before);
+    }
+
+    #[test]
+    fn a_small_spread_beside_a_large_offset_is_not_lost() {
+        // 1e9 +- 1e-3: the naive sum of squares has no digit left here.
+        let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
+        assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
+        assert_eq!(summary.average, 1e9);
+    }
+
+    #[test]
+    fn what_overflows_is_nan_and_not_infinite() {
+        let summary = collect(&[f64::MAX, f64::MIN, 1.0]);
+        assert_eq!((summary.minimum, summary.maximum, summary.sample_count), (f64::MIN, f64::MAX, 3));
+        assert!(summary.average.is_nan() && summary.standard_deviation.is_nan(), "{summary:?}");
+        let summary = collect(&[1e200, -1e200]);
+        assert_eq!(summary.average, 0.0);
+        assert!(summary.standard_deviation.is_nan(), "{summary:?}");
+    }
+
+    #[test]
+    fn taking_a_window_starts_anew() {
+        let mut collector = SummaryCollector::default();
+        collector.accept(7.0);
+        assert_eq!(collector.take().sample_count, 1);
+        assert_eq!(collector, SummaryCollector::default());
+    }
+
+    /// Fewer for Miri, which is slow.
+    const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
+
+    proptest! {
+        #[test]
+        fn any_samples_agree_with_two_passes(samples in prop::collection::vec(-1e6..1e6, 2..SAMPLES)) {
+            assert_close(collect(&samples), two_pass(&samples), 1e6)?;
+        }
+
+        #[test]
+        fn negative_samples_agree_with_two_passes(samples in prop::collection::vec(-1e3..-1e-3, 2..SAMPLES)) {
+            assert_close(collect(&samples), two_pass(&samples), 1e3)?;
+        }
+
+        #[test]
+        fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
+            // The samples as they are after the offset took its share of their digits.
+            let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
+            let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
+            let ours = collect(&samples).standard_deviation;
+            let exact = two_pass(&centred).standard_deviation;
+            prop_assert!((ours - exact).abs() <= 1e-6, "{} {}", ours, exact);
+        }
+
+        #[test]
+        fn the_order_of_the_samples_does_not_matter(
+            (samples, shuffled) in prop::collection::vec(-1e6..1e6, 2..SAMPLES / 2)
+                .prop_flat_map(|samples| (Just(samples.clone()), Just(samples).prop_shuffle()))
+        ) {
+            assert_close(collect(&samples), collect(&shuffled), 1e6)?;
+        }
+    }
+}

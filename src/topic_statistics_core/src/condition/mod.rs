@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Conditions on the figures of a window: `rate>=90 age.p99<50ms lost=0`.
+//!
+//! ```text
+//! [TOPIC:] METRIC[.FIGURE] OPERATOR VALUE
+//! ```
+//!
+//! - `TOPIC` is the name of a topic or of a source, as whoever reads the condition understands it. It holds for the
+//!   following conditions of the same text, too, up to the next topic: `/imu: rate>=90 age<50ms /scan: rate>=9`.
+//!   Conditions before the first topic have none.
+//! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`,
+//!   `out_of_order`, `publishers`, or a [`Metric`](crate::Metric) by its name, also without `_ms`. Short names are
+//!   `age`, `period`, `gap` and `silent`.
+//! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max`, `std`, `count`, `p50`, `p90`,
+//!   `p99`, `p999`.
+//! - `OPERATOR` is one of `<`, `<=`, `>`, `>=`, `=` (or `==`), `!=`.
+//! - `VALUE` is a number, with `=` and `!=` also a range with both ends (`90..110`), or a number with a tolerance
+//!   (`100±10%`, or `100+-10%`). Without a unit it is in the quantity's own: ms, Hz, bytes, bytes/s. Units are `ns`,
+//!   `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and `GiB`; these with `/s`. In a
+//!   range, a unit at the end also applies to the start; a unit at the start needs one at the end.
+//!
+//! Blanks separate conditions. NaN fulfils no condition.
+//!
+//! ```
+//! # extern crate topic_statistics_core as rclrs_topic_statistics;
+//! use rclrs_topic_statistics::condition::{Condition, Conditions};
+//!
+//! let Conditions(conditions) = "/imu: rate=100±10% age.p99<0.05s".parse()?;
+//! let [rate, age] = &conditions[..] else { panic!("two conditions") };
+//! assert_eq!((rate.topic(), age.topic()), (Some("/imu"), Some("/imu")));
+//! assert!(rate.is_fulfilled_by(91.0) && !rate.is_fulfilled_by(89.0) && !rate.is_fulfilled_by(f64::NAN));
+//! assert!(age.is_fulfilled_by(49.9) && !age.is_fulfilled_by(50.0)); // milliseconds
+//!
+//! let error = "rate>=90 lost<fast".parse::<Conditions>().unwrap_err();
+//! assert_eq!(&error.text()[error.place()], "fast");
+//! # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+//! ```
+
+use std::{fmt, str::FromStr};
+
+use crate::escape::is_control;
+use expected::Expected;
+
+pub use error::{ConditionError, ConditionProblem};
+pub use quantity::{Figure, Quantity};
+
+mod error;
+mod expected;
+mod quantity;
+#[cfg(test)]
+mod tests;
+
+/// One condition or more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions(pub Vec<Condition>);
+
+/// A condition on one quantity. `Display` writes it as it was read, without blanks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    topic: Option<Box<str>>,
+    quantity: Quantity,
+    operator: Operator,
+    expected: Expected,
+    /// The quantity as it was written.
+    name: Box<str>,
+    /// The value as it was written.
+    value: Box<str>,
+}
+
+impl Condition {
+    /// Returns the topic or the source that it is about, as it was written, before it or before an earlier condition of
+    /// the same text; None if none was.
+    pub fn topic(&self) -> Option<&str> {
+        self.topic.as_deref()
+    }
+
+    /// Returns its subject.
+    pub fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// Returns whether a value, in the [unit](Quantity::unit) of the quantity, fulfils it. NaN never does.
+    pub fn is_fulfilled_by(&self, value: f64) -> bool {
+        let Expected { lowest, highest } = self.expected;
+        match self.operator {
+            Operator::Less => value < lowest,
+            Operator::LessOrEqual => value <= lowest,
+            Operator::Greater => value > highest,
+            Operator::GreaterOrEqual => value >= highest,
+            Operator::Equal => (lowest..=highest).contains(&value),
+            Operator::NotEqual => value < lowest || value > highest,
+        }
+    }
+
+    /// Returns the lowest value that fulfils it, in the unit of the quantity; with `>`, all above fulfil it. None if
+    /// there is none.
+    pub fn lower_limit(&self) -> Option<f64> {
+        match self.operator {
+            Operator::Greater | Operator::GreaterOrEqual => Some(self.expected.highest),
+            Operator::Equal => Some(self.expected.lowest),
+            Operator::Less | Operator::LessOrEqual | Operator::NotEqual => None,
+        }
+    }
+
+    /// Returns the highest value that fulfils it, in the unit of the quantity; with `<`, all below fulfil it. None if
+    /// there is none.
+    pub fn upper_limit(&self) -> Option<f64> {
+        match self.operator {
+            Operator::Less | Operator::LessOrEqual => Some(self.expected.lowest),
+            Operator::Equal => Some(self.expected.highest),
+            Operator::Greater | Operator::GreaterOrEqual | Operator::NotEqual => None,
+        }
+    }
+
+    /// Returns whether all values of a range fulfil it, or none does. None if only some do, or if an end is NaN.
+    pub(crate) fn is_fulfilled_by_all(&self, lowest: f64, highest: f64) -> Option<bool> {
+        let Expected { lowest: from, highest: to } = self.expected;
+        let (all, none) = match self.operator {
+            Operator::NotEqual => (highest < from || lowest > to, lowest >= from && highest <= to),
+            _ => {
+                let is_below = match self.operator {
+                    Operator::Greater => highest <= to,
+                    _ => self.lower_limit().is_some_and(|limit| highest < limit),
+                };
+                let is_above = match self.operator {
+                    Operator::Less => lowest >= from,
+                    _ => self.upper_limit().is_some_and(|limit| lowest > limit),
+                };
+                (self.is_fulfilled_by(lowest) && self.is_fulfilled_by(highest), is_below || is_above)
+            }
+        };
+        (all || none).then_some(all)
+    }
+
+    /// Returns what it expects, in words and in the unit of the quantity: `90 to 110`.
+    pub(crate) fn expectation(&self) -> String {
+        let Expected { lowest, highest } = self.expected;
+        let (lowest, highest) = (Figures(lowest), Figures(highest));
+        match self.operator {
+            Operator::Less => format!("below {highest}"),
+            Operator::LessOrEqual => format!("at most {highest}"),
+            Operator::Greater => format!("above {lowest}"),
+            Operator::GreaterOrEqual => format!("at least {lowest}"),
+            Operator::Equal if lowest == highest => lowest.to_string(),
+            Operator::Equal => format!("{lowest} to {highest}"),
+            Operator::NotEqual if lowest == highest => format!("not {lowest}"),
+            Operator::NotEqual => format!("not {lowest} to {highest}"),
+        }
+    }
+
+    /// Returns the quantity as it was written, for example `age.max`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the condition without its topic, as it was written, but for blanks: `rate=100±10%`.
+    pub fn requirement(&self) -> impl fmt::Display + '_ {
+        Requirement(self)
+    }
+}
+
+/// A number as an operator reads it: with four figures, and without zeros at its end. `-` if it is NaN.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Figures(pub(crate) f64);
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        if value.is_nan() {
+            return f.write_str("-");
+        }
+        let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+        if !(-4.0..15.0).contains(&magnitude) {
+            return write!(f, "{value:.3e}");
+        }
+        let text = format!("{value:.*}", (3.0 - magnitude).max(0.0) as usize);
+        let text = match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.'),
+            false => &text,
+        };
+        f.write_str(text)
+    }
+}
+
+/// Displays a condition without its topic.
+struct Requirement<'a>(&'a Condition);
+
+impl fmt::Display for Requirement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Condition { name, operator, value, .. } = self.0;
+        write!(f, "{name}{}{value}", operator.sign())
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(topic) = self.topic() {
+            write!(f, "{topic}: ")?; // it has no control characters
+        }
+        write!(f, "{}", self.requirement())
+    }
+}
+
+impl FromStr for Conditions {
+    type Err = ConditionError;
+
+    /// Errors with the place of the wrong word and the words possible there.
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let mut reader = Reader { text, rest: text.trim_start(), topic: None };
+        let mut conditions = vec![];
+        while !reader.rest.is_empty() {
+            conditions.push(reader.condition()?);
+        }
+        match conditions.is_empty() {
+            true => Err(reader.error("", ConditionProblem::Empty)),
+            false => Ok(Self(conditions)),
+        }
+    }
+}
+
+/// Reads conditions from the rest of a text.
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    /// The last topic, which holds for the conditions that follow.
+    topic: Option<Box<str>>,
+}
+
+impl<'a> Reader<'a> {
+    fn condition(&mut self) -> Result<Condition, ConditionError> {
+        self.read_topic()?;
+        let name = self.word();
+        if name.is_empty() {
+            let found = first(self.rest);
+            return Err(self.error(found, ConditionProblem::MissingMetric { found: found.into() }));
+        }
+        let quantity = Quantity::parse(name).map_err(|(word, problem)| self.error(word, problem))?;
+        let Some((sign, operator)) = Operator::at_start_of(self.rest) else {
+            let found = first(self.rest);
+            let problem = ConditionProblem::MissingOperator { after: name.into(), found: found.into() };
+            return Err(self.error(found, problem));
+        };
+        let (operator_word, rest) = self.rest.split_at(sign.len());
+        self.rest = rest.trim_start();
+        let value = first(self.rest);
+        let expected = Expected::parse(value, name, quantity.unit());
+        let expected = expected.map_err(|(word, problem)| self.error(word, problem))?;
+        if expected.lowest != expected.highest && !matches!(operator, Operator::Equal | Operator::NotEqual) {
+            return Err(self.error(operator_word, ConditionProblem::RangeNeedsEqual { operator: sign }));
+        }
+        self.rest = self.rest[value.len()..].trim_start();
+        let topic = self.topic.clone();
+        Ok(Condition { topic, quantity, operator, expected, name: name.into(), value: value.into() })
+    }
+
+    /// Reads a topic, if there is one.
+    fn read_topic(&mut self) -> Result<(), ConditionError> {
+        let operator = self.rest.find(SIGNS).unwrap_or(self.rest.len());
+        // The name of a source has a colon, too, so the topic ends at the last one.
+        let Some((topic, _)) = self.rest[..operator].rsplit_once(':') else { return Ok(()) };
+        let length = topic.len() + 1;
+        let topic = topic.trim();
+        if without_number(topic).contains(char::is_whitespace) {
+            return Ok(());
+        }
+        if topic.is_empty() {
+            return Err(self.error(&self.rest[..length], ConditionProblem::EmptyTopic));
+        }
+        if topic.contains(is_control) {
+            return Err(self.error(topic, ConditionProblem::ControlCharacter { topic: topic.into() }));
+        }
+        self.rest = self.rest[length..].trim_start();
+        self.topic = Some(topic.into());
+        Ok(())
+    }
+
+    /// Reads the name of a quantity.
+    fn word(&mut self) -> &'a str {
+        let end = |c: char| c.is_whitespace() || c == ':' || SIGNS.contains(&c);
+        let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));
+        self.rest = rest.trim_start();
+        word
+    }
+
+    /// Returns an error at a word of the text; at its end if that is empty.
+    fn error(&self, word: &str, problem: ConditionProblem) -> ConditionError {
+        let start = match word.is_empty() {
+            true => self.text.trim_end().len(),
+            false => word.as_ptr() as usize - self.text.as_ptr() as usize,
+        };
+        ConditionError::new(self.text, start..start + word.len(), problem)
+    }
+}
+
+/// Returns the name of a source without the number that another source of the same node and name has: `/relay:/imu` of
+/// `/relay:/imu (2)`.
+fn without_number(topic: &str) -> &str {
+    let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    parts.filter(|(_, number)| is_number(number)).map_or(topic, |(plain, _)| plain)
+}
+
+/// Returns the first word of a text.
+fn first(text: &str) -> &str {
+    &text[..text.find(char::is_whitespace).unwrap_or(text.len())]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// The characters that operators begin with.
+const SIGNS: [char; 4] = ['<', '>', '=', '!'];
+
+impl Operator {
+    /// Returns the operator that a text starts with, and how it is written.
+    fn at_start_of(text: &str) -> Option<(&'static str, Self)> {
+        // Longer ones first, because some operators start with another one.
+        let all = [
+            ("<=", Self::LessOrEqual),
+            (">=", Self::GreaterOrEqual),
+            ("==", Self::Equal),
+            ("!=", Self::NotEqual),
+            ("<", Self::Less),
+            (">", Self::Greater),
+            ("=", Self::Equal),
+        ];
+        all.into_iter().find(|(sign, _)| text.starts_with(sign))
+    }
+
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+        }
+    }
+}

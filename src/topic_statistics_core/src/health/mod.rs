@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Whether a topic is as expected: a state machine that is given finished windows, and nothing else.
+//!
+//! [`Expectations`] are conditions for [`Level::Warn`] and [`Level::Error`], and the times after which silence is
+//! [`Level::Stale`]. A [`Judge`] is given one window after the other, without a gap, and returns each change.
+//!
+//! # The rules
+//!
+//! - **A condition fails** when windows violate it twice in a row, and holds again after three windows that fulfil it
+//!   ([`raise_after`](Expectations::raise_after), [`clear_after`](Expectations::clear_after)). The level is the worst
+//!   failing condition's level. A condition on `silent` fails at once.
+//! - **A [value](Value) is one of three**: measured; missing, because of a fault of the source; or unknown. A missing
+//!   value violates its condition. An unknown value neither fulfils nor violates it: the window is left out.
+//! - **A window without a message is no evidence**, unless it proves that a limit is missed.
+//! - **A rate is counted**, and a window cuts a period at both of its ends: n messages are evidence of a rate of
+//!   `n - 1` to `n + 1` messages in that time. The rate is judged over the shortest time, up to now, with enough
+//!   evidence to decide: at most 100 messages at its limit. Without a decision there is no alarm. So a topic whose
+//!   every period keeps the limit is never in alarm, however slow it is and however short the windows are; a rate that
+//!   misses its limit by 2 % or more is found. The same holds for `bandwidth`, for `frequency_hz`, and for the mean,
+//!   minimum and maximum of a period in windows that have none.
+//! - **Stale means silence** and nothing else: no message for three times the longest period that the conditions accept
+//!   (of `rate`, `period` or `silent`), but a whole window at least; 10 s without such a condition. It takes effect at
+//!   once.
+//! - **After silence** the level is [`Level::Warn`] until no condition is violated in `clear_after` windows with
+//!   messages. A window with an unknown number of messages does not count. Windows without messages count if `silent`
+//!   or [`stale_after`](Expectations::stale_after) limits silence.
+//! - **At the start** nothing is judged until a first whole window after the first message. A topic without any message
+//!   is stale after 10 s, or after three of its longest periods if these are longer.
+//!
+//! ```
+//! # extern crate topic_statistics_core as rclrs_topic_statistics;
+//! use rclrs_topic_statistics::health::{Expectations, JudgedWindow, Judge, Level, Value};
+//! use rclrs_topic_statistics::{condition::Quantity, Window};
+//! use std::time::Duration;
+//!
+//! let expectations = Expectations::new().warn_unless("rate=90..110".parse()?).error_unless("rate>=50".parse()?);
+//! let mut judge = Judge::new(expectations);
+//! let mut judge_second = |second: i64, messages: u64| {
+//!     let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
+//!     let window = JudgedWindow { window, length: Duration::from_secs(1), messages: Some(messages) };
+//!     judge.accept(&window, |_: Quantity| Value::Unknown) // a rate needs no other value
+//! };
+//! assert!(judge_second(0, 100).is_none() && judge_second(1, 100).is_none());
+//! assert!(judge_second(2, 41).is_none());
+//! let change = judge_second(3, 41).unwrap();
+//! assert_eq!((change.before, change.health.level), (Level::Ok, Level::Error));
+//! assert_eq!(change.health.to_string(), "rate 41 Hz, expected at least 50, since 2 s");
+//! # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+//! ```
+
+mod judge;
+mod node;
+mod spans;
+mod text;
+mod value;
+mod values;
+
+pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
+#[doc(hidden)] // of a whole node
+pub use node::{check, needed, Names, NodeExpectations};
+pub use value::{Missing, Value};
+pub use values::{diagnostic_message, diagnostic_values, LastWindow};
+
+use std::time::Duration;
+
+use crate::{
+    condition::{Condition, Conditions, Figure, Quantity},
+    window::{Metric, Window},
+};
+
+/// The level of a source, with the values and words of `diagnostic_msgs/msg/DiagnosticStatus`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Level {
+    /// As expected, or nothing is known yet.
+    #[default]
+    Ok = 0,
+    /// A condition for WARN fails, or messages have only recently resumed.
+    Warn = 1,
+    /// A condition for ERROR fails, or silence is an error.
+    Error = 2,
+    /// Silence: no message.
+    Stale = 3,
+}
+
+impl Level {
+    /// Returns the word of diagnostic_msgs: `OK`, `WARN`, `ERROR`, `STALE`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+            Self::Stale => "STALE",
+        }
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The meaning of silence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Silence {
+    /// [`Level::Stale`].
+    #[default]
+    Stale,
+    /// [`Level::Error`].
+    Error,
+}
+
+/// The expectations of a source.
+///
+/// ```
+/// # extern crate topic_statistics_core as rclrs_topic_statistics;
+/// use rclrs_topic_statistics::health::Expectations;
+/// use std::time::Duration;
+///
+/// let lidar = Expectations::new()
+///     .warn_unless("rate=10±10% age<80ms".parse()?)
+///     .error_unless("rate>=5 age<200ms".parse()?)
+///     .raise_after(3);
+/// # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Expectations {
+    pub(crate) warn_unless: Vec<Condition>,
+    pub(crate) error_unless: Vec<Condition>,
+    pub(crate) raise_after: u32,
+    pub(crate) clear_after: u32,
+    pub(crate) first_message_within: Option<Duration>,
+    pub(crate) stale_after: Option<Duration>,
+    pub(crate) silence: Silence,
+}
+
+impl Default for Expectations {
+    fn default() -> Self {
+        Self {
+            warn_unless: vec![],
+            error_unless: vec![],
+            raise_after: Self::RAISE_AFTER,
+            clear_after: Self::CLEAR_AFTER,
+            first_message_within: None,
+            stale_after: None,
+            silence: Silence::Stale,
+        }
+    }
+}
+
+impl Expectations {
+    const RAISE_AFTER: u32 = 2;
+    const CLEAR_AFTER: u32 = 3;
+    /// The time to wait for a first message, and for the next one, unless the conditions set another.
+    const SILENCE: Duration = Duration::from_secs(10);
+    /// Silence, in periods that are still accepted.
+    const SILENT_PERIODS: f64 = 3.0;
+
+    /// Returns expectations without a condition: silence only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds conditions without which the level is [`Level::Warn`].
+    pub fn warn_unless(mut self, conditions: Conditions) -> Self {
+        self.warn_unless.extend(conditions.0);
+        self
+    }
+
+    /// Adds conditions without which the level is [`Level::Error`].
+    pub fn error_unless(mut self, conditions: Conditions) -> Self {
+        self.error_unless.extend(conditions.0);
+        self
+    }
+
+    /// Sets after how many windows in a row that violate a condition it fails; 0 is taken as 1. Default: 2.
+    pub fn raise_after(self, windows: u32) -> Self {
+        Self { raise_after: windows.max(1), ..self }
+    }
+
+    /// Sets after how many windows in a row that fulfil a condition it holds again; 0 is taken as 1. Default: 3.
+    pub fn clear_after(self, windows: u32) -> Self {
+        Self { clear_after: windows.max(1), ..self }
+    }
+
+    /// Sets how long to wait for the first message. Default: 10 s, or three times the longest period that a condition
+    /// accepts, if that is longer.
+    pub fn first_message_within(self, time: Duration) -> Self {
+        Self { first_message_within: Some(time), ..self }
+    }
+
+    /// Sets the silence after which the source is stale, at least a whole window; [`Duration::MAX`]: never. Default:
+    /// three times the longest period that a condition accepts; 10 s without such a condition.
+    pub fn stale_after(self, time: Duration) -> Self {
+        Self { stale_after: Some(time), ..self }
+    }
+
+    /// Sets the meaning of silence, also before the first message. Default: [`Silence::Stale`].
+    pub fn silence(self, silence: Silence) -> Self {
+        Self { silence, ..self }
+    }
+
+    /// Returns the conditions, those for ERROR first.
+    pub fn conditions(&self) -> impl Iterator<Item = (Level, &Condition)> {
+        let errors = self.error_unless.iter().map(|condition| (Level::Error, condition));
+        errors.chain(self.warn_unless.iter().map(|condition| (Level::Warn, condition)))
+    }
+
+    /// Returns how long silence lasts until it is stale; at least a whole window.
+    fn silence_limit(&self) -> Duration {
+        self.stale_after.unwrap_or_else(|| {
+            let accepted = self.conditions().filter_map(|(_, condition)| {
+                let silent =
+                    matches!(condition.quantity(), Quantity::Metric(Metric::TimeSinceLastMessage, _));
+                let limit = condition.upper_limit().filter(|_| silent).map(|silent| silent * 1e-3);
+                limit.or_else(|| longest_period(condition))
+            });
+            let accepted = accepted.reduce(f64::max).map(|period| seconds(Self::SILENT_PERIODS * period));
+            accepted.unwrap_or_else(|| self.default_limit())
+        })
+    }
+
+    /// Returns how long to wait for the first message.
+    fn first_message_limit(&self) -> Duration {
+        self.first_message_within.unwrap_or_else(|| self.default_limit())
+    }
+
+    /// Returns 10 s, or three times the longest period that a condition is about, if that is longer.
+    fn default_limit(&self) -> Duration {
+        let shortest = |condition: &Condition| match condition.quantity() {
+            Quantity::Rate => condition.upper_limit().map(|rate| 1.0 / rate.max(0.0)),
+            Quantity::Metric(Metric::MessagePeriod | Metric::PublishPeriod, _) => {
+                condition.lower_limit().map(|period| period * 1e-3)
+            }
+            _ => None,
+        };
+        let periods =
+            self.conditions().filter_map(|(_, condition)| longest_period(condition).or(shortest(condition)));
+        let longest = periods.reduce(f64::max).map(|period| seconds(Self::SILENT_PERIODS * period));
+        longest.unwrap_or_default().max(Self::SILENCE)
+    }
+}
+
+/// Returns the longest period that a condition accepts, in seconds; infinite if it accepts any. None if the condition
+/// does not limit periods.
+fn longest_period(condition: &Condition) -> Option<f64> {
+    match condition.quantity() {
+        // A rate of 0 is an infinite period.
+        Quantity::Rate | Quantity::Metric(Metric::Frequency, Figure::Average) => {
+            condition.lower_limit().map(|rate| 1.0 / rate.max(0.0))
+        }
+        Quantity::Metric(
+            Metric::MessagePeriod | Metric::PublishPeriod,
+            Figure::Average | Figure::Maximum,
+        ) => condition.upper_limit().map(|period| period * 1e-3),
+        _ => None,
+    }
+}
+
+/// Returns a duration; the longest one if it is infinite.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+/// The health of a source. `Display` is one sentence: `rate 41.2 Hz, expected 90 to 110, since 3 s`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Health {
+    /// The level.
+    pub level: Level,
+    /// Why.
+    pub cause: Cause,
+    /// The last window that was judged, on the system clock; None before the first one.
+    pub window: Option<Window>,
+    /// Since when: the start of the first window of this level, in nanoseconds since the epoch on the system clock. 0
+    /// before the first window.
+    pub since: i64,
+    /// The time from then to the end of the last window, on the monotonic clock.
+    pub lasting: Duration,
+}
+
+/// Why a source has its level.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// There was no message yet.
+    #[default]
+    NoMessageYet,
+    /// All conditions hold.
+    AsExpected,
+    /// A condition fails: the first one of the worst level.
+    Condition {
+        /// The condition, with its limits.
+        condition: Condition,
+        /// The last value that violated it, in the unit of its quantity; NaN if it was [missing](Value::Missing).
+        value: f64,
+        /// Why that value was missing; None if it was measured.
+        missing: Option<Missing>,
+    },
+    /// There is no message any more.
+    Silence,
+    /// There are messages again, but not for long enough to be as expected.
+    MessagesAgain,
+}
+
+impl Cause {
+    /// Returns whether both are the same, whatever the value is.
+    fn is_the_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Condition { condition, .. }, Self::Condition { condition: other, .. }) => {
+                condition == other
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The expectations of a node: which conditions apply to which source, and which measurements they need.
+
+use std::sync::Arc;
+
+use super::{Expectations, Level};
+use crate::{
+    condition::{Condition, Quantity},
+    window::{names, Metric, SourceKind},
+};
+
+/// The expectations of a node's sources.
+#[derive(Clone, Debug, Default)]
+pub struct NodeExpectations {
+    /// None if nothing is.
+    pub expectations: Option<Arc<Expectations>>,
+    /// The node's options expect nothing but messages, of all subscriptions.
+    expects_messages: bool,
+}
+
+/// The names by which a condition can select a source.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// The `measurement_source_name`.
+    pub source: &'a str,
+    /// The same without the number that distinguishes sources with equal names.
+    pub plain_source: &'a str,
+    /// The resolved topic of a subscription or a publisher.
+    pub topic: Option<&'a str>,
+    /// The topic as the node's code has it.
+    pub given: Option<&'a str>,
+}
+
+impl Names<'_> {
+    /// Returns whether a condition with that topic is about the source.
+    pub fn are(self, topic: &str) -> bool {
+        // The source of a timer or a counter has it after the node's name.
+        let after_node = |source: &'_ str| source.split_once(':').is_some_and(|(_, name)| name == topic);
+        [self.topic, self.given].contains(&Some(topic))
+            || [self.source, self.plain_source]
+                .into_iter()
+                .any(|source| source == topic || after_node(source))
+    }
+}
+
+impl NodeExpectations {
+    /// The expectations of the node's options.
+    pub fn new(options: Option<Expectations>) -> Self {
+        let expects_messages = options.as_ref().is_some_and(|of| of.conditions().next().is_none());
+        Self { expects_messages, expectations: options.map(Arc::new) }
+    }
+
+    /// Returns these with other conditions for a level.
+    pub fn with(&self, level: Level, conditions: Vec<Condition>) -> Self {
+        let mut expectations = self.expectations.as_deref().cloned().unwrap_or_default();
+        match level {
+            Level::Error => expectations.error_unless = conditions,
+            _ => expectations.warn_unless = conditions,
+        }
+        let is_empty = !self.expects_messages && expectations.conditions().next().is_none();
+        Self { expectations: (!is_empty).then(|| Arc::new(expectations)), ..*self }
+    }
+
+    /// Returns the expectations of a source; None if there are none.
+    pub fn of(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
+        let is_subscription = kind == SourceKind::Subscription;
+        let of_it = self.expectations.as_ref()?.of(names, kind, is_subscription);
+        let concerns_it = self.expects_messages && is_subscription || of_it.conditions().next().is_some();
+        concerns_it.then_some(of_it)
+    }
+}
+
+#[doc(hidden)] // for authors of nodes
+impl Expectations {
+    /// The largest number of conditions for a level.
+    pub const CONDITIONS: usize = 1000;
+
+    /// Returns the conditions that apply to a source: on quantities that its kind measures, with its name and, if
+    /// `takes_all`, without a name.
+    pub fn of(&self, names: Names<'_>, kind: SourceKind, takes_all: bool) -> Self {
+        let is_about = |condition: &Condition| {
+            condition.topic().map_or(takes_all, |topic| names.are(topic))
+                && is_measured_by(condition.quantity(), kind)
+        };
+        let about = |conditions: &[Condition]| conditions.iter().filter(|of| is_about(of)).cloned().collect();
+        Self { warn_unless: about(&self.warn_unless), error_unless: about(&self.error_unless), ..*self }
+    }
+
+    /// Returns the conditions on quantities that a source can measure; None if there is no such condition.
+    pub fn measurable(mut self, can_measure: impl Fn(Metric) -> bool) -> Option<Self> {
+        let had_conditions = self.conditions().next().is_some();
+        let is_measurable = |condition: &Condition| needed(condition.quantity()).is_none_or(&can_measure);
+        self.warn_unless.retain(is_measurable);
+        self.error_unless.retain(is_measurable);
+        (!had_conditions || self.conditions().next().is_some()).then_some(self)
+    }
+
+    /// Returns the metrics that the conditions need.
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> + '_ {
+        self.conditions().filter_map(|(_, condition)| needed(condition.quantity()))
+    }
+
+    /// Errors with the reason if a condition's quantity is never measured. A condition with a topic may apply to any
+    /// source.
+    pub fn check(&self, kind: SourceKind) -> Result<(), (String, String)> {
+        for (_, condition) in self.conditions() {
+            let kind = condition.topic().is_none().then_some(kind);
+            check(condition, kind).map_err(|reason| (condition.to_string(), reason))?;
+        }
+        Ok(())
+    }
+}
+
+/// Errors with the reason if a condition is about something that such a source, or any source, never measures.
+pub fn check(condition: &Condition, kind: Option<SourceKind>) -> Result<(), String> {
+    let quantity = condition.quantity();
+    match (quantity, kind) {
+        (Quantity::Publishers, _) => {
+            Err("a node does not count the publishers of a topic; topic_monitor does".to_owned())
+        }
+        (Quantity::Lost | Quantity::OutOfOrder, Some(kind)) if !is_measured_by(quantity, kind) => {
+            Err(format!("a {kind} does not know what is lost"))
+        }
+        (_, Some(kind)) if !is_measured_by(quantity, kind) => {
+            let metric = needed(quantity).map_or_else(String::new, |metric| metric.to_string());
+            Err(format!("a {kind} does not measure {metric}: it has {}", names(kind.metrics())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a source of this kind can measure a quantity.
+pub fn is_measured_by(quantity: Quantity, kind: SourceKind) -> bool {
+    quantity != Quantity::Publishers && needed(quantity).is_none_or(|metric| kind.measures(metric))
+}
+
+/// Returns the metric that a quantity needs; None if it is always known.
+pub fn needed(quantity: Quantity) -> Option<Metric> {
+    match quantity {
+        Quantity::Metric(metric, _) => Some(metric),
+        Quantity::Lost | Quantity::OutOfOrder => Some(Metric::PublicationSeqGap),
+        Quantity::Bytes | Quantity::Bandwidth => Some(Metric::MessageSize),
+        _ => None,
+    }
+}

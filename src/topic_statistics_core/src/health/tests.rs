@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::condition::ConditionError;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn conditions(text: &str) -> Conditions {
+    text.parse().unwrap_or_else(|error: ConditionError| panic!("{error}"))
+}
+
+fn warn_unless(text: &str) -> Expectations {
+    Expectations::new().warn_unless(conditions(text))
+}
+
+/// A judge with consecutive windows.
+struct Windows {
+    judge: Judge,
+    length: Duration,
+    stop: i64,
+    changes: Vec<Change>,
+}
+
+impl Windows {
+    fn new(expectations: Expectations, length: Duration) -> Self {
+        Self { judge: Judge::new(expectations), length, stop: 0, changes: vec![] }
+    }
+
+    /// Ends a window with this number of messages, and this value for every quantity that is not counted.
+    fn end(&mut self, messages: u64, value: impl Into<Value>) -> Level {
+        self.end_of(Some(messages), value.into())
+    }
+
+    fn end_of(&mut self, messages: Option<u64>, value: Value) -> Level {
+        let start = self.stop;
+        self.stop += self.length.as_nanos() as i64;
+        let window = Window { start, stop: self.stop };
+        let window = JudgedWindow { window, length: self.length, messages };
+        self.changes.extend(self.judge.accept(&window, |_| value));
+        self.judge.health().level
+    }
+
+    fn levels(&mut self, windows: impl IntoIterator<Item = (u64, f64)>) -> Vec<Level> {
+        windows.into_iter().map(|(messages, value)| self.end(messages, value)).collect()
+    }
+}
+
+/// The times of messages, in seconds.
+struct Topic {
+    random: fastrand::Rng,
+    time: f64,
+    period: f64,
+    jitter: f64,
+}
+
+impl Topic {
+    fn new(seed: u64, rate: f64, jitter: f64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        Self { time: random.f64() / rate, random, period: 1.0 / rate, jitter }
+    }
+
+    /// Returns the messages of the windows until that time: how many, and the mean period in milliseconds as a
+    /// subscription measures it.
+    fn windows(&mut self, window: f64, from: f64, until: f64) -> Vec<(u64, f64)> {
+        let count = ((until - from) / window).round() as usize;
+        let windows = (1..=count).map(|index| {
+            let stop = from + index as f64 * window;
+            let (mut first, mut last, mut messages) = (f64::NAN, f64::NAN, 0_u64);
+            while self.time < stop {
+                first = if messages == 0 { self.time } else { first };
+                (last, messages) = (self.time, messages + 1);
+                self.time += self.period * (1.0 + self.jitter * (2.0 * self.random.f64() - 1.0));
+            }
+            let period = if messages > 1 { (last - first) * 1e3 / (messages - 1) as f64 } else { f64::NAN };
+            (messages, period)
+        });
+        windows.collect()
+    }
+}
+
+const RATES: [f64; 4] = [0.3, 1.0, 30.0, 1000.0];
+
+#[test]
+fn ten_minutes_of_jitter_around_a_limit_that_is_ten_percent_away_change_nothing() {
+    for (rate, window, seed) in RATES
+        .into_iter()
+        .flat_map(|rate| [0.2, 1.0, 1.7].map(|window| (rate, window)))
+        .zip(0..)
+        .map(|((rate, window), seed)| (rate, window, seed))
+    {
+        let (lower, upper, period) = (0.9 * rate, 1.1 * rate, 1e3 / rate);
+        for expected in [
+            format!("rate>={lower}"),
+            format!("rate<={upper}"),
+            format!("rate={rate}±10%"),
+            format!("rate={lower}..{upper}"),
+            format!("period<{}", period * 1.1),
+            format!("period={period}±10%"),
+            format!("period.max<{}", period * 1.1),
+            format!("period.min>{}", period * 0.9),
+        ] {
+            let mut windows = Windows::new(warn_unless(&expected), Duration::from_secs_f64(window));
+            for (messages, period) in Topic::new(seed, rate, 0.05).windows(window, 0.0, 600.0) {
+                windows.end(messages, period);
+            }
+            assert_eq!(windows.changes, [], "{rate} Hz, windows of {window} s: {expected}");
+            assert_eq!(windows.judge.health().cause, Cause::AsExpected, "{expected}: it was judged");
+        }
+    }
+}
+
+#[test]
+fn jitter_across_the_limit_changes_the_level_no_more_than_promised() {
+    let mut most = 0;
+    for (rate, seed) in RATES.into_iter().flat_map(|rate| (0..5).map(move |seed| (rate, seed))) {
+        for expected in [format!("rate>={rate}"), format!("period<={}", 1e3 / rate)] {
+            let mut windows = Windows::new(warn_unless(&expected), SECOND);
+            for (messages, period) in Topic::new(seed, rate, 0.05).windows(1.0, 0.0, 600.0) {
+                windows.end(messages, period);
+            }
+            // A change to WARN takes 2 windows, and one to OK 3.
+            assert!(windows.changes.len() <= 2 * 600 / 5 + 1, "{expected}: {}", windows.changes.len());
+            assert!(windows.changes.iter().all(|change| change.health.level as u8 <= 1), "never stale");
+            most = most.max(windows.changes.len());
+        }
+    }
+    assert!(most > 0, "the jitter is across the limit");
+}
+
+#[test]
+fn a_rate_that_halves_is_found_as_soon_as_the_messages_prove_it() {
+    // 1 s windows. At 30 and 1000 Hz one window proves it; two windows in a row raise.
+    for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
+        let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
+        let mut topic = Topic::new(7, rate, 0.05);
+        windows.levels(topic.windows(1.0, 0.0, 100.0));
+        topic.period *= 2.0;
+        let found = windows.levels(topic.windows(1.0, 100.0, 400.0));
+        let raised = found.iter().position(|level| *level == Level::Warn).expect("it is found") + 1;
+        assert!(found[raised..].iter().all(|level| *level == Level::Warn), "{rate} Hz: it lasts");
+        topic.period /= 2.0;
+        let found = windows.levels(topic.windows(1.0, 400.0, 800.0));
+        let cleared = found.iter().position(|level| *level == Level::Ok).expect("it ends") + 1;
+        assert!(raised <= until_warn && cleared <= until_ok, "{rate} Hz: {raised} and {cleared} windows");
+        assert_eq!(windows.changes.len(), 2, "{rate} Hz");
+    }
+}
+
+#[test]
+fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
+    for rate in RATES {
+        let mut windows = Windows::new(warn_unless(&format!("rate>={}", rate / 0.98)), SECOND);
+        let levels = windows.levels(Topic::new(3, rate, 0.0).windows(1.0, 0.0, 100.0 / rate + 300.0));
+        assert!(levels.contains(&Level::Warn), "{rate} Hz");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Any periods, any windows, any phase: the promise of the rules.
+    #[test]
+    fn a_topic_whose_every_period_keeps_the_limit_is_never_in_alarm(
+        seed: u64,
+        period in 0.001_f64..20.0,
+        tolerance in 0.0_f64..0.9,
+        window in 0.05_f64..5.0,
+    ) {
+        let count = 300_usize;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut time, mut counts) = (random.f64() * period, vec![0_u64; count]);
+        while time < window * count as f64 {
+            counts[(time / window) as usize] += 1;
+            time += period * (1.0 - tolerance * random.f64());
+        }
+        let (lower, upper) = (1.0 / period, 1.0 / (period * (1.0 - tolerance)));
+        // The limits sometimes equal rounded values.
+        for expected in [format!("rate>={}", lower * (1.0 - 1e-9)), format!("rate<={}", upper * (1.0 + 1e-9))] {
+            let mut windows = Windows::new(warn_unless(&expected).stale_after(seconds(4.0 * period)).first_message_within(Duration::MAX),
+                Duration::from_secs_f64(window));
+            counts.iter().for_each(|messages| { windows.end(*messages, Value::Unknown); });
+            prop_assert_eq!(windows.changes.len(), 0, "{}: {:?}", expected, windows.changes);
+        }
+    }
+
+    /// The result of each window, against a second implementation of the rule: `Some(true)` fulfils, and `None` is
+    /// unknown.
+    #[test]
+    fn a_condition_fails_after_exactly_as_many_windows_in_a_row_as_set(
+        says in prop::collection::vec(prop::option::of(any::<bool>()), 1..200),
+        raise in 1_u32..5,
+        clear in 1_u32..5,
+    ) {
+        let expectations = warn_unless("age<50").raise_after(raise).clear_after(clear);
+        let mut windows = Windows::new(expectations, SECOND);
+        windows.end(1, 0.0);
+        let (mut fails, mut changes) = (false, 0);
+        let mut row: Vec<bool> = vec![];
+        for say in &says {
+            let level = windows.end(1, match say {
+                Some(true) => Value::Measured(1.0),
+                Some(false) if row.len() % 2 == 0 => Value::Measured(90.0),
+                Some(false) => Value::Missing(Missing::HeaderStamps),
+                None => Value::Unknown,
+            });
+            if let Some(fulfils) = *say {
+                row.push(fulfils);
+                let needed = if fails { clear } else { raise } as usize;
+                let last = &row[row.len().saturating_sub(needed)..];
+                if last.len() == needed && last.iter().all(|fulfils| *fulfils == fails) {
+                    (fails, changes) = (!fails, changes + 1);
+                    row.clear();
+                }
+            }
+            prop_assert_eq!(level == Level::Warn, fails);
+        }
+        prop_assert_eq!(windows.changes.len(), changes);
+        prop_assert!(changes <= 2 * says.len() / (raise + clear) as usize + 1, "the promised number");
+    }
+
+    /// Any windows: nothing panics, silence is stale, and stale is silence.
+    #[test]
+    fn stale_is_silence_and_nothing_else(
+        windows_of in prop::collection::vec((prop::option::of(0_u64..4), prop::option::of(prop::num::f64::ANY)), 1..200),
+        text in prop::sample::select(vec!["rate>=2 age<5", "age.p99<5 lost=0", "silent<3s period.max>=2", "bandwidth>1",
+            "rate!=1 frequency_hz<2", "rate=0"]),
+    ) {
+        let expectations = warn_unless(text).error_unless(conditions(text)).first_message_within(3 * SECOND);
+        let mut windows = Windows::new(expectations, SECOND);
+        for (messages, value) in windows_of {
+            let before = windows.judge.health().level;
+            let level = windows.end_of(messages, value.map_or(Value::Missing(Missing::HeaderStamps), Value::from));
+            prop_assert!(level != Level::Stale || messages == Some(0) || (messages.is_none() && before == level));
+            prop_assert!(windows.changes.windows(2).all(|pair| pair[0].health.level == pair[1].before));
+        }
+    }
+}
+
+#[test]
+fn silence_is_stale_at_once_after_three_of_the_longest_periods_that_are_accepted() {
+    for (text, windows) in [
+        ("rate>=90", 1),
+        ("rate=90..110 age<50", 1),
+        ("rate>=0.9", 4),     // 3.33 s
+        ("rate=0.3±10%", 12), // 11.1 s
+        ("period<2s", 6),
+        ("silent<4s", 12),
+        ("age<50", 10),
+        ("age<50 rate<=0.1", 30),
+        ("rate>=90 silent<2s", 6),
+    ] {
+        let mut judged = Windows::new(warn_unless(text), SECOND);
+        assert_eq!(judged.levels([(100, 10.0), (100, 10.0)]), [Level::Ok; 2], "{text}");
+        let levels = judged.levels((0..windows).map(|_| (0, f64::NAN)));
+        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
+        let health = judged.judge.health();
+        assert_eq!(
+            (&health.cause, health.since),
+            (&Cause::Silence, 2_000_000_000),
+            "{text}: since the last message"
+        );
+    }
+    for text in ["rate=0 age<5", "rate>=0"] {
+        let mut judged = Windows::new(warn_unless(text), SECOND);
+        judged.levels([(1, 1.0), (1, 1.0)]);
+        judged.levels((0..1000).map(|_| (0, f64::NAN)));
+        assert!(judged.changes.is_empty(), "{text} accepts silence");
+    }
+}
+
+#[test]
+fn after_silence_it_is_warn_until_as_many_windows_are_good_as_clear_it() {
+    let mut judged = Windows::new(warn_unless("rate>=90 age<50"), SECOND);
+    let good = (100, 10.0);
+    judged.levels([good, good, (0, f64::NAN)]);
+    assert_eq!(judged.judge.health().level, Level::Stale);
+    // The first window is not whole; a bad one restarts the count.
+    let levels = judged.levels([(40, 10.0), good, good, (100, 90.0), good, good, good]);
+    let warn = Level::Warn;
+    assert_eq!(levels, [warn, warn, warn, warn, warn, warn, Level::Ok]);
+    let last = &judged.changes.last().unwrap().health;
+    assert_eq!((last.since, last.lasting), (7_000_000_000, 3 * SECOND), "since the first of the good ones");
+    let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
+    assert_eq!(levels, [(Level::Ok, Level::Stale), (Level::Stale, warn), (warn, Level::Ok)]);
+}
+
+#[test]
+fn nothing_is_judged_before_a_whole_window_and_no_message_at_all_is_stale_or_an_error() {
+    let mut judged = Windows::new(warn_unless("rate>=90"), SECOND);
+    assert_eq!(judged.levels([(0, f64::NAN), (0, f64::NAN), (3, f64::NAN), (100, f64::NAN)]), [Level::Ok; 4]);
+
+    for (text, windows) in [("rate>=90", 10), ("rate>=0.1", 30), ("silent<60s", 10)] {
+        let mut judged = Windows::new(warn_unless(text), SECOND);
+        let levels = judged.levels((0..40).map(|_| (0, f64::NAN)));
+        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
+        assert_eq!((judged.changes.len(), &judged.judge.health().cause), (1, &Cause::NoMessageYet));
+        // A late start.
+        assert_eq!(judged.end(100, 0.0), Level::Warn);
+        assert_eq!(judged.levels([(100, 1.0); 3]), [Level::Warn, Level::Warn, Level::Ok], "{text}");
+    }
+    let expectations = warn_unless("rate>=90").silence(Silence::Error).first_message_within(2 * SECOND);
+    let mut judged = Windows::new(expectations, SECOND);
+    assert_eq!(judged.levels([(0, f64::NAN); 2]), [Level::Ok, Level::Error]);
+    judged.levels([(100, 1.0); 5]);
+    assert_eq!(judged.levels([(0, f64::NAN)]), [Level::Error]);
+}
+
+#[test]
+fn a_source_that_had_messages_before_needs_no_first_one_and_is_stale_as_after_a_message() {
+    for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
+        let mut judged = Windows::new(warn_unless(text), SECOND);
+        judged.judge = judged.judge.after_messages();
+        let levels = judged.levels((0..200).map(|_| (0, f64::NAN)));
+        assert_eq!(levels.iter().position(|level| *level == Level::Stale), Some(windows - 1), "{text}");
+        assert_eq!(judged.judge.health().cause, Cause::Silence);
+    }
+}
+
+#[test]
+fn a_window_without_messages_says_nothing_of_samples_and_one_with_messages_only_what_is_known() {
+    let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
+    judged.levels([(1, 10.0), (1, 0.0)]);
+    assert_eq!(judged.levels([(0, 90.0), (0, f64::NAN), (0, 90.0)]), [Level::Ok; 3]);
+    // Unknown, as after a step of the clock.
+    assert_eq!(judged.levels([(1, f64::NAN); 100]), [Level::Ok; 100]);
+    assert_eq!(
+        [
+            judged.end(1, Value::Missing(Missing::HeaderStamps)),
+            judged.end(0, Value::Missing(Missing::HeaderStamps))
+        ],
+        [Level::Ok; 2]
+    );
+    assert_eq!(judged.levels([(1, f64::NAN)]), [Level::Ok]);
+    assert_eq!(judged.end(1, Value::Missing(Missing::HeaderStamps)), Level::Warn);
+    let health = judged.judge.health().to_string();
+    assert_eq!(
+        health,
+        "age not measured, because the header stamps are not set, expected below 50, since 4 s"
+    );
+    assert_eq!(judged.levels([(1, f64::NAN); 100]), [Level::Warn; 100], "nor does it clear");
+    assert_eq!(judged.levels([(1, 0.0), (1, f64::NAN), (1, 0.0), (1, 0.0)])[3], Level::Ok);
+}
+
+#[test]
+fn the_cause_names_why_the_value_is_missing() {
+    let mut judged = Windows::new(warn_unless("age<50"), SECOND);
+    judged.levels([(1, 10.0); 3]);
+    for missing in [Missing::Clock, Missing::HeaderStamps, Missing::Clock] {
+        judged.end(1, Value::Missing(missing));
+        assert_eq!(judged.end(1, Value::Missing(missing)), Level::Warn);
+        let health = judged.judge.health().to_string();
+        assert!(health.starts_with(&format!("age not measured, because {missing}, expected")), "{health}");
+    }
+    assert_eq!(judged.end(1, 60.0), Level::Warn);
+    let health = judged.judge.health().to_string();
+    assert!(health.starts_with("age 60 ms, expected"), "{health}");
+}
+
+#[test]
+fn without_a_clock_only_what_is_measured_on_simulated_time_is_missing() {
+    let value = |metric| Value::without_sample(metric, Figure::Average, Some(1), false, true);
+    for metric in Metric::OF_SUBSCRIPTIONS {
+        let is_missing = matches!(metric, Metric::MessageAge | Metric::HeaderToCallback);
+        let expected = if is_missing { Value::Missing(Missing::Clock) } else { Value::Unknown };
+        assert_eq!(value(*metric), expected, "{metric}");
+    }
+    assert_eq!(
+        Value::without_sample(Metric::MessageAge, Figure::Average, Some(1), false, false),
+        Value::Unknown
+    );
+}
+
+#[test]
+fn windows_whose_messages_are_not_known_neither_raise_nor_clear_and_no_span_crosses_them() {
+    // 132 and 68 messages: some of the second window were counted in the first.
+    let mut judged = Windows::new(warn_unless("rate=100±10%"), SECOND);
+    judged.levels([(100, 0.0); 3]);
+    assert_eq!(judged.end_of(None, Value::Unknown), Level::Ok);
+    assert_eq!(judged.end_of(None, Value::Unknown), Level::Ok);
+    assert_eq!(judged.levels([(100, 0.0); 3]), [Level::Ok; 3]);
+    assert_eq!(judged.levels([(50, 0.0); 2]), [Level::Ok, Level::Warn]);
+    assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn);
+    assert_eq!(judged.levels([(100, 0.0); 2]), [Level::Warn; 2]);
+    assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn, "it does not count");
+    assert_eq!(judged.levels([(100, 0.0)]), [Level::Ok]);
+
+    // At 1 Hz, several windows decide.
+    let mut slow = Windows::new(warn_unless("rate>=0.9"), SECOND);
+    slow.levels([(1, 0.0); 30]);
+    let warned = slow.levels([(1, 0.0), (0, 0.0)].repeat(15));
+    assert_eq!(warned.last(), Some(&Level::Warn));
+    slow.end_of(None, Value::Unknown);
+    assert_eq!(slow.levels([(1, 0.0); 9]), [Level::Warn; 9], "9 messages prove no 0.9 Hz");
+    assert_eq!(slow.levels([(1, 0.0); 20]).last(), Some(&Level::Ok));
+
+    // Silence is known messages only.
+    let mut silent = Windows::new(warn_unless("age<50"), SECOND);
+    silent.levels([(1, 0.0); 2]);
+    for _ in 0..100 {
+        assert_eq!(silent.end_of(None, Value::Unknown), Level::Ok);
+    }
+    silent.levels([(0, 0.0); 9]);
+    assert_eq!(silent.judge.health().level, Level::Ok);
+    assert_eq!(silent.levels([(0, 0.0)]), [Level::Stale]);
+}
+
+#[test]
+fn after_silence_windows_with_messages_count_whether_a_percentile_has_enough_samples_or_not() {
+    let mut judged = Windows::new(warn_unless("age.p99<50"), SECOND);
+    judged.levels([(1, f64::NAN); 3]);
+    judged.levels([(0, f64::NAN); 10]);
+    assert_eq!(judged.judge.health().level, Level::Stale);
+    let warn = Level::Warn;
+    assert_eq!(judged.levels([(1, f64::NAN); 4]), [warn, warn, warn, Level::Ok]);
+}
+
+/// The simulator found it.
+#[test]
+fn after_silence_a_window_whose_messages_are_not_known_does_not_count() {
+    let mut judged = Windows::new(warn_unless("age<50"), SECOND);
+    judged.levels([(1, 10.0); 3]);
+    judged.levels([(0, f64::NAN); 10]);
+    assert_eq!(judged.levels([(1, 10.0); 2]), [Level::Warn; 2]);
+    for _ in 0..10 {
+        assert_eq!(judged.end_of(None, Value::Unknown), Level::Warn, "there may have been no message");
+    }
+    assert_eq!(judged.levels([(1, 10.0); 2]), [Level::Warn, Level::Ok]);
+}
+
+/// A map is published once, perhaps late, and then rarely.
+#[test]
+fn a_topic_that_may_be_silent_needs_no_second_message() {
+    let mut map = Windows::new(warn_unless("silent<5min"), SECOND);
+    assert_eq!(map.levels([(0, f64::NAN); 20])[9..], [Level::Stale; 11]);
+    let warn = Level::Warn;
+    let again = [(1, 500.0), (0, 1500.0), (0, 2500.0), (0, 3500.0)];
+    assert_eq!(map.levels([again[0]]), [warn]);
+    for _ in 0..10 {
+        assert_eq!(map.end_of(None, Value::Unknown), warn, "what is not known clears nothing");
+    }
+    assert_eq!(map.levels(again[1..].iter().copied()), [warn, warn, Level::Ok]);
+    map.levels([(0, 290_000.0); 896]);
+    assert_eq!(map.levels([(0, 290_000.0)]), [Level::Stale]);
+    assert_eq!(map.levels(again), [warn, warn, warn, Level::Ok]);
+
+    let never_silent = Expectations { stale_after: Some(Duration::MAX), ..warn_unless("age<50") };
+    let mut description = Windows::new(never_silent, SECOND);
+    description.levels([(0, f64::NAN); 20]);
+    let levels = description.levels([(1, 10.0), (0, f64::NAN), (0, f64::NAN), (0, f64::NAN)]);
+    assert_eq!(levels, [warn, warn, warn, Level::Ok]);
+}
+
+#[test]
+fn the_time_since_the_last_message_is_judged_in_silence_and_at_once() {
+    let mut judged = Windows::new(warn_unless("silent<2500ms"), SECOND);
+    judged.levels([(1, 500.0), (1, 500.0)]);
+    assert_eq!(judged.levels([(0, 1500.0), (0, 2500.0)]), [Level::Ok, Level::Warn]);
+    let text = judged.judge.health().to_string();
+    assert_eq!(text, "silent 2500 ms, expected below 2500, since 1 s");
+}
+
+#[test]
+fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
+    let expectations = warn_unless("rate=90..110 age<50").error_unless(conditions("rate>=50"));
+    let mut judged = Windows::new(expectations, SECOND);
+    judged.levels([(100, 10.0), (100, 10.0), (41, 90.0), (41, 90.0), (41, 90.0)]);
+    let health = judged.judge.health();
+    assert_eq!((health.level, health.since), (Level::Error, 2_000_000_000));
+    assert_eq!(health.to_string(), "rate 41 Hz, expected at least 50, since 3 s");
+    let failing: Vec<_> = judged.judge.conditions().map(|of| (of.level, of.fails, of.value)).collect();
+    let (error, warn) = (Level::Error, Level::Warn);
+    assert_eq!(failing, [(error, true, Some(41.0)), (warn, true, Some(41.0)), (warn, true, Some(90.0))]);
+    judged.levels([(80, 10.0); 3]);
+    assert_eq!(judged.judge.health().to_string(), "rate 80 Hz, expected 90 to 110, since 6 s");
+    judged.levels([(100, 10.0); 3]);
+    assert_eq!(judged.judge.health().to_string(), "as expected, since 3 s");
+    let levels: Vec<_> = judged.changes.iter().map(|change| change.health.level).collect();
+    assert_eq!(levels, [error, warn, Level::Ok]);
+
+    // Another cause of the same level is a change, too.
+    judged.levels([(80, 10.0), (80, 90.0), (80, 90.0), (100, 90.0), (100, 90.0), (100, 90.0)]);
+    let texts: Vec<_> = judged.changes[3..].iter().map(|change| change.health.to_string()).collect();
+    assert_eq!(
+        texts,
+        ["rate 80 Hz, expected 90 to 110, since 2 s", "age 90 ms, expected below 50, since 5 s"]
+    );
+}
+
+#[test]
+fn bandwidth_is_counted_with_the_messages_that_were_received() {
+    let mut judged = Windows::new(warn_unless("bandwidth>=250"), SECOND);
+    let mut topic = Topic::new(1, 0.3, 0.05);
+    for (messages, _) in topic.windows(1.0, 0.0, 300.0) {
+        judged.end(messages, messages as f64 * 1000.0);
+    }
+    assert_eq!(judged.changes, []);
+    for (messages, _) in topic.windows(1.0, 300.0, 400.0) {
+        judged.end(messages, messages as f64 * 500.0);
+    }
+    assert_eq!(judged.judge.health().level, Level::Warn, "messages of half the size");
+    // 20.4 MB/s, 2 % above the limit: a window of unknown bytes is left out, and so are those before it.
+    let mut camera = Windows::new(warn_unless("bandwidth>=20MB/s"), SECOND);
+    let good = (30, 20.4e6);
+    camera.levels([good; 20]);
+    assert_eq!(camera.levels([(30, f64::NAN)]), [Level::Ok]);
+    assert_eq!(camera.levels([good; 100]), [Level::Ok; 100]);
+    assert_eq!(camera.levels([(15, 10.2e6); 2]), [Level::Ok, Level::Warn]);
+    assert_eq!(camera.levels([(30, f64::NAN); 50]), [Level::Warn; 50]);
+}
+
+#[test]
+fn after_silence_windows_without_messages_do_not_count_and_nothing_of_before_does() {
+    let mut judged = Windows::new(warn_unless("rate>=0.27"), SECOND);
+    judged.levels([(1, 0.0), (1, 0.0)]);
+    judged.levels([(0, 0.0); 12]);
+    assert_eq!(judged.judge.health().level, Level::Stale);
+    let warn = Level::Warn;
+    let levels =
+        judged.levels([(1, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]);
+    assert_eq!(levels, [warn; 8], "two good windows with messages since the first one");
+    assert_eq!(judged.levels([(0, 0.0), (0, 0.0), (0, 0.0), (1, 0.0)]), [warn, warn, warn, Level::Ok]);
+
+    let expectations = Expectations::new().error_unless(conditions("rate>=90 age<50"));
+    let mut judged = Windows::new(expectations, SECOND);
+    judged.levels([(100, 90.0), (100, 90.0), (100, 90.0)]);
+    assert_eq!(judged.judge.health().level, Level::Error);
+    assert_eq!(judged.levels([(0, 0.0), (100, 10.0), (100, 10.0)]), [Level::Stale, warn, warn]);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The keys and values of a source's diagnostic status.
+
+use std::{fmt::Display, time::Duration};
+
+use super::{Judge, Level};
+use crate::{
+    condition::{Condition, Figures, Quantity},
+    window::{Metric, Summary, WindowStatistics},
+};
+
+/// A source's last window, for its diagnostic status.
+#[derive(Clone, Debug)]
+pub struct LastWindow<'a> {
+    /// The number of messages; None if unknown.
+    pub messages: Option<u64>,
+    /// Its length on the monotonic clock.
+    pub length: Duration,
+    /// Messages per second; NaN if unknown.
+    pub rate: f64,
+    /// The messages received up to its end; None if unknown.
+    pub received: Option<u64>,
+    /// The messages lost up to its end; None if unknown.
+    pub lost: Option<u64>,
+    /// The metrics by `metrics_source`, with their summaries.
+    pub metrics: Vec<(&'a str, Summary)>,
+}
+
+impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {
+    fn from(window: &'a WindowStatistics) -> Self {
+        Self {
+            messages: window.is_count_known.then_some(window.count),
+            length: window.length,
+            rate: window.rate(),
+            received: window.totals.map(|totals| totals.received),
+            lost: window.totals.and_then(|totals| totals.lost),
+            metrics: window.metrics.iter().map(|(metric, summary)| (metric.name(), *summary)).collect(),
+        }
+    }
+}
+
+/// Returns the keys and values of a source's diagnostic status: the keys of diagnostic_updater's FrequencyStatus and
+/// TimeStampStatus, the keys that greenwave_monitor's dashboards read, and our own: the metrics by `metrics_source`,
+/// and the conditions. An unknown value has no key. Names of metrics are not escaped: escape names from the network.
+pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
+    let mut values = Values(vec![]);
+    values.add_rate(judge, window);
+    if let Some(window) = window {
+        values.add_ages(judge, window);
+        values.add_metrics(window);
+    }
+    values.add_conditions(judge);
+    values.0
+}
+
+/// Returns the sentence of a diagnostic status: the health's, and the number of further conditions that fail.
+pub fn diagnostic_message(judge: &Judge) -> String {
+    let health = judge.health();
+    let failing = judge.conditions().filter(|judged| judged.fails).count();
+    match health.cause {
+        super::Cause::Condition { .. } if failing > 1 => format!("{health}; {} more", failing - 1),
+        _ => health.to_string(),
+    }
+}
+
+struct Values(Vec<(String, String)>);
+
+impl Values {
+    fn add(&mut self, key: impl Into<String>, value: impl Display) {
+        self.0.push((key.into(), value.to_string()));
+    }
+
+    fn add_count(&mut self, key: &str, count: Option<u64>) {
+        if let Some(count) = count {
+            self.add(key, count);
+        }
+    }
+
+    /// As `%f` of C.
+    fn add_number(&mut self, key: impl Into<String>, value: f64) {
+        if value.is_finite() {
+            self.add(key, format_args!("{value:.6}"));
+        }
+    }
+
+    /// The keys of diagnostic_updater's FrequencyStatus and of greenwave_monitor for the rate.
+    fn add_rate(&mut self, judge: &Judge, window: Option<&LastWindow>) {
+        let mut judged = judge.conditions().filter(|judged| judged.condition.quantity() == Quantity::Rate);
+        // It is counted over as many windows as it takes: one window of a slow topic has no message.
+        let counted = judged.find_map(|judged| judged.value);
+        let rate = counted.or(window.map(|window| window.rate)).unwrap_or(f64::NAN);
+        if let Some(window) = window {
+            self.add_count("Events in window", window.messages);
+            self.add_count("Events since startup", window.received);
+            self.add_number("Duration of window (s)", window.length.as_secs_f64());
+        }
+        self.add_number("Actual frequency (Hz)", rate);
+        self.add_number("frame_rate_node", rate);
+        self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
+        let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
+        // A lower limit for WARN and an upper limit for ERROR make no range.
+        let range = lowest.zip(highest).filter(|((of_lowest, _), (of_highest, _))| of_lowest == of_highest);
+        let (lowest, highest) = (lowest.map(|(_, limit)| limit), highest.map(|(_, limit)| limit));
+        if let Some(((_, lowest), (_, highest))) = range {
+            let expected = (lowest + highest) / 2.0;
+            if lowest == highest {
+                self.add_number("Target frequency (Hz)", expected);
+            }
+            self.add_number("expected_frequency", expected);
+            self.add_number("tolerance", 100.0 * (highest - expected) / expected);
+        }
+        self.add_number("Minimum acceptable frequency (Hz)", lowest.unwrap_or(f64::NAN));
+        self.add_number("Maximum acceptable frequency (Hz)", highest.unwrap_or(f64::NAN));
+    }
+
+    /// The keys of diagnostic_updater's TimeStampStatus, in seconds, and greenwave_monitor's key for the age.
+    fn add_ages(&mut self, judge: &Judge, window: &LastWindow) {
+        let ages = window.metrics.iter().find(|(name, _)| *name == Metric::MessageAge.name());
+        let Some((_, ages)) = ages else { return };
+        self.add_number("Earliest timestamp delay:", ages.minimum * 1e-3);
+        self.add_number("Latest timestamp delay:", ages.maximum * 1e-3);
+        let is_age = |quantity| matches!(quantity, Quantity::Metric(Metric::MessageAge, figure) if figure.is_of_samples());
+        let (lowest, highest) = limits(judge, is_age);
+        let seconds = |limit: Option<(Level, f64)>| limit.map_or(f64::NAN, |(_, limit)| limit * 1e-3);
+        self.add_number("Earliest acceptable timestamp delay:", seconds(lowest));
+        self.add_number("Latest acceptable timestamp delay:", seconds(highest));
+        self.add_number("current_delay_from_realtime_ms", ages.average);
+    }
+
+    /// Our own keys, by `metrics_source`.
+    fn add_metrics(&mut self, window: &LastWindow) {
+        for (metric, summary) in &window.metrics {
+            self.add_number(format!("{metric}.average"), summary.average);
+            self.add_number(format!("{metric}.maximum"), summary.maximum);
+        }
+    }
+
+    fn add_conditions(&mut self, judge: &Judge) {
+        for (level, key) in [(Level::Warn, "warn_unless"), (Level::Error, "error_unless")] {
+            let of_level = judge.conditions().filter(|judged| judged.level == level);
+            let text: Vec<_> = of_level.map(|judged| requirement(judged.condition)).collect();
+            if !text.is_empty() {
+                self.add(key, text.join(" "));
+            }
+        }
+        let failing = judge.conditions().filter(|judged| judged.fails);
+        let failing: Vec<_> = failing
+            .map(|judged| {
+                let value = judged.value.unwrap_or(f64::NAN);
+                format!("{} ({})", requirement(judged.condition), Figures(value))
+            })
+            .collect();
+        if !failing.is_empty() {
+            self.add("failing", failing.join(" "));
+        }
+    }
+}
+
+fn requirement(condition: &Condition) -> String {
+    condition.requirement().to_string()
+}
+
+/// A limit and the level of the conditions that have it.
+type Limit = Option<(Level, f64)>;
+
+/// Returns the limits of a quantity: from the conditions for WARN, or else for ERROR.
+fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Limit, Limit) {
+    let limit = |of: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
+        let limits = |level: Level| {
+            let limits = judge
+                .conditions()
+                .filter(|judged| judged.level == level && is_it(judged.condition.quantity()))
+                .filter_map(|judged| of(judged.condition));
+            Some((level, limits.reduce(better)?))
+        };
+        limits(Level::Warn).or_else(|| limits(Level::Error))
+    };
+    (limit(Condition::lower_limit, f64::max), limit(Condition::upper_limit, f64::min))
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Publishers that cannot serve a subscription, with the reasons.
+
+use std::{fmt, time::Duration};
+
+use crate::escape::Escaped;
+
+/// A publisher of a subscription's topic that cannot serve the subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IncompatiblePublisher {
+    /// The fully qualified name of its node, as the graph has it: display it [`Escaped`].
+    pub node: String,
+    /// The resolved topic name.
+    pub topic: String,
+    /// The reasons; at least one.
+    pub reasons: Vec<Incompatibility>,
+}
+
+/// The reason why a publisher cannot serve a subscription: the QoS that the publisher offers and the subscription
+/// requests, by the tables of [Quality of Service
+/// compatibilities](https://docs.ros.org/en/kilted/Concepts/Intermediate/About-Quality-of-Service-Settings.html#qos-compatibilities).
+///
+/// An unknown policy, such as a system default, is never reported; nor is any policy with rmw_zenoh_cpp, which matches
+/// by topic and type alone, and with a middleware that this library does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Incompatibility {
+    /// The publisher offers best effort, the subscription requests reliable.
+    Reliability,
+    /// The publisher offers volatile, the subscription requests transient local.
+    Durability,
+    /// The publisher offers a longer deadline than the subscription requests.
+    Deadline {
+        /// None means infinite.
+        offered: Option<Duration>,
+        /// The subscription's.
+        requested: Duration,
+    },
+    /// The publisher offers automatic liveliness, the subscription requests manual by topic.
+    Liveliness,
+    /// The publisher offers a longer liveliness lease than the subscription requests.
+    LivelinessLease {
+        /// None means infinite.
+        offered: Option<Duration>,
+        /// The subscription's.
+        requested: Duration,
+    },
+    /// The types differ.
+    Type {
+        /// The publisher's, as `package/msg/Name`.
+        offered: String,
+        /// The subscription's, likewise.
+        requested: String,
+    },
+}
+
+impl IncompatiblePublisher {
+    #[doc(hidden)] // for who reads the graph
+    pub fn new(node: String, topic: String, reasons: Vec<Incompatibility>) -> Self {
+        Self { node, topic, reasons }
+    }
+}
+
+impl fmt::Display for IncompatiblePublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nothing is received from {} on {}: ", Escaped(&self.node), Escaped(&self.topic))?;
+        for (index, reason) in self.reasons.iter().enumerate() {
+            write!(f, "{}{reason}", if index > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Incompatibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let period = |period: &Option<Duration>| {
+            period.map_or_else(|| "none".to_owned(), |period| format!("{period:?}"))
+        };
+        match self {
+            Self::Reliability => f.write_str(
+                "it publishes best effort, and this subscription requests reliable; subscribe with \
+                 .best_effort(), or let it publish reliable",
+            ),
+            Self::Durability => f.write_str(
+                "it publishes volatile, and this subscription requests transient local; subscribe with .volatile(), \
+                 or let it publish transient local",
+            ),
+            Self::Deadline { offered, requested } => write!(
+                f,
+                "it offers a deadline of {offered}, and this subscription requests {requested:?}; subscribe with a \
+                 deadline that is as long, or let it offer one of {requested:?} at most",
+                offered = period(offered)
+            ),
+            Self::Liveliness => f.write_str(
+                "it asserts its liveliness automatically, and this subscription requests manual by topic; subscribe \
+                 with automatic liveliness, or let it assert it by topic",
+            ),
+            Self::LivelinessLease { offered, requested } => write!(
+                f,
+                "it offers a liveliness lease of {offered}, and this subscription requests {requested:?}; subscribe \
+                 with a lease that is as long, or let it offer one of {requested:?} at most",
+                offered = period(offered)
+            ),
+            Self::Type { offered, requested } => write!(
+                f,
+                "it publishes {}, and this subscription is of {}; one of them has the wrong topic or type",
+                Escaped(offered),
+                Escaped(requested)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_name_cannot_forge_a_line_of_the_log() {
+        let publisher = IncompatiblePublisher {
+            node: "/x\u{1b}[2J\n[ERROR] forged".to_owned(),
+            topic: "/imu".to_owned(),
+            reasons: vec![Incompatibility::Type {
+                offered: "a\u{7}".to_owned(),
+                requested: "b\n/msg/C".to_owned(),
+            }],
+        };
+        let shown = publisher.to_string();
+        assert!(!shown.contains(char::is_control), "{shown}");
+    }
+}

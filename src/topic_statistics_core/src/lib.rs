@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Everything from a sample to a finished window and its judgement, without ROS: the core of
+//! [`rclrs_topic_statistics`](https://docs.rs/rclrs_topic_statistics).
+//!
+//! Whoever has messages uses it: a client library, a reader of recordings, a simulator. It depends on no message type
+//! and no middleware. Times, what a middleware reports with a message, and the ways out are values and small traits:
+//! [`record::clock::Clock`], [`record::transport::Delivered`], [`record::source::Endpoint`],
+//! [`schedule::outbox::PublishWindows`], [`schedule::losses::PublishLosses`], [`schedule::scheduler::Reports`].
+//!
+//! ```text
+//! message -> record -> collector -> schedule -> window -> the ways out of a program
+//! ```
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`window`], [`totals`] | values: metrics, windows, summaries, distributions, what was received and lost |
+//! | [`collector`] | arithmetic: samples in, summaries out |
+//! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
+//! | [`record`] | what runs with every message, publication and timed scope |
+//! | [`schedule`] | when windows end, and what waits to be published: a state machine, and its thread |
+//! | [`escape`], [`incompatible`] | names from the network without control characters; publishers that cannot serve a subscription |
+//!
+//! Programs use it as it is, so its API can change with each version. An author of nodes needs `rclrs_topic_statistics`
+//! only.
+
+/// Implements `Debug` for types that have nothing to show.
+macro_rules! opaque_debug {
+    ($($name:ident $(<$parameter:ident: $bound:path>)?),+ $(,)?) => {$(
+        impl$(<$parameter: $bound>)? std::fmt::Debug for $name$(<$parameter>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
+
+pub mod collector;
+pub mod condition;
+pub mod escape;
+pub mod health;
+pub mod incompatible;
+#[cfg(all(test, topic_statistics_loom))]
+mod model;
+pub mod record;
+pub mod schedule;
+#[cfg(not(all(test, topic_statistics_loom)))]
+mod sync;
+#[cfg(all(test, topic_statistics_loom))]
+#[path = "sync_loom.rs"]
+mod sync;
+pub mod totals;
+pub mod window;
+
+pub use collector::FirstPeriod;
+pub use escape::Escaped;
+pub use incompatible::{Incompatibility, IncompatiblePublisher};
+pub use record::options::TopicStatisticsState;
+pub use record::recorder::AgeSource;
+pub use totals::{PublisherTotals, TopicTotals, Totals};
+pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The common parts of the models.
+
+use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc,
+    },
+    time::Instant,
+};
+
+use crate::{record::clock::Clock, sync::atomic::AtomicI64};
+
+/// Runs a model in every interleaving of its threads with at most `preemptions` preemptions. Prints the number of
+/// interleavings.
+///
+/// loom's environment variable `LOOM_MAX_PREEMPTIONS` sets a higher bound.
+pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut loom = loom::model::Builder::new();
+    loom.max_branches = 10_000;
+    let bound = loom.preemption_bound.map_or(preemptions, |bound| bound.max(preemptions));
+    loom.preemption_bound = Some(bound);
+    let run = Run { interleavings: Arc::default(), bound, started: Instant::now() };
+    let interleavings = Arc::clone(&run.interleavings);
+    loom.check(move || {
+        interleavings.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+}
+
+/// The report at the end of a model, even if it fails.
+struct Run {
+    interleavings: Arc<AtomicU64>,
+    bound: usize,
+    started: Instant,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let result = if std::thread::panicking() { "failed in the last of " } else { "" };
+        println!(
+            "{}: {result}{} interleavings with at most {} preemptions, {:.1} s",
+            std::thread::current().name().unwrap_or_default(),
+            self.interleavings.load(Ordering::Relaxed),
+            self.bound,
+            self.started.elapsed().as_secs_f64()
+        );
+    }
+}
+
+/// Whether something happened in one of the interleavings: a model that never reaches its case proves nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Reached(Arc<std::sync::atomic::AtomicBool>);
+
+impl Reached {
+    pub(crate) fn set_if(&self, happened: bool) {
+        self.0.fetch_or(happened, Ordering::Relaxed);
+    }
+
+    pub(crate) fn assert(&self) {
+        assert!(self.0.load(Ordering::Relaxed), "no interleaving comes to the case that the model is about");
+    }
+}
+
+/// A clock that is later by a nanosecond at each reading, so that the readings of all threads have an order. The system
+/// clock is ahead by a constant.
+///
+/// A [`later`](Self::later) reading of one thread happens before all readings of a window's end that are later still.
+/// The reading of a callback synchronises nothing.
+pub(crate) struct Ticks(AtomicI64);
+
+impl Ticks {
+    const EPOCH: i64 = 1_790_000_000_000_000_000;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicI64::new(1))
+    }
+
+    /// Returns the time at which a callback starts.
+    pub(crate) fn callback(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the time after something was done.
+    pub(crate) fn later(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Release)
+    }
+}
+
+impl Clock for Ticks {
+    fn monotonic(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Acquire)
+    }
+
+    fn system(&self) -> i64 {
+        Self::EPOCH
+    }
+
+    fn suspended(&self) -> i64 {
+        0
+    }
+}

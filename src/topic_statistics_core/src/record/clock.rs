@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The clocks: one reading of the monotonic clock for each message, and system time as that reading plus an offset.
+//!
+//! The kernel slews both clocks alike. So the offset between them changes by steps only: the system clock is set, a
+//! leap second, a suspend (which the monotonic clock does not count). The offset is read again at the end of each
+//! window: a different offset is a step of the system clock in that window.
+
+use std::time::Duration;
+
+use crate::window::Window;
+
+/// Returns the monotonic clock (CLOCK_MONOTONIC) in nanoseconds. Steps of the system clock do not change it.
+#[cfg(unix)]
+#[inline]
+pub fn monotonic() -> i64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(unix)]
+#[inline]
+pub fn system_time() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// `clock_gettime` costs a message a third less than the same by std's `Instant` or `SystemTime`.
+#[cfg(unix)]
+#[inline]
+#[allow(clippy::useless_conversion)] // they have 32 bits on 32-bit platforms
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a whole timespec, and POSIX has these clocks everywhere, so that the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    let seconds = i64::from(now.tv_sec).checked_mul(1_000_000_000);
+    seconds.and_then(|seconds| seconds.checked_add(i64::from(now.tv_nsec))).unwrap_or(0)
+}
+
+/// Returns the monotonic clock in nanoseconds since its first reading.
+#[cfg(not(unix))]
+pub fn monotonic() -> i64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the system clock, in nanoseconds since the epoch; 0 if it is set past the year 2262.
+#[cfg(not(unix))]
+pub fn system_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(0)
+}
+
+/// The clocks that the end of a window reads, in nanoseconds. A test can have its own.
+pub trait Clock: Send + Sync {
+    /// Returns the monotonic clock.
+    fn monotonic(&self) -> i64;
+
+    /// Returns the system clock, since the epoch.
+    fn system(&self) -> i64;
+
+    /// Returns how long the host was suspended since it started; 0 where it does not report that.
+    fn suspended(&self) -> i64;
+}
+
+/// The clocks of this host.
+#[derive(Clone, Copy, Debug)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    fn monotonic(&self) -> i64 {
+        monotonic()
+    }
+
+    fn system(&self) -> i64 {
+        system_time()
+    }
+
+    fn suspended(&self) -> i64 {
+        suspended()
+    }
+}
+
+fn suspended() -> i64 {
+    #[cfg(target_os = "linux")]
+    return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// System time as the monotonic clock plus an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemClock {
+    offset: i64,
+    suspended: i64,
+}
+
+/// A step of the system clock against the monotonic one, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The difference of the offset: positive forward, negative back.
+    pub(crate) by: i64,
+    /// The part of it during which the host was suspended.
+    pub(crate) suspended: i64,
+}
+
+/// Bounds of the offset of a clock: one reading of it between two of the monotonic clock.
+#[derive(Clone, Copy)]
+struct Bounds {
+    lowest: i64,
+    highest: i64,
+}
+
+impl Bounds {
+    const GOOD: i64 = 1_000;
+    const READINGS: u32 = 5;
+
+    /// Reads the offset of the system clock.
+    fn of_system_time(clock: &dyn Clock) -> Self {
+        Self::read(|| clock.monotonic(), || clock.system())
+    }
+
+    /// Reads the clocks. Returns the closest of a few readings, because the thread may be preempted between two of
+    /// them.
+    fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
+        let mut best: Option<Self> = None;
+        for _ in 0..Self::READINGS {
+            let before = monotonic();
+            let other = other();
+            let bounds = Self { lowest: other - monotonic(), highest: other - before };
+            if best.is_none_or(|best| bounds.width() < best.width()) {
+                best = Some(bounds);
+            }
+            if bounds.width() <= Self::GOOD {
+                break;
+            }
+        }
+        best.unwrap_or(Self { lowest: 0, highest: 0 })
+    }
+
+    fn width(self) -> i64 {
+        self.highest - self.lowest
+    }
+
+    fn middle(self) -> i64 {
+        self.lowest + self.width() / 2
+    }
+}
+
+impl SystemClock {
+    /// A smaller difference is drift or an imprecise reading, and no step.
+    const TOLERANCE: i64 = 10_000;
+
+    /// Reads the offset.
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
+        Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
+    }
+
+    /// Returns the system time at a time of the monotonic clock.
+    #[inline(always)]
+    pub(crate) fn at(self, monotonic: i64) -> i64 {
+        monotonic + self.offset
+    }
+
+    /// Reads the offset again. Returns the step of the system clock since the last reading, if there was one.
+    pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
+        self.observe(Bounds::of_system_time(clock), || clock.suspended())
+    }
+
+    /// Returns a clock that is that much ahead, for tests.
+    #[cfg(test)]
+    pub(crate) fn shifted(self, by: i64) -> Self {
+        Self { offset: self.offset + by, ..self }
+    }
+
+    fn observe(&mut self, bounds: Bounds, suspended: impl FnOnce() -> i64) -> Option<Step> {
+        let is_the_same =
+            self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
+        if is_the_same {
+            return None; // the offset stays, so that the stop of a window is exactly the start of the next
+        }
+        let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
+        // A suspend takes milliseconds at least; a smaller difference is an imprecise reading.
+        let suspended = match self.suspended - before.suspended {
+            slept if slept > 1_000_000 => slept,
+            _ => 0,
+        };
+        Some(Step { by: self.offset - before.offset, suspended })
+    }
+}
+
+/// The window under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowClock {
+    /// When it started, on the monotonic clock.
+    start: i64,
+    pub(crate) system: SystemClock,
+}
+
+/// A window that has ended; times in nanoseconds on the monotonic clock.
+pub(crate) struct EndedWindow {
+    pub(crate) start: i64,
+    pub(crate) stop: i64,
+    /// Both on the system clock as it is at the end.
+    pub(crate) window: Window,
+    pub(crate) step: Option<Step>,
+}
+
+impl WindowClock {
+    /// Creates it without a window.
+    pub(crate) fn new(clock: &dyn Clock) -> Self {
+        Self { start: 0, system: SystemClock::now(clock) }
+    }
+
+    /// Returns when it started, on the monotonic clock.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
+    /// Starts a first window now. Returns its start on the monotonic clock, and the step of the system clock since it
+    /// was read last, if there was one.
+    pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
+        self.start = clock.monotonic();
+        (self.start, self.system.check(clock))
+    }
+
+    /// Ends the window and starts the next, now.
+    pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
+        let stop = clock.monotonic();
+        // After the stop: a step in between counts for this window, and is never missed.
+        let step = self.system.check(clock);
+        let start = std::mem::replace(&mut self.start, stop);
+        let window = Window { start: self.system.at(start), stop: self.system.at(stop) };
+        EndedWindow { start, stop, window, step }
+    }
+}
+
+impl EndedWindow {
+    pub(crate) fn length(&self) -> Duration {
+        duration(self.stop - self.start)
+    }
+
+    /// Returns system time less monotonic time at the window's end.
+    pub(crate) fn clock_offset(&self) -> i64 {
+        self.window.stop - self.stop
+    }
+}
+
+/// Returns nanoseconds as a duration; 0 if they are negative.
+pub(crate) fn duration(nanoseconds: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}
+
+/// Finds stamps that may be of the system clock before its step.
+///
+/// A message can be stamped before a step and received in a window after it. Stamp and callback are then on different
+/// clocks, and the message has no age. It is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So its stamp lies
+/// within `UNDER_WAY` before the end of the step's window, on the clock before the step. Other stamps are valid at
+/// once: stamps from unstepped hosts are newer; stamps of the new clock overlap only after a small backward step, until
+/// the clock has passed the same times again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StampFilter {
+    /// The oldest first.
+    stamps: Vec<DoubtfulStamps>,
+}
+
+/// The stamps of messages that were under way at a step, in nanoseconds on the system clock.
+#[derive(Clone, Copy, Debug)]
+struct DoubtfulStamps {
+    first: i64,
+    last: i64,
+    /// The messages arrive before this time, on the monotonic clock.
+    until: i64,
+    /// Whether they have arrived. They may not be recorded yet, so the stamps are kept until the next step.
+    have_expired: bool,
+}
+
+impl DoubtfulStamps {
+    fn contain(&self, stamp: i64) -> bool {
+        (self.first..=self.last).contains(&stamp)
+    }
+}
+
+impl StampFilter {
+    /// How long a message may be under way, in the network and in the middleware's queue. No measured latency can
+    /// replace it: a queue may have grown in the window of the step itself, where ages are unknown.
+    const UNDER_WAY: i64 = 10_000_000_000;
+    /// The largest number of steps in that time that are distinguished.
+    const STEPS: usize = 8;
+
+    /// Accepts a step that was found at `stop` on the system clock, `now` on the monotonic clock.
+    pub(crate) fn accept(&mut self, stop: i64, now: i64, step: Step) {
+        let before = stop.saturating_sub(step.by);
+        // If the host was suspended, and its clock was stepped in the same window, stamps may be of the clock in
+        // between.
+        let stepped = step.by - step.suspended;
+        let (earlier, later) = match step.suspended {
+            0 => (0, 0),
+            _ if stepped == 0 => (0, 0),
+            suspended => (stepped.min(0), stepped.max(suspended)),
+        };
+        self.push(DoubtfulStamps {
+            first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
+            last: before.saturating_add(later),
+            until: now + Self::UNDER_WAY,
+            have_expired: false,
+        });
+    }
+
+    /// Accepts that the clock was stepped, perhaps more than once, while it was not observed until `now` (on the
+    /// monotonic clock): every stamp may be of another clock.
+    pub(crate) fn accept_unobserved(&mut self, now: i64) {
+        self.push(DoubtfulStamps {
+            first: i64::MIN,
+            last: i64::MAX,
+            until: now + Self::UNDER_WAY,
+            have_expired: false,
+        });
+    }
+
+    fn push(&mut self, stamps: DoubtfulStamps) {
+        self.stamps.retain(|doubtful| !doubtful.have_expired);
+        if self.stamps.len() >= Self::STEPS {
+            let oldest = self.stamps.remove(0);
+            if let Some(next) = self.stamps.first_mut() {
+                (next.first, next.last) = (next.first.min(oldest.first), next.last.max(oldest.last));
+            }
+        }
+        self.stamps.push(stamps);
+    }
+
+    /// Returns whether a stamp may be of a clock before a step.
+    pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
+        self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
+    }
+
+    /// Returns whether a stamp of a message that arrived after the last step was found may be of a clock before a step.
+    /// The message may have arrived before stamps expired.
+    pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
+        self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
+    }
+
+    /// Returns whether no stamp is doubtful.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stamps.iter().all(|doubtful| doubtful.have_expired)
+    }
+
+    /// Expires the stamps of messages that have arrived before `now`, on the monotonic clock. Returns whether there
+    /// were any.
+    pub(crate) fn expire(&mut self, now: i64) -> bool {
+        let mut some_expired = false;
+        for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
+            doubtful.have_expired = now > doubtful.until;
+            some_expired |= doubtful.have_expired;
+        }
+        some_expired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+    const EPOCH: i64 = 1_790_000_000 * S;
+
+    fn bounds(offset: i64, width: i64) -> Bounds {
+        Bounds { lowest: offset - width / 2, highest: offset + width / 2 }
+    }
+
+    fn clock() -> SystemClock {
+        SystemClock { offset: EPOCH, suspended: 0 }
+    }
+
+    #[test]
+    fn the_system_time_is_stds() {
+        let std = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+        let (before, now, after) = (std(), system_time(), std());
+        assert!((before..=after).contains(&now), "{before} {now} {after}");
+        let (before, clock, after) = (std(), SystemClock::now(&HostClock), std());
+        let now = clock.at(monotonic());
+        assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
+    }
+
+    /// Returns a command in a time namespace whose host was suspended for a day.
+    #[cfg(target_os = "linux")]
+    fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--time", "--boottime", "86400"]).arg(program);
+        command
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn the_time_of_a_suspend_is_what_the_monotonic_clock_does_not_count() {
+        let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
+        if !can_be {
+            use std::io::Write as _;
+            // Not `eprintln!`, which the test harness keeps to itself.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: the test of a suspend, because unshare cannot make a time namespace"
+            );
+            return;
+        }
+        let name = "record::clock::tests::a_host_that_was_suspended_for_a_day";
+        let mut test = after_a_day_of_suspend(std::env::current_exe().unwrap());
+        let output = test.args(["--exact", name, "--ignored"]).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "runs in a time namespace"]
+    #[cfg(target_os = "linux")]
+    fn a_host_that_was_suspended_for_a_day() {
+        let suspended = [suspended(), HostClock.suspended()];
+        assert!(suspended.iter().all(|time| (time - 86_400 * S).abs() < S / 1000), "{suspended:?}");
+    }
+
+    #[test]
+    fn an_offset_that_is_read_a_little_differently_is_no_step() {
+        let mut clock = clock();
+        for offset in [EPOCH + 9_000, EPOCH - 9_000, EPOCH] {
+            assert_eq!(clock.observe(bounds(offset, 100), || 0), None);
+        }
+        assert_eq!(clock.offset, EPOCH, "the stop of a window is the start of the next");
+    }
+
+    #[test]
+    fn a_thread_that_is_held_up_between_the_readings_sees_no_step() {
+        assert_eq!(clock().observe(bounds(EPOCH + 2 * S, 5 * S), || 0), None);
+    }
+
+    #[test]
+    fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
+        for by in [-3600 * S, -S / 2, -20_000, 20_000, S / 2, 3600 * S] {
+            let mut clock = clock();
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), Some(Step { by, suspended: 0 }));
+            assert_eq!(clock.at(5), EPOCH + by + 5);
+            assert_eq!(clock.observe(bounds(EPOCH + by, 100), || 0), None, "once");
+        }
+    }
+
+    #[test]
+    fn small_drifts_add_up_until_they_are_a_step() {
+        let mut clock = clock();
+        let steps: Vec<_> =
+            (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
+        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
+    }
+
+    #[test]
+    fn a_suspend_is_a_step_and_is_told_from_one_that_somebody_made() {
+        let step = clock().observe(bounds(EPOCH + 30 * S, 100), || 30 * S);
+        assert_eq!(step, Some(Step { by: 30 * S, suspended: 30 * S }));
+    }
+
+    #[test]
+    fn an_offset_is_exact_if_the_thread_is_preempted_between_some_readings() {
+        use std::cell::Cell;
+
+        for preempted in 0..12 {
+            let (now, readings) = (Cell::new(0), Cell::new(0));
+            let read = |ahead: i64| {
+                let is_preempted = readings.replace(readings.get() + 1) == preempted;
+                now.set(now.get() + if is_preempted { 50 * S } else { 100 });
+                now.get() + ahead
+            };
+            let offset = Bounds::read(|| read(0), || read(7 * S)).middle();
+            assert!((offset - 7 * S).abs() <= 100, "{offset}, preempted before reading {preempted}");
+        }
+    }
+
+    #[test]
+    fn up_to_a_millisecond_is_no_suspend_but_an_imprecise_reading() {
+        for (slept, suspended) in [(400, 0), (1_000_000, 0), (1_000_001, 1_000_001)] {
+            let step = clock().observe(bounds(EPOCH + S, 100), || slept);
+            assert_eq!(step, Some(Step { by: S, suspended }), "{slept} ns");
+        }
+    }
+
+    /// The filter after steps that were found at `EPOCH` on the new clock.
+    fn filter(steps: &[i64]) -> StampFilter {
+        let mut filter = StampFilter::default();
+        steps.iter().for_each(|by| filter.accept(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
+        filter
+    }
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn after_a_step_forward_stamps_before_it_are_doubtful_and_others_are_not() {
+        let filter = filter(&[3600 * S]);
+        let now = EPOCH + 5 * S;
+        assert!(filter.is_doubtful(now - 3600 * S - 6 * S), "under way across the step");
+        assert!(!filter.is_doubtful(now - 2 * MS));
+        assert!(!filter.is_doubtful(now - 3600 * S), "another host whose clock was not stepped");
+        assert!(!filter.is_doubtful(now + S), "another host whose clock is ahead");
+    }
+
+    #[test]
+    fn after_a_large_step_back_new_stamps_are_good_at_once() {
+        let filter = filter(&[-60 * S]);
+        assert!(filter.is_doubtful(EPOCH + 60 * S - 9 * S), "under way across the step");
+        assert!(!filter.is_doubtful(EPOCH + S));
+        assert!(!filter.is_doubtful(EPOCH + 61 * S), "another host whose clock was not stepped");
+    }
+
+    #[test]
+    fn after_a_small_step_back_stamps_are_doubtful_until_the_clock_has_passed_the_same_times() {
+        let filter = filter(&[-S / 2]);
+        assert!(filter.is_doubtful(EPOCH + S / 2 - MS), "under way across the step, or new");
+        assert!(!filter.is_doubtful(EPOCH + S / 2 + MS));
+    }
+
+    #[test]
+    fn messages_under_way_across_two_steps_are_doubtful() {
+        // Back by a minute, then forward by an hour: those stamps are later than the clock before the second step.
+        let stamp = EPOCH + 60 * S - MS;
+        assert!(!filter(&[3600 * S]).is_doubtful(stamp));
+        let both = filter(&[-60 * S, 3600 * S]);
+        assert!(both.is_doubtful(stamp));
+        assert!(!both.is_doubtful(EPOCH + S), "the steps are told apart");
+    }
+
+    #[test]
+    fn stamps_between_a_suspend_and_a_step_in_one_window_are_doubtful() {
+        for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
+            let step = Step { by: stepped + slept, suspended: slept };
+            let mut filter = StampFilter::default();
+            filter.accept(EPOCH, EPOCH, step);
+            let old = EPOCH - step.by;
+            for in_between in [old + stepped, old + slept] {
+                assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
+        let mut filter = StampFilter::default();
+        filter.accept(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        let before = EPOCH - 700 * S;
+        assert!(filter.is_doubtful(before - MS));
+        assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
+    }
+
+    #[test]
+    fn after_a_step_that_was_not_observed_every_stamp_is_doubtful_for_10_seconds() {
+        let mut filter = StampFilter::default();
+        filter.accept_unobserved(5 * S);
+        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
+            .iter()
+            .all(|stamp| filter.is_doubtful(*stamp)));
+        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
+        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
+    }
+
+    #[test]
+    fn stamps_are_doubtful_until_nothing_can_be_under_way() {
+        let mut filter = filter(&[3600 * S]);
+        assert!(!filter.expire(EPOCH + 10 * S) && !filter.is_empty());
+        assert!(filter.expire(EPOCH + 10 * S + 1) && filter.is_empty());
+        assert!(!filter.expire(EPOCH + 11 * S));
+    }
+
+    #[test]
+    fn more_steps_than_are_told_apart_are_merged() {
+        let steps: Vec<i64> = (1..=20).map(|number| number * 3600 * S).collect();
+        let filter = filter(&steps);
+        assert_eq!(filter.stamps.len(), StampFilter::STEPS);
+        assert!(steps.iter().all(|by| filter.is_doubtful(EPOCH - by - MS)));
+    }
+}

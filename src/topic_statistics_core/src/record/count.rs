@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collector of a counter.
+
+use std::{sync::Arc, time::Duration};
+
+use super::windowed::Collector;
+use crate::{
+    collector::single_sample,
+    sync::atomic::{AtomicU64, Ordering},
+    window::{Distributions, Metric, SourceKind, Summary},
+};
+
+/// A count, which all clones share: since the window's start.
+#[derive(Clone, Debug, Default)]
+pub struct Count(Arc<AtomicU64>);
+
+impl Count {
+    /// Adds `count`.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Collector for Count {
+    /// There are none: it is counted without the lock.
+    type Sample = std::convert::Infallible;
+
+    const KIND: SourceKind = SourceKind::Counter;
+
+    const DISTRIBUTIONS: &'static [Metric] = &[];
+
+    fn accept(&mut self, sample: &Self::Sample, _: &mut Distributions) {
+        match *sample {}
+    }
+
+    fn take(&mut self, length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
+        let count = self.0.swap(0, Ordering::Relaxed);
+        // NaN if the window has no length.
+        let frequency = single_sample(Some(count as f64 / length.as_secs_f64()));
+        (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
+    }
+
+    fn clear(&mut self, _start: i64) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collector of a timer.
+
+use std::time::Duration;
+
+use super::windowed::Collector;
+use crate::{
+    collector::SummaryCollector,
+    window::{Distributions, Metric, SourceKind, Summary},
+};
+
+/// The collector of a timer, in milliseconds.
+#[derive(Debug, Default)]
+pub struct Durations(SummaryCollector);
+
+impl Collector for Durations {
+    type Sample = f64;
+
+    const KIND: SourceKind = SourceKind::Timer;
+
+    const DISTRIBUTIONS: &'static [Metric] = &[Metric::Duration];
+
+    #[inline]
+    fn accept(&mut self, milliseconds: &f64, distributions: &mut Distributions) {
+        if self.0.accept(*milliseconds) {
+            distributions.accept(Metric::Duration, *milliseconds);
+        }
+    }
+
+    fn take(&mut self, _length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
+        let summary = self.0.take();
+        (summary.sample_count, vec![(Metric::Duration, summary)])
+    }
+
+    fn clear(&mut self, _start: i64) {
+        *self = Self::default();
+    }
+}

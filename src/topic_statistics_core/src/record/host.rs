@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! This host: its name, and the offset of its clock.
+
+/// Returns the host's name.
+pub fn name() -> String {
+    gethostname::gethostname().to_string_lossy().into_owned()
+}
+
+/// Returns the kernel's estimate of the clock's offset in milliseconds: the correction from a time daemon
+/// (adjtimex(2)). None if the kernel reports an unsynchronised clock, or if its phase-locked loop is off: chrony and
+/// phc2sys steer the clock by its frequency, and leave an offset of 0 in the kernel.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub fn clock_offset() -> Option<f64> {
+    // SAFETY: a timex has only integers; zero is a valid value of each.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a whole timex; `modes` is 0, so the kernel writes to it and changes nothing.
+    let clock = unsafe { libc::adjtimex(&mut state) };
+    offset(clock, state.status, state.offset as f64)
+}
+
+/// Returns None: only Linux has adjtimex(2), and Miri does not.
+#[cfg(any(not(target_os = "linux"), miri))]
+pub fn clock_offset() -> Option<f64> {
+    None
+}
+
+/// Returns the offset in milliseconds from the result of adjtimex.
+#[cfg(target_os = "linux")]
+fn offset(clock: i32, status: i32, offset: f64) -> Option<f64> {
+    let is_synchronised = clock != -1
+        && clock != libc::TIME_ERROR
+        && status & (libc::STA_UNSYNC | libc::STA_PLL) == libc::STA_PLL;
+    let per_millisecond = if status & libc::STA_NANO != 0 { 1e6 } else { 1e3 };
+    is_synchronised.then_some(offset / per_millisecond)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_in_nanoseconds_or_microseconds_by_the_kernels_status() {
+        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL | libc::STA_NANO, 1_500_000.0), Some(1.5));
+        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL, -1_500.0), Some(-1.5));
+    }
+
+    #[test]
+    fn a_clock_that_is_not_synchronised_has_no_known_offset() {
+        assert_eq!(offset(libc::TIME_ERROR, libc::STA_NANO, 0.0), None);
+        assert_eq!(offset(libc::TIME_OK, libc::STA_UNSYNC, 0.0), None);
+        assert_eq!(offset(-1, 0, 0.0), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_disciplined_by_the_kernel_has_no_known_offset() {
+        // As left by chrony and phc2sys: synchronised, with an offset of 0 that was not measured.
+        assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
+        assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);
+    }
+
+    #[test]
+    fn the_kernel_reports_an_offset_or_none() {
+        // This machine's clock may be synchronised or not.
+        assert!(clock_offset().is_none_or(|offset| offset.abs() < 1_000.0));
+    }
+}

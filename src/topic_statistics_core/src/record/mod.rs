@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The code that runs with every message, publication and timed scope.
+//!
+//! The [`recorder`] of a subscription holds the collectors behind a lock that a message never waits for
+//! (`sample_lock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
+//! value of [`transport`].
+//!
+//! [`publications`], [`durations`] and a [`count`] are collected behind the same lock ([`windowed`]). Each of them, and
+//! each recorder, is the collector of a [`source`] of statistics, whose windows the schedule ends.
+
+pub mod clock;
+pub mod count;
+pub mod durations;
+pub mod host;
+pub mod options;
+pub mod publications;
+pub mod recorder;
+pub(crate) mod sample_lock;
+pub mod simulated_time;
+pub mod source;
+pub mod source_name;
+pub mod transport;
+pub mod windowed;

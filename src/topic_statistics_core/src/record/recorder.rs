@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The recorder of a subscription: its callback records into it, and the end of a window reads from it.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{
+    clock::{Clock, SystemClock},
+    host,
+    sample_lock::{Accept, SampleLock},
+    simulated_time::SimulatedTime,
+    source::{FinishedWindow, WindowedCollector},
+    transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
+};
+use crate::{
+    collector::{milliseconds_between, Publisher, SequenceTracker},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    totals::{PublisherTotals, Totals},
+    window::{Distributions, MessageTimes, Metric, SourceKind, WindowStatistics},
+};
+use collectors::{CallbackState, CollectorOptions, Collectors, Times, Warning, WindowCount};
+
+mod collectors;
+mod options;
+
+pub use options::{AgeSource, RecorderOptions};
+
+/// The recorder of a subscription.
+pub struct Recorder {
+    /// The [epoch](Epoch) of messages that are taken now.
+    epoch: AtomicU64,
+    needs: Needs,
+    /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot
+    /// change while a node of rclrs 0.8 lives).
+    simulated: Option<Arc<SimulatedTime>>,
+    metrics: Box<[Metric]>,
+    age_source: AgeSource,
+    /// Whether the windows that start from now on have distributions.
+    has_distributions: AtomicBool,
+    /// Whether the type has no header: then a stamp of zero is no fault.
+    lacks_header: AtomicBool,
+    /// Whether no stamps are read: there are none, or their place is unknown. Then a stamp of zero has no meaning.
+    lacks_stamps: AtomicBool,
+    /// The topic, for warnings.
+    topic: Box<str>,
+    /// Known from the first message on.
+    transport: OnceLock<&'static Transport>,
+    collectors: SampleLock<Collectors>,
+}
+
+/// When a message was taken. High 32 bits: the enabled period. Low 32 bits: how often stamps became doubtful or usable
+/// again in that period.
+///
+/// A message is not recorded if it is taken in one enabled period and its callback starts in another. If a step of the
+/// system clock is found between the two, the message has no age: its stamp may be from the clock before the step. A
+/// message taken later, while stamps are filtered (`StampFilter`), is filtered even if its callback starts
+/// after the filter has expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// The statistics are disabled.
+    const DISABLED: Self = Self(0);
+
+    /// Returns the first epoch of the next enabled period.
+    fn next(self) -> Self {
+        Self(u64::from(self.number().wrapping_add(1).max(1)) << 32)
+    }
+
+    /// Returns the epoch after stamps became doubtful or usable again.
+    fn with_other_stamps(self) -> Self {
+        Self(u64::from(self.number()) << 32 | u64::from((self.0 as u32).wrapping_add(1)))
+    }
+
+    /// Returns whether both are in the same enabled period.
+    fn is_of(self, other: Self) -> bool {
+        self.number() == other.number() && self != Self::DISABLED
+    }
+
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What the metrics need besides the start of a callback.
+#[derive(Clone, Copy)]
+struct Needs {
+    /// The [details](Details) of a message.
+    details: bool,
+    /// The end of the callback.
+    callback_end: bool,
+    /// The time at which the message arrived on this host.
+    reception_time: bool,
+    /// The middleware's report with the message.
+    transport: bool,
+    /// The size of the message.
+    size: bool,
+}
+
+/// A message as it is taken. Times are in nanoseconds, 0 if there is none.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceivedMessage {
+    epoch: Epoch,
+    header: i64,
+    /// None if no metric needs them.
+    details: Option<Details>,
+}
+
+/// A message's data besides its header stamp.
+#[derive(Debug, Clone, Copy)]
+struct Details {
+    transport: TransportInfo,
+    /// The size in bytes; 0 if unknown or not measured.
+    size: u32,
+    /// How often simulated time had jumped.
+    jumps: u16,
+    /// Whether the node runs on simulated time. (A `bool` has room for the tags of the enums around it: a queued sample
+    /// is smaller.)
+    is_simulated: bool,
+}
+
+/// A callback that is running.
+#[derive(Debug, Clone, Copy)]
+pub struct RunningCallback {
+    epoch: Epoch,
+    /// On the monotonic clock.
+    started: i64,
+}
+
+/// A sample of a subscription. Times are in nanoseconds on the monotonic clock.
+pub(crate) enum Sample {
+    /// A message whose callback starts.
+    Message {
+        message: ReceivedMessage,
+        callback: i64,
+        /// ROS time at the same moment if it is simulated; 0 if unknown.
+        simulated: i64,
+    },
+    /// The end of a callback.
+    CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },
+}
+
+impl Recorder {
+    /// Creates a recorder of a topic, disabled.
+    pub fn new(
+        topic: &str,
+        options: RecorderOptions,
+        simulated: Option<Arc<SimulatedTime>>,
+        clock: &dyn Clock,
+    ) -> Self {
+        let RecorderOptions { mut metrics, age_source, first_period } = options;
+        metrics.sort();
+        metrics.dedup();
+        let collector_options = CollectorOptions {
+            has_delays: metrics.iter().any(|metric| {
+                matches!(
+                    metric,
+                    Metric::HeaderToSource
+                        | Metric::SourceToReceive
+                        | Metric::ReceiveToCallback
+                        | Metric::SourceToCallback
+                        | Metric::HeaderToCallback
+                        | Metric::CallbackDuration
+                )
+            }),
+            has_losses: metrics.contains(&Metric::PublicationSeqGap),
+            has_sizes: metrics.contains(&Metric::MessageSize),
+            is_simulated: simulated.is_some(),
+            age_source,
+            first_period,
+        };
+        Self {
+            epoch: AtomicU64::new(Epoch::DISABLED.0),
+            needs: Needs {
+                details: collector_options.needs_details(),
+                callback_end: metrics.contains(&Metric::CallbackDuration),
+                reception_time: metrics.contains(&Metric::SourceToReceive)
+                    || metrics.contains(&Metric::ReceiveToCallback),
+                transport: collector_options.needs_transport(),
+                size: collector_options.has_sizes,
+            },
+            metrics: metrics.into(),
+            age_source: collector_options.age_source,
+            has_distributions: AtomicBool::new(false),
+            lacks_header: AtomicBool::new(false),
+            lacks_stamps: AtomicBool::new(false),
+            topic: topic.into(),
+            transport: OnceLock::new(),
+            collectors: SampleLock::new(Collectors::new(collector_options, clock)),
+            simulated,
+        }
+    }
+
+    /// Accepts that the type of the messages has no header.
+    pub fn accept_no_header(&self) {
+        self.lacks_header.store(true, Ordering::Relaxed);
+        self.accept_no_stamps();
+    }
+
+    /// Accepts that the stamps of the messages cannot be read, whether the type has a header or not.
+    pub fn accept_no_stamps(&self) {
+        self.lacks_stamps.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the epoch of messages that are taken now; None while the statistics are disabled.
+    #[inline]
+    pub fn epoch(&self) -> Option<Epoch> {
+        match Epoch(self.epoch.load(Ordering::Relaxed)) {
+            Epoch::DISABLED => None,
+            epoch => Some(epoch),
+        }
+    }
+
+    /// Reads a taken message for the statistics. `size` returns its size in bytes, 0 if unknown.
+    #[inline(always)]
+    pub fn received_message(
+        &self,
+        epoch: Epoch,
+        header: i64,
+        delivered: impl Delivered,
+        size: impl FnOnce() -> u32,
+    ) -> ReceivedMessage {
+        ReceivedMessage { epoch, header, details: self.needs.details.then(|| self.details(delivered, size)) }
+    }
+
+    /// Returns a message's data besides its header stamp.
+    #[inline(never)]
+    fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
+        let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
+        let size = if self.needs.size { size() } else { 0 };
+        let transport = match self.needs.transport {
+            true => delivered.info(self.transport.get_or_init(|| delivered.transport())),
+            false => TransportInfo::default(),
+        };
+        Details { transport, size, jumps, is_simulated: self.simulated.is_some() }
+    }
+
+    /// Records a message at the start of its callback, now, at the time that `clock` returns. Returns the argument of
+    /// [`record_end`](Self::record_end), if a metric needs it.
+    #[inline]
+    pub fn record(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> Option<RunningCallback> {
+        let started = self.record_start(message, clock);
+        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
+    }
+
+    /// Records a message at the start of its callback, now. Returns the time.
+    #[inline(always)]
+    pub fn record_start(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> i64 {
+        let simulated = |callback| {
+            self.simulated
+                .as_ref()
+                .zip(message.details.as_ref().filter(|details| details.is_simulated))
+                .map_or(0, |(time, details)| time.now(message.header, details.jumps, callback))
+        };
+        match self.collectors.try_lock() {
+            Some(mut collectors) => {
+                let callback = clock();
+                collectors.accept_message(message, callback, || simulated(callback));
+                callback
+            }
+            None => {
+                self.collectors.begin_sample();
+                let callback = clock();
+                let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
+                // A message taken in another enabled period would not be recorded either.
+                let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
+                self.collectors.enqueue_or_count(sample, counts);
+                self.collectors.end_sample();
+                callback
+            }
+        }
+    }
+
+    /// Records that a callback ends at `now`, on the monotonic clock.
+    pub fn record_end(&self, callback: RunningCallback, now: i64) {
+        let milliseconds = milliseconds_between(callback.started, now);
+        let sample = Sample::CallbackEnd { epoch: callback.epoch, milliseconds, end: now };
+        match self.collectors.try_lock() {
+            Some(mut collectors) => collectors.accept(&sample),
+            // The order of ends does not count.
+            None => self.collectors.enqueue_or_count(sample, false),
+        }
+    }
+
+    /// Returns the distributions of a window that starts; none if they are not enabled.
+    fn new_distributions(&self) -> Distributions {
+        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(&*self.metrics);
+        Distributions::new(metrics.unwrap_or_default())
+    }
+
+    /// Returns the messages received from and lost of each publisher.
+    pub fn publishers(&self) -> Vec<PublisherTotals> {
+        let collectors = self.collectors.lock();
+        let (system, knows_losses) = (collectors.window.system, collectors.knows_losses());
+        let totals = |publisher| publisher_totals(publisher, system, knows_losses);
+        collectors.publishers().iter().map(totals).collect()
+    }
+
+    /// Returns the times of the last message that was recorded.
+    pub fn last_message(&self, clock: &dyn Clock) -> Option<MessageTimes> {
+        let collectors = self.collectors.lock();
+        let Times { header, source, received, .. } = collectors.last_times();
+        let mut system = collectors.window.system;
+        let (callback, is_of_window) = collectors.last_message_in_window();
+        drop(collectors);
+        // Since the last window. A suspend in this window was before its messages, or the next message will correct it.
+        let correction = system.check(clock).map_or(0, |step| match is_of_window {
+            true => step.by,
+            false => step.by - step.suspended,
+        });
+        let if_known = |time: i64| (time != 0).then_some(time);
+        Some(MessageTimes {
+            header: if_known(header),
+            source: if_known(source),
+            received: if_known(received),
+            callback: callback?.saturating_add(correction),
+        })
+    }
+
+    /// Returns whether a metric compares header stamps with ROS time.
+    fn measures_from_header_stamp(&self) -> bool {
+        self.metrics.iter().any(|metric| match metric {
+            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
+            metric => *metric == Metric::HeaderToCallback,
+        })
+    }
+
+    /// Returns the text of a warning.
+    fn text(&self, warning: Warning, unrecorded: u64) -> String {
+        let (topic, gap) = (&self.topic, Metric::PublicationSeqGap);
+        let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
+        match warning {
+            Warning::NoReceptionTime => format!(
+                "{} and {} of {topic} are NaN: {middleware} does not report when a message was received; use {}",
+                Metric::SourceToReceive,
+                Metric::ReceiveToCallback,
+                Metric::SourceToCallback
+            ),
+            Warning::NoSequenceNumbers => format!(
+                "Losses on {topic} are not known, and {gap} is NaN: {middleware} does not number messages"
+            ),
+            Warning::TooManyPublishers => format!(
+                "Losses on {topic} since its creation are not known any more, and {gap} is NaN in each window with a further publisher: it has more \
+                 than {} publishers",
+                SequenceTracker::<Gid>::PUBLISHERS
+            ),
+            Warning::NoClock => format!(
+                "The ages of messages on {topic} are NaN: the node uses simulated time, and there is no /clock"
+            ),
+            Warning::TimeJumps => format!(
+                "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second publisher of /clock"
+            ),
+            Warning::SamplesLost => format!(
+                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages were counted without \
+                 being measured; the other figures of such a window are NaN"
+            ),
+        }
+    }
+}
+
+impl Recorder {
+    /// Its subscription is created: from now on the callback lives as long as the subscription, unless it is replaced.
+    pub fn set_installed(&self) {
+        self.collectors.lock().callback = CallbackState::Installed;
+    }
+
+    /// Disables it permanently: its callback is dropped, and messages from now on are not seen. Returns whether the
+    /// callback was replaced while it was measured.
+    pub fn end_with_callback(&self) -> bool {
+        let mut collectors = self.collectors.lock();
+        let was_installed = collectors.callback == CallbackState::Installed;
+        let is_replaced = was_installed && collectors.epoch != Epoch::DISABLED;
+        collectors.callback = CallbackState::Dropped;
+        collectors.end_epoch();
+        self.epoch.store(Epoch::DISABLED.0, Ordering::Relaxed);
+        is_replaced
+    }
+}
+
+impl WindowedCollector for Recorder {
+    fn enable(&self, clock: &dyn Clock) -> bool {
+        if self.is_enabled() {
+            return false; // without distributions that nobody needs
+        }
+        let distributions = self.new_distributions();
+        let mut collectors = self.collectors.lock();
+        let was_disabled =
+            collectors.epoch == Epoch::DISABLED && collectors.callback != CallbackState::Dropped;
+        if was_disabled {
+            collectors.start_epoch(clock);
+            collectors.start_window(distributions);
+            self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
+        }
+        was_disabled
+    }
+
+    fn disable(&self) {
+        let mut collectors = self.collectors.lock();
+        collectors.end_epoch();
+        self.epoch.store(Epoch::DISABLED.0, Ordering::Relaxed);
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.epoch().is_some()
+    }
+
+    fn set_distributions(&self, enabled: bool) {
+        self.has_distributions.store(enabled, Ordering::Relaxed);
+    }
+
+    fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
+        // Slow work is done before the lock is taken, or after it is released.
+        let mut metrics = Vec::with_capacity(self.metrics.len());
+        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
+        let distributions = self.new_distributions();
+        let mut collectors = self.collectors.lock();
+        if collectors.epoch == Epoch::DISABLED {
+            return None;
+        }
+        // A single thread may begin a sample here, too, since the lock was taken. It is the last one, so it is waited
+        // for: only of a thread that is preempted the order is not known.
+        let had_begun_samples = self.collectors.has_begun_samples();
+        let ended = collectors.window.end(clock);
+        let has_begun_samples = !self.collectors.await_begun_samples();
+        collectors.accept_step(&ended);
+        // A sample that is recorded while the lock is held here belongs to the window of its time.
+        let mut of_next_window = vec![];
+        let mut has_queued_messages = false;
+        let mut accept_queued = |collectors: &mut Collectors| {
+            while let Some(sample) = self.collectors.dequeue() {
+                let (Sample::Message { callback: time, .. } | Sample::CallbackEnd { end: time, .. }) = sample;
+                if time >= ended.stop {
+                    of_next_window.push(sample);
+                } else {
+                    collectors.accept(&sample);
+                    has_queued_messages |= matches!(sample, Sample::Message { .. });
+                }
+            }
+        };
+        accept_queued(&mut collectors);
+        if has_begun_samples {
+            let has_begun_samples = self.collectors.has_begun_samples();
+            accept_queued(&mut collectors);
+            // A thread that was preempted after it read the clock has a message that may be earlier than others, and is
+            // recorded later. It is the last one of this window if none was queued, and it was begun after the lock was
+            // taken here.
+            if has_begun_samples && (had_begun_samples || has_queued_messages) {
+                collectors.lose_order();
+            }
+        }
+        // If this thread was preempted since it took the lock, lost samples may belong to either window.
+        let lost_meanwhile = self.collectors.take_unrecorded();
+        if let Some(count) = lost_meanwhile {
+            collectors.accept_unrecorded(count);
+        }
+        let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
+        let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
+        let without_clock = !has_clock && collectors.needs_clock();
+        if collectors.has_unusable_stamps() && self.measures_from_header_stamp() {
+            collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
+        }
+        let WindowCount { count, is_known, unrecorded } =
+            collectors.end_window(&ended, &mut metrics, &self.metrics, clock_offset, lost_meanwhile);
+        let distributions = collectors.start_window(distributions);
+        self.epoch.store(collectors.epoch.0, Ordering::Relaxed); // another one after a step
+        let totals = Some(collectors.totals());
+        let transport = self.transport.get();
+        if self.needs.reception_time
+            && transport.is_some_and(|of| of.received != ReceivedTimestamp::Reception)
+        {
+            collectors.warnings.raise(Warning::NoReceptionTime);
+        }
+        let warnings = collectors.warnings.take();
+        of_next_window.iter().for_each(|sample| collectors.accept(sample));
+        if lost_meanwhile.is_some_and(|count| count > 0) {
+            collectors.accept_later();
+        }
+        drop(collectors);
+
+        let statistics = WindowStatistics {
+            window: ended.window,
+            length: ended.length(),
+            clock_step: ended.step.map(|step| step.by),
+            count,
+            is_count_known: is_known,
+            unrecorded,
+            unstamped,
+            without_clock,
+            distributions: distributions.of_window(&metrics),
+            metrics,
+            totals,
+        };
+        let warnings = warnings.map(|warning| self.text(warning, unrecorded)).collect();
+        Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings })
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        Some(self.collectors.lock().totals())
+    }
+
+    fn given_topic(&self) -> Option<&str> {
+        Some(&self.topic)
+    }
+
+    fn kind(&self) -> SourceKind {
+        SourceKind::Subscription
+    }
+
+    fn can_measure(&self, metric: Metric) -> bool {
+        let starts_at_header_stamp = match metric {
+            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
+            metric => metric.starts_at_header_stamp(),
+        };
+        // Source timestamps are on the system clock.
+        let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
+        self.kind().measures(metric)
+            && !is_of_two_clocks
+            && !(starts_at_header_stamp && self.lacks_header.load(Ordering::Relaxed))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(&metric)
+    }
+}
+
+fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losses: bool) -> PublisherTotals {
+    PublisherTotals {
+        gid: publisher.gid,
+        received: publisher.received,
+        lost: publisher.lost().filter(|_| knows_losses),
+        out_of_order: publisher.out_of_order().filter(|_| knows_losses),
+        last_message: system.at(publisher.last_heard),
+    }
+}
+
+opaque_debug!(Recorder);
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+#[cfg(test)]
+mod tests;

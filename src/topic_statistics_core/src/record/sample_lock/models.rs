@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::Arc;
+
+use super::{enqueue_or_count, Accept, Numbers, SampleLock};
+use crate::{
+    model::{check, Reached},
+    sync::thread,
+};
+
+impl<S: Accept> SampleLock<S> {
+    /// Returns how often this thread has taken the lock so far.
+    pub fn times_taken(&self) -> usize {
+        self.state.times_taken()
+    }
+}
+
+/// Records as the callback of a subscription does.
+fn record(numbers: &SampleLock<Numbers>, number: u32) {
+    match numbers.try_lock() {
+        Some(mut numbers) => numbers.accept(&number),
+        None => enqueue_or_count(numbers, number, true),
+    }
+}
+
+/// Two threads record while a third one takes the lock. When both have recorded, whoever takes the lock next has both
+/// samples, even if it only tries the lock.
+#[test]
+fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
+    let queued = Reached::default();
+    let has_queued = queued.clone();
+    check(3, move || {
+        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let held = numbers.lock();
+        let threads = [1, 2].map(|number| {
+            let numbers = Arc::clone(&numbers);
+            thread::spawn(move || record(&numbers, number))
+        });
+        drop(held);
+        let at_first = numbers.try_lock().map(|numbers| numbers.accepted.len());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut numbers = numbers.try_lock().unwrap();
+        numbers.accepted.sort_unstable();
+        assert_eq!(numbers.accepted, [1, 2]);
+        has_queued.set_if(at_first == Some(1));
+    });
+    queued.assert();
+}
+
+/// One thread records more than the queue has room for while another takes the lock and gives it back. Each sample is
+/// accepted once or counted once, and samples are accepted in order.
+#[test]
+fn every_sample_is_accepted_or_counted_once() {
+    const SAMPLES: u32 = 4;
+    let (counted, accepted_after) = (Reached::default(), Reached::default());
+    let reached = (counted.clone(), accepted_after.clone());
+    check(3, move || {
+        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let recording = {
+            let numbers = Arc::clone(&numbers);
+            thread::spawn(move || (0..SAMPLES).for_each(|number| record(&numbers, number)))
+        };
+        drop(numbers.lock());
+        drop(numbers.lock());
+        recording.join().unwrap();
+        let numbers = numbers.lock();
+        assert!(numbers.accepted.is_sorted_by(|one, next| one < next), "{:?}", numbers.accepted);
+        assert_eq!(
+            numbers.accepted.len() as u64 + numbers.unrecorded,
+            u64::from(SAMPLES),
+            "{:?} {}",
+            numbers.accepted,
+            numbers.unrecorded
+        );
+        reached.0.set_if(numbers.unrecorded > 0);
+        reached.1.set_if(numbers.unrecorded > 0 && numbers.accepted.last() == Some(&(SAMPLES - 1)));
+    });
+    counted.assert();
+    accepted_after.assert();
+}
+
+/// Three threads record where a sample may wait: none is lost and none is accepted twice, although the queue has room
+/// for two.
+#[test]
+fn a_recording_that_may_wait_loses_nothing() {
+    let waited = Reached::default();
+    let has_waited = waited.clone();
+    check(2, move || {
+        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let held = numbers.lock();
+        let threads = [1, 2, 3].map(|number| {
+            let numbers = Arc::clone(&numbers);
+            let has_waited = has_waited.clone();
+            thread::spawn(move || {
+                let mut has_made = false;
+                numbers.record(|| {
+                    has_made = true;
+                    number
+                });
+                assert!(has_made);
+                has_waited.set_if(number == 3);
+            })
+        });
+        drop(held);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut numbers = numbers.lock();
+        numbers.accepted.sort_unstable();
+        assert_eq!((&numbers.accepted[..], numbers.unrecorded), (&[1, 2, 3][..], 0));
+    });
+    waited.assert();
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Simulated ROS time and its jumps.
+
+use std::{ops::RangeInclusive, sync::PoisonError, time::Duration};
+
+use crate::sync::{
+    atomic::{AtomicU32, Ordering},
+    Mutex,
+};
+
+/// A node's clock that follows `/clock`.
+///
+/// rclrs does not report jumps of simulated time. So the clock is read often enough to find them: for each message, and
+/// every [`SimulatedTime::INTERVAL`].
+pub struct SimulatedTime {
+    clock: Box<dyn RosClock>,
+    timeline: Mutex<Timeline>,
+    /// The jumps of the timeline, to be read for each message that is taken.
+    jumps: AtomicU32,
+}
+
+/// A clock of ROS time.
+pub trait RosClock: Send + Sync {
+    /// Returns the time in nanoseconds; 0 if it has not started.
+    fn now(&self) -> i64;
+}
+
+impl SimulatedTime {
+    /// How often the clock has to be read to find jumps.
+    pub const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// Follows a clock from now on.
+    pub fn new(clock: impl RosClock + 'static) -> Self {
+        Self { clock: Box::new(clock), timeline: Mutex::default(), jumps: AtomicU32::new(0) }
+    }
+
+    /// Reads the clock, to find a jump; `seen` is the monotonic time, in nanoseconds.
+    pub fn refresh(&self, seen: i64) {
+        self.now(0, 0, seen);
+    }
+
+    /// Returns whether the time has begun: there is a `/clock`.
+    pub fn has_begun(&self) -> bool {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
+    }
+
+    /// Returns how often the time has jumped, as far as that was seen; the lower bits, because no message waits for
+    /// 65536 jumps.
+    #[inline]
+    pub fn jumps(&self) -> u16 {
+        self.jumps.load(Ordering::Relaxed) as u16
+    }
+
+    /// Returns the simulated time in nanoseconds, to compare a stamp with; 0 if it has not started, or if the stamp is
+    /// from before a jump and may have been under way then. `jumps`: the jumps seen before the message was taken.
+    /// `seen`: the monotonic time, in nanoseconds.
+    pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the timeline gets the readings in order.
+        let now = self.clock.now();
+        timeline.advance(now, seen);
+        self.jumps.store(timeline.jumps, Ordering::Relaxed);
+        if jumps == timeline.jumps as u16 && timeline.has(stamp, now, seen) {
+            now
+        } else {
+            0
+        }
+    }
+}
+
+/// Finds jumps in the readings of a clock. All times in nanoseconds.
+#[derive(Debug, Default)]
+struct Timeline {
+    /// The last reading that differed from the one before, and when it was read.
+    last: Option<(i64, i64)>,
+    /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed
+    /// reading would distort the rate between two readings.
+    rate: f64,
+    /// The start of the interval over which the rate is measured.
+    rate_from: Option<(i64, i64)>,
+    /// The time after the last jump. Until messages of the time before have arrived, earlier stamps are of that time.
+    start: i64,
+    /// How far stamps may lie in the future after a jump back, likewise. Later stamps are nearer to the time before the
+    /// jump.
+    ahead: Option<i64>,
+    /// The stamps of messages that were under way at the last jump back: until these have arrived, they are not used.
+    /// After a small jump they are also stamps of the time after it.
+    under_way: Option<RangeInclusive<i64>>,
+    jumps: u32,
+    /// When the last jump was seen, in real time.
+    jumped: Option<i64>,
+    /// Until then, in real time, no stamp is used: after two jumps in a row, stamps of the time before both cannot be
+    /// found.
+    unusable_until: i64,
+}
+
+impl Timeline {
+    /// A forward step up to this is no jump.
+    const STEP: f64 = 1e9;
+    /// Simulated time may run that many times faster than before, or than real time.
+    const FASTER: f64 = 4.0;
+    /// Simulated time that becomes faster than this, in multiples of real time, has jumped.
+    const FASTEST: f64 = 100.0;
+    /// The longest real time between two readings that give a rate, if `/clock` is not paused.
+    const BETWEEN_READINGS: f64 = 2.5e8;
+    /// In nanoseconds of real time.
+    const RATE_OVER: f64 = 1e8;
+    /// The longest interval between two messages on `/clock`, unless simulated time is paused.
+    const SLOWEST: f64 = 1e9;
+    /// How long a message may be under way, in real time.
+    const UNDER_WAY: i64 = 10_000_000_000;
+
+    /// Accepts a reading.
+    fn advance(&mut self, now: i64, seen: i64) {
+        let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
+            if now != 0 {
+                self.last = Some((now, seen));
+                self.rate_from = self.last;
+            }
+            return;
+        };
+        if now == last {
+            return;
+        }
+        let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
+        self.last = Some((now, seen));
+        let rate = self.rate.max(1.0);
+        if step < 0.0 {
+            self.jump(now, seen);
+            self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
+            // The time went on from its last reading to the jump; for a publisher, it may be a little ahead.
+            let later = Self::STEP + Self::FASTER * rate * elapsed;
+            let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
+            self.under_way = Some(first..=last.saturating_add(later as i64));
+            self.rate_from = self.last;
+        } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
+            self.jump(now, seen);
+            // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
+            let rate = step / elapsed.max(1.0);
+            if rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS {
+                self.rate = rate;
+            }
+            self.rate_from = self.last;
+        } else if let Some((from, from_seen)) = self.rate_from {
+            let over = (seen - from_seen) as f64;
+            if over >= Self::RATE_OVER {
+                self.rate = (now - from) as f64 / over;
+                self.rate_from = self.last;
+            }
+        }
+    }
+
+    fn jump(&mut self, to: i64, seen: i64) {
+        (self.start, self.ahead, self.under_way) = (to, None, None);
+        self.jumps = self.jumps.wrapping_add(1);
+        if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
+            self.unusable_until = seen + Self::UNDER_WAY;
+        }
+    }
+
+    /// Returns whether a stamp that is read at `seen` can be compared with the time since the last jump. Once every
+    /// message of the time before has arrived, it can, however old it is: a driver that is stuck goes on with an old
+    /// stamp.
+    fn has(&self, stamp: i64, now: i64, seen: i64) -> bool {
+        let have_arrived = self.jumped.is_none_or(|jumped| seen - jumped >= Self::UNDER_WAY);
+        have_arrived
+            || seen >= self.unusable_until
+                && stamp >= self.start
+                && self.ahead.is_none_or(|ahead| stamp - now <= ahead)
+                && self.under_way.as_ref().is_none_or(|under_way| !under_way.contains(&stamp))
+    }
+}
+
+opaque_debug!(SimulatedTime);
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const MS: i64 = 1_000_000;
+    const INTERVAL: i64 = SimulatedTime::INTERVAL.as_nanos() as i64;
+
+    /// A timeline that was read every 10 ms of real time, at the given rate, up to a simulated time in seconds.
+    fn running(to: i64, rate: i64) -> (Timeline, i64) {
+        let (mut timeline, mut seen) = (Timeline::default(), 1);
+        for tick in 0..=100 {
+            timeline.advance(to * SECOND - (100 - tick) * rate * SECOND / 100, seen);
+            seen += 10 * MS;
+        }
+        (timeline, seen)
+    }
+
+    #[test]
+    fn without_a_jump_every_stamp_is_of_this_time() {
+        let (timeline, seen) = running(1000, 1);
+        for stamp in [1, 990 * SECOND, 1000 * SECOND, 1001 * SECOND] {
+            assert!(timeline.has(stamp, 1000 * SECOND, seen), "{stamp}");
+        }
+    }
+
+    #[test]
+    fn after_a_jump_back_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(10 * SECOND, seen);
+        assert!(!timeline.has(999 * SECOND, 10 * SECOND, seen), "stamped before the jump");
+        assert!(!timeline.has(9 * SECOND, 10 * SECOND, seen), "older than the new time");
+        assert!(timeline.has(10 * SECOND, 10 * SECOND, seen));
+        assert!(timeline.has(11 * SECOND, 10 * SECOND, seen), "a publisher whose clock is a little ahead");
+    }
+
+    #[test]
+    fn after_a_jump_back_a_stamp_that_is_nearer_to_the_time_before_is_of_that_time() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(10 * SECOND, seen);
+        assert!(timeline.has(505 * SECOND, 10 * SECOND, seen), "{timeline:?}");
+        assert!(!timeline.has(506 * SECOND, 10 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn after_a_small_jump_back_stamps_of_both_times_are_not_used_until_messages_have_arrived() {
+        for back in [SECOND, 50 * MS] {
+            let (mut timeline, seen) = running(1000, 1);
+            let now = 1000 * SECOND - back;
+            timeline.advance(now, seen);
+            let until = seen + Timeline::UNDER_WAY;
+            for stamp in [now, 1000 * SECOND - back / 2, 1000 * SECOND, 1000 * SECOND + 50 * MS] {
+                assert!(!timeline.has(stamp, now, seen), "{stamp}: {timeline:?}");
+                assert!(!timeline.has(stamp, stamp, until - 1), "{stamp}: {timeline:?}");
+                assert!(timeline.has(stamp, stamp, until), "{stamp}: {timeline:?}");
+            }
+            let passed = 1002 * SECOND;
+            assert!(timeline.has(passed, passed, seen + back + 2 * SECOND), "{timeline:?}");
+            let ahead = passed + SECOND;
+            assert!(timeline.has(ahead, passed, until), "a publisher whose clock is ahead: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_long_jump_back_stamps_of_the_time_after_it_are_used_at_once() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(900 * SECOND, seen);
+        assert!(timeline.has(900 * SECOND, 900 * SECOND, seen), "{timeline:?}");
+        assert!(timeline.has(900 * SECOND + 5 * MS, 900 * SECOND + 10 * MS, seen + 10 * MS));
+        assert!(!timeline.has(999 * SECOND, 900 * SECOND, seen), "stamped before the jump");
+    }
+
+    #[test]
+    fn a_jump_forward_that_time_may_have_passed_is_none() {
+        // A /clock of one message a second, or a simulation that has become faster, reads alike.
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1001 * SECOND, seen);
+        assert!(timeline.has(1000 * SECOND, 1001 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn after_a_jump_forward_stamps_of_the_time_before_are_told_apart() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(2000 * SECOND, seen);
+        assert!(!timeline.has(1000 * SECOND, 2000 * SECOND, seen), "stamped before the jump");
+        assert!(timeline.has(2000 * SECOND, 2000 * SECOND, seen));
+    }
+
+    #[test]
+    fn a_simulation_faster_than_real_time_is_no_jump() {
+        let (mut timeline, seen) = running(100_000, 50);
+        assert!(timeline.has(99_999 * SECOND, 100_000 * SECOND, seen), "{timeline:?}");
+        // A second later, with no message in between.
+        for reading in 1..=10 {
+            timeline.advance((100_000 + 5 * reading) * SECOND, seen + INTERVAL * reading);
+        }
+        assert!(timeline.has(100_001 * SECOND, 100_050 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn time_may_run_four_times_faster_than_before_and_a_second_ahead() {
+        for (milliseconds, jumps) in [(4999, 0), (5000, 0), (5001, 1)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let (_, last_seen) = timeline.last.unwrap();
+            assert_eq!(seen - last_seen, 10 * MS);
+            timeline.advance(1000 * SECOND + milliseconds * MS, last_seen + SECOND);
+            assert_eq!(timeline.jumps, jumps, "{milliseconds} ms: {timeline:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_faster_by_and_by_is_no_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..100 {
+            now += SECOND / 2;
+            timeline.advance(now, seen);
+            seen += 10 * MS;
+        }
+        // At the same rate, of 50, and read less often.
+        for _ in 0..10 {
+            now += 5 * SECOND;
+            seen += INTERVAL;
+            timeline.advance(now, seen);
+        }
+        assert_eq!(timeline.jumps, 0, "{timeline:?}");
+    }
+
+    #[test]
+    fn a_pause_and_a_coarse_clock_are_no_jumps() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        seen += 600 * SECOND; // paused
+        for second in 0..10 {
+            // A /clock of one message a second, read twice as often.
+            timeline.advance((1001 + second) * SECOND, seen);
+            timeline.advance((1001 + second) * SECOND, seen + 500 * MS);
+            seen += SECOND;
+        }
+        assert!(timeline.has(999 * SECOND, 1010 * SECOND, seen), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_jump_forward_in_a_pause_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + 600 * SECOND);
+        assert!(!timeline.has(1000 * SECOND, 1100 * SECOND, seen + 601 * SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn readings_that_come_in_bursts_do_not_hide_a_jump() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        let mut now = 1000 * SECOND;
+        for _ in 0..20 {
+            // Two ticks of 10 ms are seen 0.1 ms apart, and then none for 20 ms.
+            now += SECOND / 100;
+            timeline.advance(now, seen);
+            now += SECOND / 100;
+            timeline.advance(now, seen + 100 * MS / 1000);
+            seen += 20 * MS;
+        }
+        timeline.advance(now + 3 * SECOND, seen + 100 * MS);
+        assert!(!timeline.has(now, now + 3 * SECOND, seen + SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn a_simulation_that_becomes_much_faster_is_a_jump_once() {
+        let (mut timeline, mut seen) = running(1000, 1);
+        for step in 1..=30 {
+            seen += INTERVAL;
+            timeline.advance((1000 + 5 * step) * SECOND, seen);
+        }
+        assert_eq!(timeline.start, 1005 * SECOND, "{timeline:?}");
+    }
+
+    #[test]
+    fn once_every_message_of_the_time_before_a_jump_has_arrived_an_old_stamp_is_an_old_message() {
+        // A driver that is stuck goes on with its last stamp; the clock of another host is ahead.
+        for (to, stamp) in [(1100, 999), (1001 + 5, 1000), (900, 899), (900, 1500), (10, 999)] {
+            let (mut timeline, seen) = running(1000, 1);
+            timeline.advance(to * SECOND, seen);
+            for (later, has) in [(0, false), (Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
+                let now = to * SECOND + later;
+                assert_eq!(timeline.has(stamp * SECOND, now, seen + later), has, "{later}: {timeline:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_jump_forward_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + MS);
+        timeline.advance(1200 * SECOND, seen + 60 * MS);
+        assert_eq!(timeline.start, 1200 * SECOND, "{timeline:?}");
+        assert!(!timeline.has(1200 * SECOND, 1200 * SECOND, seen + SECOND), "two jumps in a row");
+    }
+
+    #[test]
+    fn a_second_jump_in_a_pause_is_a_jump() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(2000 * SECOND, seen + 12 * SECOND);
+        timeline.advance(2100 * SECOND, seen + 42 * SECOND);
+        assert_eq!(timeline.start, 2100 * SECOND, "{timeline:?}");
+    }
+
+    #[test]
+    fn after_two_jumps_in_a_row_no_stamp_is_used_until_nothing_can_be_under_way() {
+        let (mut timeline, seen) = running(1000, 1);
+        timeline.advance(1100 * SECOND, seen + 10 * MS);
+        timeline.advance(950 * SECOND, seen + 60 * MS);
+        // A stamp of the time before both jumps would pass for one of now, but for the rule.
+        assert!(!timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND));
+        assert!(timeline.has(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
+        timeline.unusable_until = 0;
+        assert!(timeline.has(1000 * SECOND, 951 * SECOND, seen + SECOND), "{timeline:?}");
+    }
+
+    #[test]
+    fn jumps_between_which_every_message_has_come_are_not_in_a_row() {
+        for (between, is_usable) in [(Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let first = seen + 100 * SECOND;
+            timeline.advance(1100 * SECOND, first);
+            timeline.advance(1200 * SECOND, first + between);
+            assert_eq!(timeline.jumps, 2);
+            let has = timeline.has(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
+            assert_eq!(has, is_usable, "{timeline:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_that_begins_is_no_jump() {
+        let (mut timeline, seen) = (Timeline::default(), 1);
+        timeline.advance(0, seen);
+        timeline.advance(5000 * SECOND, seen + MS);
+        assert!(timeline.has(4999 * SECOND, 5000 * SECOND, seen));
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The expectations of the sources, and their judges.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    collector::Distribution,
+    condition::{Condition, Figure, Quantity},
+    escape::Escaped,
+    health::{
+        needed, Cause, Change, Expectations, Health, Judge, JudgedWindow, Level, NodeExpectations, Value,
+    },
+    record::source::Source,
+    totals::Totals,
+    window::{Metric, WindowStatistics},
+};
+
+/// The expectations of a node's sources, and their judges. Sources without expectations take no memory here.
+#[derive(Default)]
+pub struct Judges {
+    node: NodeExpectations,
+    /// The expectations of the sources' own options, without the node's, by address as below.
+    own: BTreeMap<usize, Expectations>,
+    /// By the addresses of the sources. The `Weak` keeps the allocation alive, so the address is not reused.
+    judged: BTreeMap<usize, Judged>,
+    /// When the diagnostics are due, if there is a judge; None: now.
+    due: Option<Instant>,
+    /// When they were due last.
+    last: Option<Instant>,
+    publishes: bool,
+    changed: Vec<Changed>,
+    /// When conditions that are judged nowhere are reported; None if there are none to check, and before the first
+    /// [`next`](Schedule::next).
+    check_names_at: Option<Instant>,
+    /// The levels whose conditions were checked.
+    checked: Vec<Level>,
+}
+
+/// The new health of a source.
+pub struct Changed {
+    /// The source.
+    pub source: Arc<Source>,
+    /// Whether the level changed, or its cause while it is not OK. Otherwise it is the same health, as of a later
+    /// window.
+    pub is_change: bool,
+    /// The level before; None if only the judge is new, so that the health is unknown again.
+    pub before: Option<Level>,
+    /// The new health.
+    pub health: Health,
+}
+
+/// A source with its judge.
+struct Judged {
+    source: Weak<Source>,
+    judge: Judge,
+    /// The totals before the window.
+    totals: Option<Totals>,
+    /// The samples of the percentiles, since these were judged last.
+    samples: Vec<(Metric, Figure, Distribution)>,
+}
+
+/// The health of a source for its diagnostics.
+pub struct Diagnosed {
+    /// The source.
+    pub source: Arc<Source>,
+    /// Its judge, as of its last window.
+    pub judge: Judge,
+}
+
+impl Judges {
+    /// The time between two diagnostics.
+    const INTERVAL: Duration = Duration::from_secs(1);
+    /// How long sources have to be created until a condition on another name is reported.
+    const NAMES_KNOWN_AFTER: Duration = Duration::from_secs(15);
+    /// The shortest time between two diagnostics, used when a source becomes an error.
+    const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+
+    /// Creates them with the expectations of the node's options.
+    /// Creates the judges, by what the node expects of its sources.
+    pub fn new(node: NodeExpectations, publishes: bool) -> Self {
+        Self { node, publishes, ..Self::default() }
+    }
+
+    /// Returns what the node expects of its sources.
+    pub fn node(&self) -> &NodeExpectations {
+        &self.node
+    }
+
+    /// Sets the expectations of a source's own options.
+    pub fn expect(&mut self, source: &Arc<Source>, own: Expectations) {
+        self.own.insert(address(source), own);
+    }
+
+    /// Sets the node's expectations of its sources. Judges whose expectations changed restart.
+    pub fn set_node(&mut self, node: NodeExpectations, sources: impl Iterator<Item = Arc<Source>>) {
+        let before = std::mem::replace(&mut self.node, node);
+        let is_same = |level| of_level(&before, level).eq(of_level(&self.node, level));
+        self.checked.retain(|level| is_same(*level));
+        self.check_names_at = None;
+        sources.for_each(|source| self.update(&source));
+    }
+
+    /// Returns whether a source has expectations of its own.
+    pub fn has_own(&self, source: &Arc<Source>) -> bool {
+        self.own.contains_key(&address(source))
+    }
+
+    /// Applies the expectations of a source.
+    pub fn update(&mut self, source: &Arc<Source>) {
+        let (names, kind) = (source.names(), source.kind());
+        let expectations = match self.own.get(&address(source)) {
+            Some(own) => Some(own.of(names, kind, true)),
+            None => self.node.of(names, kind),
+        };
+        let expectations =
+            expectations.and_then(|of| of.measurable(|metric| source.collector.can_measure(metric)));
+        let judged = self.judged.get(&address(source));
+        if judged.map(|judged| &**judged.judge.expectations()) == expectations.as_ref() {
+            return;
+        }
+        let judged = judged.filter(|judged| judged.judge.health().window.is_some());
+        let before = judged.map(|judged| judged.judge.health().level);
+        match expectations {
+            Some(expectations) => {
+                if needs_distributions(&expectations) {
+                    source.collector.set_distributions(true);
+                }
+                self.judged.insert(address(source), Judged::new(source, Judge::new(expectations)));
+            }
+            None => {
+                self.judged.remove(&address(source));
+            }
+        }
+        if let Some(before) = before {
+            self.forget(source, before);
+        }
+    }
+
+    /// Reports that the health of a source is unknown again.
+    fn forget(&mut self, source: &Arc<Source>, before: Level) {
+        let before = Some(before).filter(|before| *before != Level::Ok);
+        let (source, health) = (Arc::clone(source), Health::default());
+        self.changed.push(Changed { source, is_change: true, before, health });
+    }
+
+    /// Forgets a retired source, and sources that are dropped.
+    pub fn remove(&mut self, source: &Source) {
+        let address = std::ptr::from_ref(source) as usize;
+        self.own.remove(&address);
+        self.judged.remove(&address);
+        self.judged.retain(|_, judged| judged.source.strong_count() > 0);
+    }
+
+    /// Returns whether the samples of a source are needed in distributions.
+    pub fn needs_distributions(&self, source: &Arc<Source>) -> bool {
+        let judged = self.judged.get(&address(source));
+        judged.is_some_and(|judged| needs_distributions(judged.judge.expectations()))
+    }
+
+    /// Restarts the judge of a source that was disabled.
+    pub fn restart(&mut self, source: &Arc<Source>) {
+        let Some(judged) = self.judged.get_mut(&address(source)) else { return };
+        let Health { window, level, .. } = *judged.judge.health();
+        if window.is_some() {
+            *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
+            self.forget(source, level);
+        }
+    }
+
+    /// Judges a window.
+    pub fn judge(&mut self, source: &Arc<Source>, window: &WindowStatistics, now: Instant) {
+        if self.judged.is_empty() {
+            return;
+        }
+        let Some(judged) = self.judged.get_mut(&address(source)) else { return };
+        let (is_change, before, health) = match judged.judge(window) {
+            Some(Change { before, health }) => (true, Some(before), health),
+            None => (false, None, judged.judge.health().clone()),
+        };
+        if is_change && health.level == Level::Error {
+            let earliest = self.last.map_or(now, |last| last + Self::SHORTEST_INTERVAL).max(now);
+            self.due = self.due.map(|due| due.min(earliest));
+        }
+        self.changed.push(Changed { source: Arc::clone(source), is_change, before, health });
+    }
+
+    /// Returns the conditions of the node that are judged nowhere, each with the reason. Each is returned once, some
+    /// time after it was set: its source may be created later.
+    pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
+        let all = [Level::Error, Level::Warn];
+        let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
+        let conditions: Vec<_> = unchecked.flat_map(|level| of_level(&self.node, level)).collect();
+        if conditions.is_empty() {
+            return vec![];
+        }
+        if now < *self.check_names_at.get_or_insert(now + Self::NAMES_KNOWN_AFTER) {
+            return vec![];
+        }
+        (self.check_names_at, self.checked) = (None, all.into());
+        let sources = sources();
+        let reason = |condition: &Condition| {
+            let is_about = |source: &&Arc<Source>| match condition.topic() {
+                Some(topic) => source.names().are(topic),
+                None => source.is_subscription(),
+            };
+            let named: Vec<_> = sources.iter().filter(is_about).collect();
+            let metric = needed(condition.quantity());
+            let measures = |source: &&Arc<Source>, metric| {
+                source.collector.measures(metric) && source.collector.can_measure(metric)
+            };
+            match metric {
+                _ if named.is_empty() => Some(match condition.topic() {
+                    Some(_) => {
+                        "no subscription, publisher, timer or counter of the node has that name".to_owned()
+                    }
+                    None => "the node has no subscription".to_owned(),
+                }),
+                Some(metric) if !named.iter().any(|source| measures(source, metric)) => {
+                    let likeliest = named.iter().find(|source| source.collector.can_measure(metric));
+                    Some(why_unmeasured(likeliest.or(named.first())?, metric))
+                }
+                _ => None,
+            }
+        };
+        let unjudged = conditions.into_iter();
+        let unjudged = unjudged
+            .filter_map(|condition| Some(format!("{condition} is not judged: {}", reason(condition)?)));
+        unjudged.collect()
+    }
+
+    /// Returns when [`check_names`](Self::check_names) is due.
+    pub fn check_names_wake(&self) -> Option<Instant> {
+        self.check_names_at
+    }
+
+    /// Returns whether there is new health of a source since the last [`take_changed`](Self::take_changed).
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Takes the new health of sources.
+    pub fn take_changed(&mut self) -> Vec<Changed> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Returns when the diagnostics are due; None if there are none.
+    pub fn wake(&self, now: Instant) -> Option<Instant> {
+        (self.publishes && !self.judged.is_empty()).then(|| self.due.unwrap_or(now))
+    }
+
+    /// Takes the diagnostics; None if they are not due.
+    pub fn next(&mut self, now: Instant) -> Option<Vec<Diagnosed>> {
+        if self.wake(now)? > now {
+            return None;
+        }
+        (self.due, self.last) = (Some(now + Self::INTERVAL), Some(now));
+        let all = self.judged.values().filter_map(|judged| {
+            let source = judged.source.upgrade().filter(|source| source.collector.is_enabled())?;
+            Some(Diagnosed { source, judge: judged.judge.clone() })
+        });
+        Some(all.collect())
+    }
+}
+
+fn address(source: &Arc<Source>) -> usize {
+    Arc::as_ptr(source) as usize
+}
+
+/// Returns why a source does not measure a metric.
+pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
+    let (name, kind) = (Escaped(&source.name), source.kind());
+    if !kind.measures(metric) {
+        return format!("{name} is a {kind}, which does not measure {metric}");
+    }
+    if !source.collector.can_measure(metric) {
+        let why = match metric {
+            Metric::HeaderToSource => "its type has no header, or its node uses simulated time",
+            _ => "its type has no header",
+        };
+        return format!("{name} does not measure {metric}, because {why}");
+    }
+    format!(
+        "{name} does not measure {metric}; a metric is enabled when its source is created, so set this at the start, with the topic \
+         as the code has it, or enable the metric"
+    )
+}
+
+/// Returns the node's expectations for a level.
+fn of_level(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
+    let conditions = node.expectations.iter().flat_map(|of| of.conditions());
+    conditions.filter(move |(of, _)| *of == level).map(|(_, condition)| condition)
+}
+
+fn needs_distributions(expectations: &Expectations) -> bool {
+    expectations.conditions().any(|(_, condition)| quantile(condition).is_some())
+}
+
+/// Returns the quantile that a condition is about; None if it is about something else.
+fn quantile(condition: &Condition) -> Option<(Metric, Figure, f64)> {
+    match condition.quantity() {
+        Quantity::Metric(metric, figure) => Some((metric, figure, figure.quantile()?)),
+        _ => None,
+    }
+}
+
+impl Judged {
+    fn new(source: &Arc<Source>, judge: Judge) -> Self {
+        let quantiles = judge.expectations().conditions().filter_map(|(_, condition)| quantile(condition));
+        let mut samples: Vec<(Metric, Figure, Distribution)> = vec![];
+        for (metric, figure, _) in quantiles {
+            if samples.iter().all(|(of, one, _)| (*of, *one) != (metric, figure)) {
+                samples.push((metric, figure, Distribution::default()));
+            }
+        }
+        let totals = source.collector.totals();
+        let had_messages = totals.is_some_and(|totals| totals.received > 0);
+        let judge = if had_messages { judge.after_messages() } else { judge };
+        Self { source: Arc::downgrade(source), judge, totals, samples }
+    }
+
+    fn judge(&mut self, window: &WindowStatistics) -> Option<Change> {
+        for (metric, _, samples) in &mut self.samples {
+            if let Some(more) = window.distribution(*metric) {
+                // There is room for a sample per nanosecond in 292 years.
+                let _has_room = samples.merge(more);
+            }
+        }
+        let totals = std::mem::replace(&mut self.totals, window.totals);
+        let messages = window.is_count_known.then_some(window.count);
+        let judged = JudgedWindow { window: window.window, length: window.length, messages };
+        let samples = &self.samples;
+        let change = self
+            .judge
+            .accept(&judged, |quantity| value(quantity, window, messages, totals.as_ref(), samples));
+        let is_silent = self.judge.health().cause == Cause::Silence;
+        for (_, figure, samples) in &mut self.samples {
+            let is_judged = figure.quantile().is_some_and(|quantile| !samples.quantile(quantile).is_nan());
+            if is_judged || is_silent {
+                *samples = Distribution::default();
+            }
+        }
+        change
+    }
+}
+
+/// Returns a window's value of a quantity. `before`: the totals before the window.
+fn value(
+    quantity: Quantity,
+    window: &WindowStatistics,
+    messages: Option<u64>,
+    before: Option<&Totals>,
+    samples: &[(Metric, Figure, Distribution)],
+) -> Value {
+    let since = |count: fn(&Totals) -> Option<u64>| {
+        let count = |totals: &Totals| if totals.received == 0 { Some(0) } else { count(totals) };
+        let (before, now) = (before.and_then(count), window.totals.as_ref().and_then(count));
+        // A message that arrives late reduces the losses of a window before.
+        now.zip(before).map(|(now, before)| now.saturating_sub(before))
+    };
+    // After more publishers than are followed, totals stay unknown, but a window's losses do not.
+    let followed = before.zip(window.totals.as_ref()).and_then(|(before, now)| now.losses_since(before));
+    match quantity {
+        Quantity::Rate => window.rate().into(),
+        Quantity::Received => messages.into(),
+        Quantity::Bandwidth => window.bandwidth().into(),
+        Quantity::Bytes => (window.bandwidth() * window.length.as_secs_f64()).into(),
+        Quantity::Lost => since(|totals| totals.lost).or(followed.map(|(lost, _)| lost)).into(),
+        Quantity::OutOfOrder => since(|totals| totals.out_of_order).or(followed.map(|(_, late)| late)).into(),
+        Quantity::Metric(metric, figure) => {
+            let summary = window.get(metric).copied().unwrap_or_default();
+            if summary.sample_count == 0 {
+                return Value::without_sample(
+                    metric,
+                    figure,
+                    messages,
+                    window.unstamped,
+                    window.without_clock,
+                );
+            }
+            let Some(quantile) = figure.quantile() else { return figure.of(&summary).into() };
+            let of_it = samples.iter().find(|(of, one, _)| (*of, *one) == (metric, figure));
+            // Too few samples: unknown.
+            of_it.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
+        }
+        _ => Value::Unknown,
+    }
+}
+
+#[cfg(test)]
+#[path = "judges/tests.rs"] // the benchmarks compile this file by its path
+mod tests;
+
+opaque_debug!(Judges, Changed, Diagnosed);

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Events, when subscriptions of the node lose messages.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use super::outbox::{Failures, PublishError};
+use crate::record::source::{Source, WindowedCollector};
+
+/// A publisher of losses.
+pub trait PublishLosses: Send + Sync {
+    /// Publishes the messages that subscriptions of a node have lost. Errors as the middleware does.
+    fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError>;
+}
+
+/// The messages that subscriptions of a node have lost since the event before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessagesLost {
+    /// The fully qualified name of the node.
+    pub node_name: String,
+    /// The topics, each with the messages lost; at least one.
+    pub topics: Vec<(String, u64)>,
+}
+
+/// The losses of subscriptions, and the published part.
+pub struct LossEvents {
+    node_name: String,
+    /// The shortest time between two events; None if events are disabled.
+    interval: Option<Duration>,
+    /// The earliest time of the next event; None before the first one.
+    not_before: Option<Instant>,
+    /// None before a subscription measures losses.
+    publisher: Option<Arc<dyn PublishLosses>>,
+    subscriptions: Vec<Subscription>,
+    /// Unpublished losses of ended subscriptions, by topic.
+    ended: BTreeMap<String, u64>,
+}
+
+struct Subscription {
+    topic: String,
+    collector: Arc<dyn WindowedCollector>,
+    source: Weak<Source>,
+    published: u64,
+}
+
+impl Subscription {
+    /// Returns the losses that were not published, and counts them as published.
+    fn take(&mut self) -> u64 {
+        let lost = self.collector.totals().and_then(|totals| totals.lost).unwrap_or(0);
+        // A late message reduces the losses, but not those that were published.
+        let new = lost.saturating_sub(self.published);
+        self.published += new;
+        new
+    }
+}
+
+/// An event, and its publisher.
+pub struct Event {
+    lost: MessagesLost,
+    publisher: Arc<dyn PublishLosses>,
+}
+
+impl Event {
+    /// Publishes the event.
+    pub fn publish(self, failures: &mut Failures) {
+        let Self { publisher, lost } = self;
+        // Twice, as the messages of windows.
+        if let Err(error) = publisher.publish(&lost).or_else(|_| publisher.publish(&lost)) {
+            failures.add(|| format!("an event on {error}"));
+        }
+    }
+}
+
+impl LossEvents {
+    /// The largest number of topics with losses of ended subscriptions that wait for an event.
+    const ENDED: usize = 1000;
+
+    /// Publishes at most `max_rate` events per second, of a node of that name; 0 disables them.
+    pub fn new(node_name: String, max_rate: f64) -> Self {
+        Self {
+            node_name,
+            interval: (max_rate > 0.0).then(|| Duration::from_secs_f64(1.0 / max_rate)),
+            not_before: None,
+            publisher: None,
+            subscriptions: vec![],
+            ended: BTreeMap::new(),
+        }
+    }
+
+    /// Returns whether events are enabled and have no publisher yet.
+    pub fn needs_publisher(&self) -> bool {
+        self.interval.is_some() && self.publisher.is_none()
+    }
+
+    /// Publishes the losses of this subscription from now on.
+    pub fn add(&mut self, source: &Arc<Source>, publisher: Option<Arc<dyn PublishLosses>>, now: Instant) {
+        if self.publisher.is_none() {
+            self.publisher = publisher;
+        }
+        self.collect_ended(now);
+        if let (Some(topic), Some(_)) = (source.topic(), &self.publisher) {
+            self.subscriptions.push(Subscription {
+                topic: topic.to_owned(),
+                collector: Arc::clone(&source.collector),
+                source: Arc::downgrade(source),
+                published: 0,
+            });
+            self.not_before.get_or_insert(now);
+        }
+    }
+
+    /// Keeps only the losses of subscriptions that have ended.
+    fn collect_ended(&mut self, now: Instant) {
+        self.subscriptions.retain_mut(|subscription| {
+            // Read before the losses: later losses are read the next time.
+            let lives = subscription.source.strong_count() > 0;
+            if !lives {
+                let lost = subscription.take();
+                if lost > 0 {
+                    let sum = self.ended.entry(std::mem::take(&mut subscription.topic)).or_default();
+                    *sum = sum.saturating_add(lost);
+                }
+            }
+            lives
+        });
+        if self.ended.len() >= Self::ENDED {
+            self.not_before = Some(now); // an event is due, whatever the rate
+        }
+    }
+
+    /// Returns when to look for losses; None if there is no subscription.
+    pub fn wake(&self) -> Option<Instant> {
+        self.not_before.filter(|_| !self.subscriptions.is_empty() || !self.ended.is_empty())
+    }
+
+    /// Returns the event that is due, if there are losses since the last one.
+    pub fn next(&mut self, now: Instant) -> Option<Event> {
+        if self.wake()? > now {
+            return None;
+        }
+        self.not_before = Some(now + self.interval?);
+        self.remaining(now)
+    }
+
+    /// Returns the event of all losses that were not published, even if it is too early for an event.
+    pub fn remaining(&mut self, now: Instant) -> Option<Event> {
+        let publisher = Arc::clone(self.publisher.as_ref()?);
+        self.collect_ended(now);
+        let ended = std::mem::take(&mut self.ended).into_iter();
+        let live = self.subscriptions.iter_mut().filter_map(|subscription| {
+            let lost = subscription.take();
+            (lost > 0).then(|| (subscription.topic.clone(), lost))
+        });
+        let topics: Vec<_> = ended.chain(live).collect();
+        if topics.is_empty() {
+            return None;
+        }
+        let lost = MessagesLost { node_name: self.node_name.clone(), topics };
+        Some(Event { lost, publisher })
+    }
+}
+
+opaque_debug!(LossEvents, Event);

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages of finished windows that wait to be published.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    collector::Distribution,
+    record::{host, source::Source},
+    window::{Metric, Summary, Window, WindowStatistics},
+};
+
+/// A publisher of the windows of sources: their metrics, and their distributions.
+pub trait PublishWindows: Send + Sync {
+    /// Publishes a metric of a window of that source. Errors as the middleware does.
+    fn publish_metric(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        summary: &Summary,
+    ) -> Result<(), PublishError>;
+
+    /// Publishes the distribution of a metric of a window of that source. Errors as the middleware does.
+    fn publish_distribution(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        distribution: &Distribution,
+    ) -> Result<(), PublishError>;
+}
+
+/// Why something was not published.
+pub type PublishError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A shared publisher of windows.
+pub type WindowPublisher = Arc<dyn PublishWindows>;
+
+/// The messages that could not be published since the last warning.
+#[derive(Debug, Default)]
+pub struct Failures {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Failures {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a failure. Its description is kept if it is the first one.
+    pub fn add(&mut self, description: impl FnOnce() -> String) {
+        self.count += 1;
+        self.first.get_or_insert_with(description);
+    }
+
+    /// Adds the failures of `later`.
+    pub fn append(&mut self, later: Failures) {
+        self.count += later.count;
+        self.first = self.first.take().or(later.first);
+    }
+
+    /// Returns the warning about the failures, and forgets them.
+    pub fn take(&mut self) -> Option<String> {
+        let Self { count, first } = std::mem::take(self);
+        Some(format!("{count} messages of topic statistics could not be published: {}", first?))
+    }
+}
+
+/// Messages of finished windows that wait to be published.
+///
+/// The messages of a window's end are published in small batches, so that a reader needs no deep queue.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    messages: VecDeque<Outgoing>,
+    /// The earliest time of the next batch; None before the first one.
+    not_before: Option<Instant>,
+    /// The time between two batches.
+    gap: Duration,
+    /// The number of discarded windows.
+    discarded: u64,
+}
+
+/// One metric of a finished window, or its distribution.
+pub struct Outgoing {
+    /// The source of the window.
+    pub source: Arc<Source>,
+    /// Where it is published.
+    pub publisher: WindowPublisher,
+    /// The window.
+    pub statistics: Arc<WindowStatistics>,
+    /// The index of the metric.
+    pub metric: usize,
+    /// Whether this is the metric's distribution.
+    pub is_distribution: bool,
+}
+
+impl Outbox {
+    /// Half of the usual queue depth of a reader, 10.
+    pub(crate) const BATCH: usize = 5;
+    /// Longer than a reader takes for a batch; rclpy's takes the longest.
+    const GAP: Duration = Duration::from_millis(10);
+    /// The largest number of messages: all metrics of some 1800 subscriptions, a few megabytes; with distributions, of
+    /// some 1000, and 15 megabytes.
+    pub(crate) const BOUND: usize = 20_000;
+
+    /// Appends a message. If there is no room, the oldest window is discarded.
+    pub(crate) fn push(&mut self, message: Outgoing) {
+        if self.messages.len() >= Self::BOUND {
+            self.discard_oldest_window();
+        }
+        self.messages.push_back(message);
+    }
+
+    fn discard_oldest_window(&mut self) {
+        let Some(oldest) = self.messages.pop_front() else { return };
+        let is_of_it = |message: &Outgoing| Arc::ptr_eq(&message.statistics, &oldest.statistics);
+        while self.messages.front().is_some_and(is_of_it) {
+            self.messages.pop_front();
+        }
+        self.discarded += 1;
+    }
+
+    /// Returns the number of discarded windows.
+    pub(crate) fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// Sets the time between batches so that the messages are published by the middle of a window of this length.
+    pub(crate) fn pace(&mut self, period: Duration) {
+        let batches = self.messages.len().div_ceil(Self::BATCH).max(1);
+        self.gap = Self::GAP.min(period / 2 / u32::try_from(batches).unwrap_or(u32::MAX));
+    }
+
+    /// Takes the next batch; empty if it is not due.
+    pub(crate) fn next_batch(&mut self, now: Instant) -> Vec<Outgoing> {
+        if self.messages.is_empty() || self.not_before.is_some_and(|not_before| now < not_before) {
+            return vec![];
+        }
+        self.not_before = Some(now + self.gap);
+        self.messages.drain(..self.messages.len().min(Self::BATCH)).collect()
+    }
+
+    /// Returns when the next batch is due, `now` at the earliest; None if no message waits.
+    pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
+        (!self.messages.is_empty()).then(|| self.not_before.map_or(now, |not_before| not_before.max(now)))
+    }
+
+    /// Takes all messages.
+    pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
+        std::mem::take(&mut self.messages)
+    }
+}
+
+impl Outgoing {
+    /// Publishes the message, unless its source is retired.
+    pub fn publish(self, failures: &mut Failures) {
+        let Some(_guard) = self.source.publishing_guard() else { return };
+        let (metric, summary) = &self.statistics.metrics[self.metric];
+        let host;
+        let source = match metric {
+            Metric::ClockOffset => {
+                host = host::name();
+                host.as_str()
+            }
+            _ => &self.source.name,
+        };
+        let window = self.statistics.window;
+        let publish = || match self.statistics.distribution(*metric).filter(|_| self.is_distribution) {
+            Some(distribution) => self.publisher.publish_distribution(source, *metric, window, distribution),
+            None => self.publisher.publish_metric(source, *metric, window, summary),
+        };
+        // Twice: with Fast DDS, a publication can fail while the system clock is stepped forward. If that did not help,
+        // the rest of the batch is tried once: each publication may wait before it fails.
+        let may_repeat = failures.is_empty();
+        let result = publish().or_else(|error| if may_repeat { publish() } else { Err(error) });
+        if let Err(error) = result {
+            let what = if self.is_distribution { "the distribution of " } else { "" };
+            failures.add(|| format!("{what}{metric} of {source}: {error}"));
+        }
+    }
+}
+
+opaque_debug!(Outgoing);

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that ends a node's windows and publishes them.
+
+use std::{
+    fs::File,
+    panic::AssertUnwindSafe,
+    sync::{Arc, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use super::{
+    judges::{why_unmeasured, Changed, Diagnosed},
+    losses::{Event, PublishLosses},
+    outbox::{Failures, Outgoing, PublishError, WindowPublisher},
+    state::{Action, HandOut, Schedule},
+};
+use crate::{
+    condition::Condition,
+    escape::Escaped,
+    health::{Expectations, Health, Level, NodeExpectations},
+    record::{
+        clock::{Clock, HostClock},
+        options::{SourceOptions, TopicStatisticsState},
+        simulated_time::SimulatedTime,
+        source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
+    },
+    sync::{
+        catch_unwind, now,
+        thread::{self, JoinHandle},
+        Condvar, Mutex, MutexGuard,
+    },
+    totals::TopicTotals,
+};
+
+/// Drives the [`Schedule`] of a node, on a thread of its own.
+pub struct Scheduler {
+    node_name: String,
+    reports: Box<dyn Reports>,
+    state: Mutex<State>,
+    /// Wakes the thread when the schedule changes, and the thread that waits for its end.
+    changed: Condvar,
+    simulated: Option<Arc<SimulatedTime>>,
+}
+
+/// The ways out of a node, beside the publishers of its windows and losses. They are called while nothing is locked.
+pub trait Reports: Send + Sync {
+    /// Logs a text.
+    fn log(&self, severity: Severity, text: &str);
+
+    /// Publishes the health of these sources, if health is published. Errors as the middleware does.
+    fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError>;
+}
+
+/// Whom a text in the log is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// A table of windows, for the node's log only.
+    Table,
+    /// A source is as expected again.
+    Info,
+    /// Somebody should look at it.
+    Warn,
+    /// Something does not work.
+    Error,
+}
+
+/// A source that is being created. Its samples are recorded already. Dropping this removes it without a trace.
+#[must_use]
+pub struct NewSource {
+    scheduler: Arc<Scheduler>,
+    /// None when it is complete.
+    collector: Option<Arc<dyn WindowedCollector>>,
+}
+
+impl Drop for NewSource {
+    fn drop(&mut self) {
+        if let Some(collector) = self.collector.take() {
+            self.scheduler.change(|schedule, _| schedule.abandon(&collector));
+        }
+    }
+}
+
+impl NewSource {
+    /// Completes the source, which has the collector that was added. Returns its handle.
+    pub fn complete(mut self, source: Arc<Source>) -> SourceHandle {
+        self.collector = None;
+        self.scheduler.change(|schedule, now| schedule.complete(&source, now));
+        let scheduler = Arc::downgrade(&self.scheduler) as Weak<dyn WindowScheduler>;
+        SourceHandle::new(source, scheduler)
+    }
+}
+
+struct State {
+    schedule: Schedule,
+    thread: Progress,
+}
+
+/// How far the thread is.
+#[derive(Clone, Copy, PartialEq)]
+enum Progress {
+    Running,
+    /// The statistics have ended, and the file of totals is there; it may not be on the disk yet.
+    HasWritten,
+    HasEnded,
+}
+
+impl Scheduler {
+    /// How long waiting messages are published after the end was requested.
+    const DRAIN: Duration = Duration::from_millis(300);
+    /// How long to wait for the end of the thread: a thread is dropping the statistics meanwhile.
+    const END: Duration = Duration::from_millis(900);
+
+    /// Creates a scheduler for a node of that fully qualified name. [`start`](Self::start) starts its thread.
+    pub fn new(
+        node_name: String,
+        reports: Box<dyn Reports>,
+        schedule: Schedule,
+        simulated: Option<Arc<SimulatedTime>>,
+    ) -> Self {
+        let state = State { schedule, thread: Progress::Running };
+        Self { node_name, reports, state: Mutex::new(state), changed: Condvar::new(), simulated }
+    }
+
+    /// Starts the thread. It runs until the scheduler is [closed](Self::close), calls `at_end`, and last waits until
+    /// the file that this returns is on the disk.
+    pub fn start(
+        self: &Arc<Self>,
+        at_end: impl FnOnce(&Self) -> Option<File> + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let scheduler = Arc::clone(self);
+        thread::Builder::new().name("topic_stats".to_owned()).spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| scheduler.run()));
+            if result.is_err() {
+                scheduler.close();
+                scheduler.log_error(&format!(
+                    "The thread that publishes the topic statistics of {} panicked; the statistics have ended",
+                    scheduler.node_name
+                ));
+            }
+            let file = at_end(&scheduler);
+            scheduler.set_progress(Progress::HasWritten);
+            if let Some(Err(error)) = file.map(|file| file.sync_all()) {
+                scheduler.log_error(&format!(
+                    "The file of totals of {} may not be on the disk: {error}",
+                    scheduler.node_name
+                ));
+            }
+            scheduler.set_progress(Progress::HasEnded);
+        })
+    }
+
+    /// Waits for the end of the thread, with a limit. Does not wait on the thread itself, where a waker may drop the
+    /// statistics.
+    pub fn wait_for_end(&self, thread: JoinHandle<()>) {
+        if thread::current().id() == thread.thread().id() {
+            return;
+        }
+        let deadline = now() + Self::END;
+        let mut state = self.lock();
+        while state.thread != Progress::HasEnded {
+            let left = deadline.saturating_duration_since(now());
+            if left.is_zero() {
+                // A busy disk may take seconds; the kernel writes the file, whether this process lives or not.
+                if state.thread == Progress::HasWritten {
+                    return;
+                }
+                drop(state);
+                self.log_error(&format!(
+                    "The topic statistics of {} did not end in time: the remaining messages are not published, and the file of \
+                     totals is written later or not at all",
+                    self.node_name
+                ));
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        let _ended = thread.join();
+    }
+
+    fn set_progress(&self, progress: Progress) {
+        self.lock().thread = progress;
+        self.changed.notify_all();
+    }
+
+    /// Returns the fully qualified name of the node.
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// Logs an error.
+    pub fn log_error(&self, text: &str) {
+        self.reports.log(Severity::Error, text);
+    }
+
+    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts
+    /// now.
+    pub fn add(
+        self: &Arc<Self>,
+        collector: Arc<dyn WindowedCollector>,
+        options: SourceOptions,
+        publisher: Option<WindowPublisher>,
+    ) -> NewSource {
+        self.change(|schedule, now| schedule.add(&collector, options, publisher, now, &HostClock));
+        NewSource { scheduler: Arc::clone(self), collector: Some(collector) }
+    }
+
+    /// Publishes the losses of a subscription as events from now on. `create` creates their publisher, if there is none
+    /// yet.
+    ///
+    /// Errors as `create` does.
+    pub fn add_loss_events<E>(
+        &self,
+        source: &Arc<Source>,
+        create: impl FnOnce() -> Result<Arc<dyn PublishLosses>, E>,
+    ) -> Result<(), E> {
+        // The publisher is created while nothing is locked. If two threads create one, one of them is dropped.
+        let needs_publisher = self.lock().schedule.needs_loss_publisher();
+        let publisher = if needs_publisher { Some(create()?) } else { None };
+        self.change(|schedule, now| schedule.add_loss_events(source, publisher, now));
+        Ok(())
+    }
+
+    /// Sets the expectations of a source's own options. Call this before the source is [complete](NewSource::complete).
+    pub fn expect(&self, source: &Arc<Source>, own: Expectations) {
+        self.change(|schedule, _| schedule.expect(source, own));
+    }
+
+    /// Returns the node's expectations of its sources.
+    pub fn expectations(&self) -> NodeExpectations {
+        self.lock().schedule.expectations().clone()
+    }
+
+    /// Sets the conditions for a level of the sources that leave it to the node.
+    pub fn set_conditions(&self, level: Level, conditions: Vec<Condition>) {
+        self.change(|schedule, _| schedule.set_conditions(level, conditions));
+    }
+
+    /// Errors with the reason if one of these conditions needs a metric that its source does not measure.
+    pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
+        let unmeasured = self.lock().schedule.find_unmeasured(conditions);
+        match unmeasured {
+            Some((source, metric, condition)) => {
+                Err(format!("{condition}: {}", why_unmeasured(&source, metric)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the totals of each subscription, and of those that have ended.
+    pub fn totals(&self) -> Vec<TopicTotals> {
+        self.lock().schedule.totals()
+    }
+
+    /// Enables or disables the sources that leave it to the node.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.change(|schedule, now| schedule.set_enabled(enabled, now, &HostClock));
+    }
+
+    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period
+    /// from now.
+    pub fn set_publish_period(&self, period: Duration) {
+        self.change(|schedule, now| schedule.set_publish_period(period, now, &HostClock));
+    }
+
+    /// Sets whether the sources that leave it to the node have distributions.
+    pub fn set_distributions(&self, enabled: bool) {
+        self.change(|schedule, now| schedule.set_distributions(enabled, now, &HostClock));
+    }
+
+    /// Ends the thread permanently. Finished windows are published, windows under way are not.
+    pub fn close(&self) {
+        self.change(|schedule, _| schedule.close());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Schedule, Instant)) {
+        change(&mut self.lock().schedule, now());
+        self.changed.notify_all();
+    }
+
+    fn run(self: &Arc<Self>) {
+        let mut state = self.lock();
+        loop {
+            match state.schedule.next(now(), &HostClock) {
+                Action::HandOut(out) => {
+                    drop(state); // watchers run foreign code, and logging publishes
+                    self.hand_out(out);
+                    state = self.lock();
+                }
+                Action::Publish { event, batch } => {
+                    drop(state); // publishing may block
+                    let failures = publish(event, batch);
+                    state = self.lock();
+                    state.schedule.add_failures(failures);
+                }
+                Action::PublishDiagnostics(diagnosed) => {
+                    drop(state); // publishing may block
+                    let failures = self.publish_diagnostics(diagnosed);
+                    state = self.lock();
+                    state.schedule.add_failures(failures);
+                }
+                Action::CheckPublishers(sources) => {
+                    drop(state); // the graph has locks of its own
+                    let (again, warnings) = self.check_publishers(&sources);
+                    drop(sources);
+                    state = self.lock();
+                    state.schedule.add_publisher_check(warnings, again);
+                }
+                Action::Wait(wake) => state = self.wait(state, wake),
+                Action::End { event, messages, rest } => {
+                    drop(state);
+                    return self.drain(event, messages, rest);
+                }
+            }
+        }
+    }
+
+    fn wait<'a>(&'a self, state: MutexGuard<'a, State>, mut wake: Option<Instant>) -> MutexGuard<'a, State> {
+        let now = now();
+        if let Some(time) = &self.simulated {
+            time.refresh(HostClock.monotonic());
+            let refresh = now + SimulatedTime::INTERVAL;
+            wake = Some(wake.map_or(refresh, |wake| wake.min(refresh)));
+        }
+        match wake {
+            Some(wake) => {
+                let wait = wake.saturating_duration_since(now);
+                self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Looks for publishers that cannot serve these subscriptions. Returns when to check again, and warnings.
+    fn check_publishers(&self, sources: &[Arc<Source>]) -> (Option<Instant>, Vec<String>) {
+        let (now, mut warnings) = (now(), vec![]);
+        let again = sources.iter().filter_map(|source| source.check_publishers(now, &mut warnings)).min();
+        (again, warnings)
+    }
+
+    /// Publishes the health of these sources, unless they are retired.
+    fn publish_diagnostics(&self, diagnosed: Vec<Diagnosed>) -> Failures {
+        let mut failures = Failures::default();
+        let with_guards = diagnosed.iter().filter_map(|of| Some((of, of.source.publishing_guard()?)));
+        let (diagnosed, _guards): (Vec<_>, Vec<_>) = with_guards.unzip();
+        if diagnosed.is_empty() {
+            return failures; // all are disabled
+        }
+        if let Err(error) = self.reports.publish_health(&diagnosed) {
+            failures.add(|| error.to_string());
+        }
+        failures
+    }
+
+    /// Publishes the last messages, as far as there is time.
+    fn drain(&self, event: Option<Event>, messages: Vec<Outgoing>, mut rest: HandOut) {
+        let deadline = now() + Self::DRAIN;
+        let mut failures = Failures::default();
+        // The event first: it has the losses of the whole time.
+        if let Some(event) = event {
+            event.publish(&mut failures);
+        }
+        let mut messages = messages.into_iter();
+        for message in messages.by_ref() {
+            message.publish(&mut failures);
+            if now() >= deadline {
+                break;
+            }
+        }
+        if messages.len() > 0 {
+            rest.warnings.push(format!(
+                "{} messages of topic statistics were not published: there was no time left at the end",
+                messages.len()
+            ));
+        }
+        rest.warnings.extend(failures.take());
+        self.hand_out(rest);
+    }
+
+    /// Gives finished windows to their watchers, and writes to the node's log. Nothing may be locked.
+    fn hand_out(&self, out: HandOut) {
+        for (source, statistics) in out.finished {
+            source.finish(statistics);
+        }
+        for Changed { source, is_change, before, health } in out.changed {
+            if let Some(before) = before {
+                self.log_change(&source, before, &health);
+            }
+            source.set_health(health, is_change);
+        }
+        out.tables.iter().for_each(|table| self.reports.log(Severity::Table, table));
+        out.warnings.iter().for_each(|warning| self.reports.log(Severity::Warn, warning));
+    }
+
+    /// Logs a change of a source's health.
+    fn log_change(&self, source: &Source, before: Level, health: &Health) {
+        let severity = match health.level {
+            Level::Ok => Severity::Info,
+            Level::Warn | Level::Stale => Severity::Warn,
+            Level::Error => Severity::Error,
+        };
+        let text = format!("{} is {} (was {before}): {health}", Escaped(&source.name), health.level);
+        self.reports.log(severity, &text);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl WindowScheduler for Scheduler {
+    fn set_state(&self, source: &Arc<Source>, state: TopicStatisticsState) {
+        self.change(|schedule, now| schedule.set_state(source, state, now, &HostClock));
+    }
+
+    fn remove(&self, source: &Arc<Source>) {
+        if self.lock().schedule.remove(source) {
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn publish(event: Option<Event>, batch: Vec<Outgoing>) -> Failures {
+    let mut failures = Failures::default();
+    if let Some(event) = event {
+        event.publish(&mut failures);
+    }
+    batch.into_iter().for_each(|message| message.publish(&mut failures));
+    failures
+}
+
+opaque_debug!(Scheduler, NewSource);
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The schedule of a node's windows: a state machine without thread, clock or node.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use super::{
+    judges::{Changed, Diagnosed, Judges},
+    log_table,
+    losses::{Event, LossEvents, PublishLosses},
+    outbox::{Failures, Outbox, Outgoing, WindowPublisher},
+};
+use crate::{
+    condition::Condition,
+    health::{needed, Expectations, Level, NodeExpectations},
+    record::{
+        clock::Clock,
+        options::{SourceOptions, TopicStatisticsState},
+        source::{Source, WindowedCollector},
+    },
+    totals::{add_up, TopicTotals},
+    window::{Metric, WindowStatistics},
+};
+
+/// The schedule of a node's windows.
+///
+/// [`next`](Self::next) drives it: it takes the time and returns what to do. Every other method changes its next
+/// results.
+pub struct Schedule {
+    /// Whether the node's statistics are enabled.
+    enabled: bool,
+    /// The publish period of the node.
+    publish_period: Duration,
+    /// Whether the node's sources have distributions.
+    distributions: bool,
+    /// Whether windows are logged as tables.
+    logs_tables: bool,
+    entries: Vec<Entry>,
+    /// A separate list, so that the other entries need no memory for these.
+    new_entries: Vec<NewEntry>,
+    /// The totals of ended subscriptions.
+    ended: Vec<TopicTotals>,
+    /// The next end of a window, for each publish period: all windows with the same period end together.
+    window_ends: Vec<WindowEnd>,
+    outbox: Outbox,
+    loss_events: LossEvents,
+    judges: Judges,
+    /// When to look for publishers that cannot serve a subscription.
+    check_publishers_at: Option<Instant>,
+    finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
+    tables: Vec<String>,
+    warnings: Vec<String>,
+    /// Whether the last thing to do was to hand out.
+    has_handed_out: bool,
+    /// Whether the last thing to do was to publish health.
+    has_diagnosed: bool,
+    failures: Failures,
+    warned: Warned,
+    is_closed: bool,
+}
+
+/// What to do next.
+pub enum Action {
+    /// Give finished windows to their watchers, and write to the node's log.
+    HandOut(HandOut),
+    /// Publish, then [report the failures](Schedule::add_failures).
+    Publish {
+        /// Losses.
+        event: Option<Event>,
+        /// Metrics and distributions.
+        batch: Vec<Outgoing>,
+    },
+    /// Publish the health of these sources, then [report the failures](Schedule::add_failures).
+    PublishDiagnostics(Vec<Diagnosed>),
+    /// Look for publishers that cannot serve these subscriptions, then [report the
+    /// result](Schedule::add_publisher_check).
+    CheckPublishers(Vec<Arc<Source>>),
+    /// Wait until that time, or until another method is called; None: until another method is called.
+    Wait(Option<Instant>),
+    /// Publish what is left, for as long as there is time; the schedule is closed.
+    End {
+        /// Losses.
+        event: Option<Event>,
+        /// Metrics and distributions.
+        messages: Vec<Outgoing>,
+        /// What is handed out.
+        rest: HandOut,
+    },
+}
+
+/// The results of ended windows for others. Watchers run foreign code, so nothing may be locked meanwhile.
+#[derive(Default)]
+pub struct HandOut {
+    /// Finished windows, for their watchers.
+    pub finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,
+    /// New health of sources, for their watchers, and, if it has changed, for the node's log.
+    pub changed: Vec<Changed>,
+    /// Tables for the node's log.
+    pub tables: Vec<String>,
+    /// Warnings for the node's log.
+    pub warnings: Vec<String>,
+}
+
+/// A source, and the needs of its windows.
+struct Entry {
+    source: Weak<Source>,
+    options: SourceOptions,
+    /// The earliest end of its first window, so that it lasts at least one period.
+    first_end: Option<Instant>,
+    /// None: its windows are not published.
+    publisher: Option<WindowPublisher>,
+}
+
+/// A source that is being created: it is enabled and disabled like others, but none of its windows ends.
+struct NewEntry {
+    collector: Weak<dyn WindowedCollector>,
+    /// Without its source.
+    entry: Entry,
+}
+
+/// The next end of windows with the same publish period.
+struct WindowEnd {
+    period: Duration,
+    at: Instant,
+}
+
+/// Warnings that are given once for the whole node, or not too often.
+#[derive(Default)]
+struct Warned {
+    /// The offset of the system clock from the monotonic clock after its last step, in nanoseconds.
+    clock_offset: Option<i64>,
+    /// When failures were reported last.
+    failures: Option<Instant>,
+    discarded_windows: bool,
+    forgotten_totals: bool,
+}
+
+impl Schedule {
+    /// The largest number of totals of ended subscriptions.
+    const ENDED: usize = 1000;
+    /// How soon publishers are checked after a subscription was enabled: those enabled together are checked together.
+    const CHECK_TOGETHER: Duration = Duration::from_millis(100);
+
+    /// Creates a schedule without sources.
+    pub fn new(
+        enabled: bool,
+        publish_period: Duration,
+        distributions: bool,
+        logs_tables: bool,
+        loss_events: LossEvents,
+    ) -> Self {
+        Self {
+            enabled,
+            publish_period,
+            distributions,
+            logs_tables,
+            entries: vec![],
+            new_entries: vec![],
+            ended: vec![],
+            window_ends: vec![],
+            outbox: Outbox::default(),
+            loss_events,
+            judges: Judges::default(),
+            check_publishers_at: None,
+            finished: vec![],
+            tables: vec![],
+            warnings: vec![],
+            has_handed_out: false,
+            has_diagnosed: false,
+            failures: Failures::default(),
+            warned: Warned::default(),
+            is_closed: false,
+        }
+    }
+
+    /// Sets the expectations of the node's options, and whether the health of sources is published.
+    pub fn judge_by(&mut self, expectations: NodeExpectations, publishes_health: bool) {
+        self.judges = Judges::new(expectations, publishes_health);
+    }
+
+    /// Returns the node's expectations of its sources.
+    pub fn expectations(&self) -> &NodeExpectations {
+        self.judges.node()
+    }
+
+    /// Sets the conditions for a level of the node's sources that have no expectations of their own.
+    pub fn set_conditions(&mut self, level: Level, conditions: Vec<Condition>) {
+        let node = self.judges.node().with(level, conditions);
+        self.judges.set_node(node, self.entries.iter().filter_map(|entry| entry.source.upgrade()));
+        for entry in &self.entries {
+            if let Some(source) = entry.source.upgrade() {
+                let needed = entry.needs_distributions(self.distributions, &self.judges, Some(&source));
+                source.collector.set_distributions(needed);
+            }
+        }
+    }
+
+    /// Sets the expectations of a source's own options, instead of the node's. Call this before
+    /// [`complete`](Self::complete).
+    pub fn expect(&mut self, source: &Arc<Source>, own: Expectations) {
+        self.judges.expect(source, own);
+    }
+
+    /// Returns the first source that one of these conditions of the node would apply to without its measurement, and
+    /// the condition. A name of several sources selects the sources whose kind measures it.
+    pub fn find_unmeasured<'a>(
+        &self,
+        conditions: &'a [Condition],
+    ) -> Option<(Arc<Source>, Metric, &'a Condition)> {
+        conditions.iter().find_map(|condition| {
+            let metric = needed(condition.quantity())?;
+            let is_named = |source: &Arc<Source>| match condition.topic() {
+                Some(topic) => source.names().are(topic),
+                None => source.is_subscription(),
+            };
+            let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+            let named: Vec<_> =
+                sources.filter(|source| !self.judges.has_own(source) && is_named(source)).collect();
+            let can_measure = |source: &Arc<Source>| source.collector.can_measure(metric);
+            let applies_to_none = !named.iter().any(can_measure);
+            let is_unmeasured = |source: &&Arc<Source>| {
+                applies_to_none || can_measure(source) && !source.collector.measures(metric)
+            };
+            Some((Arc::clone(named.iter().find(is_unmeasured)?), metric, condition))
+        })
+    }
+
+    /// Adds the collector of a source that is being created. If its statistics are enabled, its first window starts
+    /// now. No window of it ends before [`complete`](Self::complete).
+    pub fn add(
+        &mut self,
+        collector: &Arc<dyn WindowedCollector>,
+        options: SourceOptions,
+        publisher: Option<WindowPublisher>,
+        now: Instant,
+        clock: &dyn Clock,
+    ) {
+        let entry = Entry { source: Weak::new(), options, first_end: None, publisher };
+        self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
+        self.update(now, clock);
+    }
+
+    /// Completes the source whose collector was [added](Self::add): its windows end from now on.
+    pub fn complete(&mut self, source: &Arc<Source>, now: Instant) {
+        let Some(index) = self.new_entries.iter().position(|new| new.collects_by(&source.collector)) else {
+            return;
+        };
+        let NewEntry { entry, .. } = self.new_entries.remove(index);
+        self.entries.push(Entry { source: Arc::downgrade(source), ..entry });
+        self.judges.update(source);
+        if source.is_subscription() && source.collector.is_enabled() {
+            self.check_publishers_by(now + Self::CHECK_TOGETHER);
+        }
+    }
+
+    /// Removes the collector of a source that could not be created. It has no window and no totals.
+    pub fn abandon(&mut self, collector: &Arc<dyn WindowedCollector>) {
+        self.new_entries.retain(|new| !new.collects_by(collector));
+        collector.disable();
+    }
+
+    /// Returns whether loss events are enabled and have no publisher yet.
+    pub fn needs_loss_publisher(&self) -> bool {
+        self.loss_events.needs_publisher()
+    }
+
+    /// Publishes the losses of a subscription as events from now on.
+    pub fn add_loss_events(
+        &mut self,
+        source: &Arc<Source>,
+        publisher: Option<Arc<dyn PublishLosses>>,
+        now: Instant,
+    ) {
+        self.loss_events.add(source, publisher, now);
+    }
+
+    /// Sets whether a source has statistics.
+    pub fn set_state(
+        &mut self,
+        source: &Arc<Source>,
+        state: TopicStatisticsState,
+        now: Instant,
+        clock: &dyn Clock,
+    ) {
+        let source = Arc::as_ptr(source);
+        for entry in self.entries.iter_mut().filter(|entry| entry.source.as_ptr() == source) {
+            entry.options.state = state;
+        }
+        self.update(now, clock);
+    }
+
+    /// Enables or disables the sources that leave it to the node.
+    pub fn set_enabled(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
+        self.enabled = enabled;
+        self.update(now, clock);
+    }
+
+    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period
+    /// from now.
+    pub fn set_publish_period(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
+        self.publish_period = period;
+        self.update(now, clock);
+    }
+
+    /// Sets whether the sources that leave it to the node have distributions, from their next windows on.
+    pub fn set_distributions(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
+        self.distributions = enabled;
+        self.update(now, clock);
+    }
+
+    /// Removes a source that is retired, and keeps its totals. Returns whether there is a new warning.
+    pub fn remove(&mut self, source: &Source) -> bool {
+        self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
+        source.collector.disable(); // a change may have enabled it since it retired
+        self.judges.remove(source);
+        let Some(totals) = source.totals() else { return false };
+        add_up(&mut self.ended, totals);
+        if self.ended.len() <= Self::ENDED {
+            return false;
+        }
+        let forgotten = self.ended.remove(0);
+        if std::mem::replace(&mut self.warned.forgotten_totals, true) {
+            return false;
+        }
+        self.warnings.push(format!(
+            "More than {} subscriptions of different names have ended: the totals of {} and of others are no longer reported",
+            Self::ENDED,
+            forgotten.source_name
+        ));
+        true
+    }
+
+    /// Returns the totals of each subscription, and of those that have ended.
+    pub fn totals(&self) -> Vec<TopicTotals> {
+        let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+        live.filter_map(|source| source.totals()).chain(self.ended.iter().cloned()).collect()
+    }
+
+    /// Disables all sources permanently. Finished windows are still published, windows under way are not.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        for source in self.entries.iter().filter_map(|entry| entry.source.upgrade()) {
+            source.collector.disable();
+        }
+        for collector in self.new_entries.iter().filter_map(|new| new.collector.upgrade()) {
+            collector.disable();
+        }
+    }
+
+    /// Has the publishers checked by that time.
+    pub fn check_publishers_by(&mut self, time: Instant) {
+        self.check_publishers_at = Some(self.check_publishers_at.map_or(time, |earlier| earlier.min(time)));
+    }
+
+    /// Accepts the result of [`Action::CheckPublishers`]: warnings, and when to check again.
+    pub fn add_publisher_check(&mut self, mut warnings: Vec<String>, again: Option<Instant>) {
+        self.warnings.append(&mut warnings);
+        if let Some(again) = again {
+            self.check_publishers_by(again);
+        }
+    }
+
+    /// Accepts the failures of [`Action::Publish`].
+    pub fn add_failures(&mut self, failures: Failures) {
+        self.failures.append(failures);
+    }
+
+    /// Ends the windows that are due, and returns what to do next.
+    pub fn next(&mut self, now: Instant, clock: &dyn Clock) -> Action {
+        if self.is_closed {
+            return self.end(now);
+        }
+        // Where ending all windows takes longer than their period, windows are always due. So after each hand-out, the
+        // publishers' check and the waiting messages come first.
+        if !std::mem::take(&mut self.has_handed_out) {
+            self.end_windows(now, clock);
+        }
+        let sources = || self.entries.iter().filter_map(|entry| entry.source.upgrade()).collect();
+        self.warnings.extend(self.judges.check_names(sources, now));
+        let has_hand_out = !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty());
+        if has_hand_out || self.judges.has_changed() {
+            self.has_handed_out = true;
+            return Action::HandOut(self.take_hand_out());
+        }
+        if self.check_publishers_at.take_if(|at| *at <= now).is_some() {
+            let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+            return Action::CheckPublishers(sources.collect());
+        }
+        // Where publishing takes longer than the interval of health, the waiting messages have their turn.
+        if !std::mem::take(&mut self.has_diagnosed) {
+            if let Some(diagnosed) = self.judges.next(now) {
+                (self.has_diagnosed, self.has_handed_out) = (true, true);
+                return Action::PublishDiagnostics(diagnosed);
+            }
+        }
+        let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
+        if event.is_some() || !batch.is_empty() {
+            return Action::Publish { event, batch };
+        }
+        Action::Wait(self.wake(now))
+    }
+
+    fn end(&mut self, now: Instant) -> Action {
+        self.warnings.extend(self.failures.take());
+        Action::End {
+            event: self.loss_events.remaining(now),
+            messages: self.outbox.take().into(),
+            rest: self.take_hand_out(),
+        }
+    }
+
+    /// Returns when `next` has something to do.
+    fn wake(&self, now: Instant) -> Option<Instant> {
+        let ends = self.window_ends.iter().map(|end| end.at);
+        let others = [
+            self.check_publishers_at,
+            self.loss_events.wake(),
+            self.outbox.wake(now),
+            self.judges.wake(now),
+            self.judges.check_names_wake(),
+        ];
+        ends.chain(others.into_iter().flatten()).min()
+    }
+
+    fn take_hand_out(&mut self) -> HandOut {
+        HandOut {
+            finished: std::mem::take(&mut self.finished),
+            changed: self.judges.take_changed(),
+            tables: std::mem::take(&mut self.tables),
+            warnings: std::mem::take(&mut self.warnings),
+        }
+    }
+
+    /// Enables and disables the sources and their distributions as their options say, and schedules the ends of their
+    /// windows. A closed schedule enables none.
+    fn update(&mut self, now: Instant, clock: &dyn Clock) {
+        if self.is_closed {
+            return;
+        }
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
+        self.new_entries.retain(|new| new.collector.strong_count() > 0);
+        let (mut periods, mut is_new) = (vec![], false);
+        let collector_of = |entry: &Entry| Some(Arc::clone(&entry.source.upgrade()?.collector));
+        let created = self.entries.iter_mut().map(|entry| (collector_of(entry), entry));
+        let new = self.new_entries.iter_mut().map(|new| (new.collector.upgrade(), &mut new.entry));
+        for (collector, entry) in created.chain(new) {
+            let Some(collector) = collector else { continue };
+            let source = entry.source.upgrade();
+            let needed = entry.needs_distributions(self.distributions, &self.judges, source.as_ref());
+            collector.set_distributions(needed);
+            let enabled = match entry.options.state {
+                TopicStatisticsState::Enable => true,
+                TopicStatisticsState::Disable => false,
+                TopicStatisticsState::NodeDefault => self.enabled,
+            };
+            if !enabled {
+                collector.disable();
+                source.iter().for_each(|source| self.judges.restart(source));
+                continue;
+            }
+            let period = entry.options.publish_period.unwrap_or(self.publish_period);
+            let first_end = now + period;
+            if collector.enable(clock) {
+                entry.first_end = Some(first_end);
+                is_new |= source.is_some_and(|source| source.is_subscription());
+            } else if let Some(end) = &mut entry.first_end {
+                *end = first_end.min(*end); // the period may have become shorter
+            }
+            periods.push(period);
+        }
+        if is_new {
+            self.check_publishers_by(now + Self::CHECK_TOGETHER);
+        }
+        self.window_ends.retain(|end| periods.contains(&end.period));
+        for period in periods {
+            if self.window_ends.iter().all(|end| end.period != period) {
+                self.window_ends.push(WindowEnd { period, at: now + period });
+            }
+        }
+    }
+
+    /// Ends the windows that are due, and puts their messages into the outbox.
+    fn end_windows(&mut self, now: Instant, clock: &dyn Clock) {
+        let mut window_ends = std::mem::take(&mut self.window_ends);
+        let mut has_ended = false;
+        for WindowEnd { period, at } in window_ends.iter_mut().filter(|end| end.at <= now) {
+            has_ended = true;
+            self.end_windows_of(*period, *at, now, clock);
+            // If whole periods were missed (the host was suspended), the next window is longer: there are no empty
+            // windows.
+            *at += *period;
+            if *at <= now {
+                *at = now + *period;
+            }
+            self.outbox.pace(*period);
+        }
+        self.window_ends = window_ends;
+        if !has_ended {
+            return;
+        }
+        if self.outbox.discarded() > 0 && !std::mem::replace(&mut self.warned.discarded_windows, true) {
+            self.warnings.push(format!(
+                "Windows of topic statistics are discarded, the oldest first: more than {} messages wait to be published. Use \
+                 longer windows or fewer metrics, or find the reader that has stopped",
+                Outbox::BOUND
+            ));
+        }
+        if !self.failures.is_empty() && self.warned.may_report_failures(now) {
+            self.warnings.extend(self.failures.take());
+        }
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
+    }
+
+    /// Ends the windows with this period; `at`: their scheduled end.
+    fn end_windows_of(&mut self, period: Duration, at: Instant, now: Instant, clock: &dyn Clock) {
+        // The offset of the host's clock is published once by each publisher.
+        let mut with_clock_offset: Vec<WindowPublisher> = vec![];
+        let mut rows = vec![];
+        for entry in &mut self.entries {
+            if entry.options.publish_period.unwrap_or(self.publish_period) != period {
+                continue;
+            }
+            // A first window that would be too short is joined with the next.
+            if entry.first_end.is_some_and(|first_end| first_end > at) {
+                continue;
+            }
+            entry.first_end = None;
+            let Some(source) = entry.source.upgrade() else { continue };
+            let Some(window) = source.collector.end_window(clock) else { continue };
+            let statistics = Arc::new(window.statistics);
+            source.add_distributions(&statistics);
+            self.warnings.extend(window.warnings);
+            if let Some(step) = statistics.clock_step {
+                self.warnings.extend(self.warned.clock_step(step, window.clock_offset));
+            }
+            if self.logs_tables {
+                rows.push(log_table::Row::new(&source.name, &statistics));
+            }
+            self.judges.judge(&source, &statistics, now);
+            self.finished.push((Arc::clone(&source), Arc::clone(&statistics)));
+            let Some(publisher) = &entry.publisher else { continue };
+            for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
+                if *metric == Metric::ClockOffset {
+                    if with_clock_offset.iter().any(|of| Arc::ptr_eq(of, publisher)) {
+                        continue;
+                    }
+                    with_clock_offset.push(Arc::clone(publisher));
+                }
+                let has_distribution = statistics.distribution(*metric).is_some();
+                for is_distribution in [false, true].into_iter().take(1 + usize::from(has_distribution)) {
+                    self.outbox.push(Outgoing {
+                        source: Arc::clone(&source),
+                        publisher: Arc::clone(publisher),
+                        statistics: Arc::clone(&statistics),
+                        metric: index,
+                        is_distribution,
+                    });
+                }
+            }
+        }
+        if !rows.is_empty() {
+            self.tables.push(log_table::render(period, &rows));
+        }
+    }
+}
+
+impl Entry {
+    /// Returns whether it has distributions: by its options or the node's, or because a percentile is judged.
+    fn needs_distributions(&self, of_node: bool, judges: &Judges, source: Option<&Arc<Source>>) -> bool {
+        self.options.distributions.unwrap_or(of_node)
+            || source.is_some_and(|source| judges.needs_distributions(source))
+    }
+}
+
+impl NewEntry {
+    /// Returns whether this is the entry of that collector.
+    fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
+        std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
+    }
+}
+
+impl Warned {
+    /// Returns the warning of a step of the system clock, whose offset from the monotonic clock is `offset` since then.
+    /// None if another source has reported the same step.
+    fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
+        // Each source reads the offset by itself, with a small difference.
+        const SAME: u64 = 50_000;
+        let before = self.clock_offset.replace(offset);
+        let is_new = before.is_none_or(|before| offset.abs_diff(before) > SAME);
+        is_new.then(|| {
+            let seconds = step as f64 * 1e-9;
+            format!("The system clock was stepped by {seconds:+.6} s: the ages in this window are NaN")
+        })
+    }
+
+    /// Returns whether to report failures, at most once per second.
+    fn may_report_failures(&mut self, now: Instant) -> bool {
+        const INTERVAL: Duration = Duration::from_secs(1);
+        let may = self.failures.is_none_or(|last| now.saturating_duration_since(last) >= INTERVAL);
+        if may {
+            self.failures = Some(now);
+        }
+        may
+    }
+}
+
+opaque_debug!(Schedule, Action, HandOut);
+
+#[cfg(test)]
+mod tests;

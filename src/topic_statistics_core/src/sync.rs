@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Primitives for the synchronisation of threads.
+//!
+//! In models, `sync_loom.rs` is in place of this file: a model checker decides which
+//! thread runs.
+
+use std::time::{Duration, Instant};
+
+pub(crate) use crossbeam_queue::ArrayQueue;
+pub(crate) use std::{
+    panic::catch_unwind,
+    sync::{atomic, Condvar, Mutex, MutexGuard, OnceLock},
+    thread,
+};
+pub(crate) use tokio::sync::watch;
+
+/// A mutex that is unlocked by a plain store: one locked instruction, where std's mutex has two.
+pub(crate) type SpinMutex<T> = spin::mutex::Mutex<T, Sleep>;
+pub(crate) type SpinMutexGuard<'a, T> = spin::mutex::MutexGuard<'a, T, Sleep>;
+
+/// Waits for a lock by sleeping, which lets the holder run even if it has a lower priority on the same core.
+pub(crate) struct Sleep;
+
+impl spin::RelaxStrategy for Sleep {
+    fn relax() {
+        thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// Returns the time now.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Primitives for the synchronisation of threads under loom, a model checker: in place of `sync.rs`.
+//! `cargo xtask models` runs the models.
+//!
+//! The primitives of spin, crossbeam and tokio are not checked here. Each stand-in keeps its original's promises, and
+//! no more.
+
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    ops::{Deref, DerefMut},
+    time::{Duration, Instant},
+};
+
+use atomic::{AtomicBool, AtomicUsize, Ordering};
+use thread::{Thread, ThreadId};
+
+pub(crate) use loom::{
+    sync::{atomic, Condvar, Mutex, MutexGuard},
+    thread,
+};
+
+thread_local! {
+    /// The time in a model. All its threads run on one real thread.
+    static NOW: Cell<Instant> = Cell::new(Instant::now());
+}
+
+/// Returns the time. It stands still until a model lets it [pass](pass): a model must not depend on its own duration.
+pub(crate) fn now() -> Instant {
+    NOW.get()
+}
+
+/// Lets time pass.
+pub(crate) fn pass(time: Duration) {
+    NOW.set(NOW.get() + time);
+}
+
+/// Catches no panic: a model that fails ends.
+pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R> {
+    Ok(code())
+}
+
+/// A mutex that is locked by an exchange and unlocked by a store, as spin's. A thread that waits for it does not spin,
+/// but parks: loom would explore each turn.
+pub(crate) struct SpinMutex<T> {
+    is_locked: AtomicBool,
+    waiting: std::sync::Mutex<Vec<Thread>>,
+    /// The threads that have held it, one after the other.
+    holders: std::sync::Mutex<Vec<ThreadId>>,
+    /// Never contended: the flag keeps other threads out.
+    data: std::sync::Mutex<T>,
+}
+
+pub(crate) struct SpinMutexGuard<'a, T> {
+    mutex: &'a SpinMutex<T>,
+    /// None when it is unlocked.
+    data: Option<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> SpinMutex<T> {
+    pub(crate) fn new(data: T) -> Self {
+        Self {
+            is_locked: AtomicBool::new(false),
+            waiting: std::sync::Mutex::default(),
+            holders: std::sync::Mutex::default(),
+            data: std::sync::Mutex::new(data),
+        }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
+        self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let data = self.data.try_lock().expect("a lock has one holder");
+        self.holders.lock().expect("no panic").push(thread::current().id());
+        Some(SpinMutexGuard { mutex: self, data: Some(data) })
+    }
+
+    /// Returns how often this thread has taken the lock so far. loom does not see this.
+    pub(crate) fn times_taken(&self) -> usize {
+        let this = thread::current().id();
+        self.holders.lock().expect("no panic").iter().filter(|holder| **holder == this).count()
+    }
+
+    pub(crate) fn lock(&self) -> SpinMutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            // loom runs no other thread between the exchange and this.
+            self.waiting.lock().expect("no panic").push(thread::current());
+            thread::park();
+        }
+    }
+}
+
+impl<T> Deref for SpinMutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.data.as_ref().expect("it is locked")
+    }
+}
+
+impl<T> DerefMut for SpinMutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.data.as_mut().expect("it is locked")
+    }
+}
+
+impl<T> Drop for SpinMutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.data = None;
+        self.mutex.is_locked.store(false, Ordering::Release);
+        self.mutex.waiting.lock().expect("no panic").drain(..).for_each(|thread| thread.unpark());
+    }
+}
+
+/// A bounded queue, as crossbeam's: a push happens before the pop that returns its value. A pop may miss a push that
+/// does not happen before it. One thread pops at a time.
+///
+/// crossbeam's push waits for a pop that has taken a value and has not freed its place yet. Here it panics: a message
+/// must not wait.
+pub(crate) struct ArrayQueue<T> {
+    room: usize,
+    pushed: AtomicUsize,
+    popped: AtomicUsize,
+    freed: AtomicUsize,
+    values: std::sync::Mutex<Values<T>>,
+}
+
+struct Values<T> {
+    queued: VecDeque<T>,
+    /// The number pushed; a thread may not have seen all of them.
+    pushed: usize,
+}
+
+impl<T> ArrayQueue<T> {
+    pub(crate) fn new(room: usize) -> Self {
+        let values = std::sync::Mutex::new(Values { queued: VecDeque::new(), pushed: 0 });
+        let [pushed, popped, freed] = [0; 3].map(AtomicUsize::new);
+        Self { room, pushed, popped, freed, values }
+    }
+
+    pub(crate) fn push(&self, value: T) -> Result<(), T> {
+        loop {
+            let pushed = self.values().pushed;
+            // The value is there at the moment at which the exchange succeeds: loom runs no other thread before the
+            // next operation.
+            let is_full =
+                |freed: &AtomicUsize| pushed - freed.load(Ordering::Acquire).min(pushed) >= self.room;
+            if is_full(&self.freed) {
+                assert!(is_full(&self.popped), "a push waits for a pop");
+                return Err(value);
+            }
+            if self.pushed.compare_exchange(pushed, pushed + 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                let mut values = self.values();
+                values.queued.push_back(value);
+                values.pushed += 1;
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        let seen = self.pushed.load(Ordering::Acquire);
+        let mut values = self.values();
+        let popped = values.pushed - values.queued.len();
+        let value = if seen > popped { values.queued.pop_front() } else { None };
+        drop(values);
+        if value.is_some() {
+            self.popped.store(popped + 1, Ordering::Release);
+            self.freed.store(popped + 1, Ordering::Release);
+        }
+        value
+    }
+
+    fn values(&self) -> std::sync::MutexGuard<'_, Values<T>> {
+        self.values.try_lock().expect("loom runs no other thread meanwhile")
+    }
+}
+
+/// A cell that is set once, as std's.
+pub(crate) struct OnceLock<T> {
+    is_set: AtomicBool,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        Self { is_set: AtomicBool::new(false), value: std::sync::OnceLock::new() }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.is_set.load(Ordering::Acquire).then(|| self.value.get()).flatten()
+    }
+
+    pub(crate) fn get_or_init(&self, create: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let value = self.value.get_or_init(create);
+        self.is_set.store(true, Ordering::Release);
+        value
+    }
+}
+
+/// Channels of tokio. Other threads run before each operation of the sender.
+pub(crate) mod watch {
+    pub(crate) use tokio::sync::watch::Receiver;
+
+    use super::{AtomicUsize, Ordering};
+
+    pub(crate) struct Sender<T> {
+        operations: AtomicUsize,
+        sender: tokio::sync::watch::Sender<T>,
+    }
+
+    pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
+        let (sender, receiver) = tokio::sync::watch::channel(value);
+        (Sender { operations: AtomicUsize::new(0), sender }, receiver)
+    }
+
+    impl<T> Sender<T> {
+        pub(crate) fn send_replace(&self, value: T) -> T {
+            self.operations.fetch_add(1, Ordering::AcqRel);
+            self.sender.send_replace(value)
+        }
+
+        pub(crate) fn borrow(&self) -> tokio::sync::watch::Ref<'_, T> {
+            self.sender.borrow()
+        }
+
+        pub(crate) fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
+            self.operations.fetch_add(1, Ordering::AcqRel);
+            self.sender.send_if_modified(modify)
+        }
+
+        pub(crate) fn subscribe(&self) -> Receiver<T> {
+            self.operations.fetch_add(1, Ordering::AcqRel);
+            self.sender.subscribe()
+        }
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages received and lost since a subscription's creation: plain values.
+
+use std::time::Duration;
+
+use crate::{
+    collector::{Distribution, Followed},
+    window::{Distributions, Metric},
+};
+
+/// The messages that a subscription received and lost since its creation.
+///
+/// `None` means unknown: lost, out of order, duplicates and publishers, if
+/// [`Metric::PublicationSeqGap`] is not measured; the first three, if the middleware
+/// does not number messages; all of them, once the topic had more publishers than are followed (256), or messages were
+/// counted but not measured ([`WindowStatistics::unrecorded`](crate::WindowStatistics::unrecorded)). Messages lost and
+/// bytes are also unknown after an overflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Messages with a callback while the statistics were enabled.
+    pub received: u64,
+    /// Messages lost: gaps in the publishers' sequence numbers. A message that arrives late is no longer counted as
+    /// lost.
+    pub lost: Option<u64>,
+    /// Messages received after a later one of the same publisher.
+    pub out_of_order: Option<u64>,
+    /// Messages received more than once; they are included in `received`.
+    pub duplicates: Option<u64>,
+    /// Publishers from which messages were received. A publisher that restarts counts again.
+    pub publishers: Option<u64>,
+    /// The size of all messages received, in bytes, as [`Metric::MessageSize`] counts it.
+    /// None if that is not measured, if the size of a message is unknown, and once messages were counted but not
+    /// measured.
+    pub bytes: Option<u64>,
+    /// The start of the first message's callback, in nanoseconds since the epoch on the system clock. A step of the
+    /// system clock corrects it. Messages that were counted but not measured have no time here, nor in the next two.
+    pub first_message: Option<i64>,
+    /// The start of the last message's callback, likewise.
+    pub last_message: Option<i64>,
+    /// The time from the first message to the last on the monotonic clock, without the time in which the statistics
+    /// were disabled.
+    pub active: Duration,
+    /// The number of intervals between messages in that time; None if messages were counted but not measured after the
+    /// last one, or before the first one.
+    #[doc(hidden)] // see `rate`
+    pub intervals: Option<u64>,
+    /// Losses of the publishers that are followed.
+    pub(crate) followed: Option<Followed>,
+}
+
+impl Totals {
+    /// Returns the average rate in Hz while the statistics were enabled; NaN with fewer than two messages, and while
+    /// the last messages were counted but not measured.
+    pub fn rate(&self) -> f64 {
+        match self.intervals {
+            Some(intervals) if !self.active.is_zero() => intervals as f64 / self.active.as_secs_f64(),
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns the messages lost and out of order since `before`, earlier totals of the same subscription; None if
+    /// unknown. After more publishers than are followed, it is known until a message of a further publisher arrives.
+    pub(crate) fn losses_since(&self, before: &Self) -> Option<(u64, u64)> {
+        if self.received == 0 {
+            return Some((0, 0));
+        }
+        let before = if before.received == 0 { Followed::default() } else { before.followed? };
+        let now = self.followed.filter(|now| now.evictions == before.evictions)?;
+        // A message that arrives late reduces the losses of a window before.
+        Some((now.lost.saturating_sub(before.lost), now.out_of_order.saturating_sub(before.out_of_order)))
+    }
+
+    /// Returns the sum. Unknown in either operand means unknown in the sum. A subscription that received nothing lost
+    /// nothing.
+    fn plus(&self, other: &Self) -> Self {
+        if self.received == 0 {
+            return *other;
+        }
+        if other.received == 0 {
+            return *self;
+        }
+        let sum = |one: Option<u64>, other: Option<u64>| one?.checked_add(other?);
+        Self {
+            received: self.received + other.received,
+            lost: sum(self.lost, other.lost),
+            out_of_order: sum(self.out_of_order, other.out_of_order),
+            duplicates: sum(self.duplicates, other.duplicates),
+            publishers: sum(self.publishers, other.publishers),
+            bytes: sum(self.bytes, other.bytes),
+            first_message: [self.first_message, other.first_message].into_iter().flatten().min(),
+            last_message: self.last_message.max(other.last_message),
+            active: self.active + other.active,
+            intervals: sum(self.intervals, other.intervals),
+            followed: None, // of several subscriptions
+        }
+    }
+}
+
+/// The [totals](Totals) of a subscription, or of ended subscriptions with the same names.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TopicTotals {
+    /// The resolved topic name.
+    pub topic_name: String,
+    /// The `measurement_source_name` of the subscription on `/statistics`.
+    pub source_name: String,
+    /// Messages received and lost; of ended subscriptions with the same names, the sum.
+    pub totals: Totals,
+    pub(crate) distributions: Distributions,
+}
+
+#[doc(hidden)] // for reports
+impl TopicTotals {
+    /// Creates the totals of a subscription.
+    pub fn new(topic_name: &str, source_name: &str, totals: Totals, distributions: Distributions) -> Self {
+        Self { topic_name: topic_name.to_owned(), source_name: source_name.to_owned(), totals, distributions }
+    }
+
+    /// Returns all distributions.
+    pub fn distributions(&self) -> &Distributions {
+        &self.distributions
+    }
+}
+
+impl TopicTotals {
+    /// Returns the distribution of a metric's samples in all finished windows since the creation that had one; None if
+    /// none had.
+    pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
+        self.distributions.get(metric)
+    }
+}
+
+/// Adds totals to the sum with the same names, or appends them.
+pub(crate) fn add_up(sums: &mut Vec<TopicTotals>, more: TopicTotals) {
+    let has_its_names =
+        |sum: &&mut TopicTotals| sum.topic_name == more.topic_name && sum.source_name == more.source_name;
+    match sums.iter_mut().find(has_its_names) {
+        Some(sum) => {
+            sum.totals = sum.totals.plus(&more.totals);
+            sum.distributions.merge(&more.distributions);
+        }
+        None => sums.push(more),
+    }
+}
+
+/// The messages that a subscription received and lost of one publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PublisherTotals {
+    /// The identifier of the publisher. rclrs 0.8 does not report to which node it belongs.
+    pub gid: [u8; 16],
+    /// Messages received, without messages that were counted but not measured.
+    pub received: u64,
+    /// Messages lost. None if the middleware does not number messages, once messages were counted without being
+    /// measured, and if there is no room for the number.
+    pub lost: Option<u64>,
+    /// Messages received after a later one, likewise.
+    pub out_of_order: Option<u64>,
+    /// The start of the last message's callback, in nanoseconds since the epoch on the system clock.
+    pub last_message: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_over_the_time_between_the_first_message_and_the_last() {
+        let totals = |intervals, active| Totals { intervals: Some(intervals), active, ..Totals::default() };
+        assert_eq!(totals(10, Duration::from_secs(1)).rate(), 10.0);
+        assert!(totals(0, Duration::ZERO).rate().is_nan(), "one message has no rate");
+    }
+
+    #[test]
+    fn a_subscription_that_received_nothing_lost_nothing() {
+        let known = Totals { received: 3, lost: Some(2), ..Totals::default() };
+        assert_eq!(known.plus(&Totals::default()), known);
+        assert_eq!(Totals::default().plus(&known), known);
+    }
+
+    #[test]
+    fn a_sum_without_room_is_unknown() {
+        let one = Totals { received: 1, lost: Some(u64::MAX - 1), duplicates: Some(1), ..Totals::default() };
+        assert_eq!((one.plus(&one).lost, one.plus(&one).duplicates), (None, Some(2)));
+    }
+
+    #[test]
+    fn what_ended_adds_up_by_its_names() {
+        let totals = |received, lost, first, last| Totals {
+            received,
+            lost,
+            first_message: first,
+            last_message: last,
+            ..Totals::default()
+        };
+        let named = |source: &str, totals| TopicTotals {
+            topic_name: "/imu".to_owned(),
+            source_name: source.to_owned(),
+            totals,
+            distributions: Distributions::default(),
+        };
+        let mut sums = vec![];
+        add_up(&mut sums, named("a", totals(3, Some(1), Some(10), Some(20))));
+        add_up(&mut sums, named("b", totals(5, Some(0), None, None)));
+        add_up(&mut sums, named("a", totals(4, Some(2), Some(30), Some(40))));
+        add_up(&mut sums, named("b", totals(1, None, Some(7), Some(7))));
+        assert_eq!(
+            sums,
+            [
+                named("a", totals(7, Some(3), Some(10), Some(40))),
+                named("b", totals(6, None, Some(7), Some(7))),
+            ]
+        );
+    }
+    #[test]
+    fn the_distributions_of_what_ended_are_merged() {
+        let with = |samples: &[(Metric, f64)]| {
+            let mut distributions = Distributions::new(&[Metric::MessageAge]);
+            samples.iter().for_each(|(metric, sample)| distributions.accept(*metric, *sample));
+            TopicTotals {
+                topic_name: "/imu".to_owned(),
+                source_name: "/listener:/imu".to_owned(),
+                totals: Totals::default(),
+                distributions,
+            }
+        };
+        let mut sums = vec![];
+        add_up(&mut sums, with(&[(Metric::MessageAge, 1.0)]));
+        add_up(&mut sums, with(&[(Metric::MessageAge, 4.0), (Metric::MessageAge, 2.0)]));
+        let ages = sums[0].distribution(Metric::MessageAge).unwrap();
+        assert_eq!((ages.count(), ages.sum(), ages.minimum(), ages.maximum()), (3, 7.0, 1.0, 4.0));
+        assert!(sums[0].distribution(Metric::MessagePeriod).is_none());
+    }
+}

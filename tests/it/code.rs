@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Timers and counters around any code.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, NodeStatistics, StatsTimer, Summary, TopicStatisticsOptions};
+use test_support::{domain, node, of, wait_for, Reader};
+
+/// Creates statistics of a node whose executor does not spin: timers and counters need no executor.
+fn statistics(window: Duration) -> (Executor, Node, NodeStatistics) {
+    let (executor, node) = node("bridge", &[]);
+    let options = TopicStatisticsOptions::new().publish_period(window);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    (executor, node, statistics)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const TICK: Duration = Duration::from_millis(5);
+
+/// Returns the durations that the timers have recorded until the end of the window.
+fn recorded<const COUNT: usize>(
+    statistics: &NodeStatistics,
+    timers: [&StatsTimer; COUNT],
+) -> [Summary; COUNT] {
+    let mut windows = timers.map(StatsTimer::watch);
+    for window in &mut windows {
+        window.borrow_and_update();
+    }
+    statistics.set_publish_period(Duration::from_millis(500)).unwrap();
+    wait_for("window", || windows.iter().all(|window| window.has_changed().unwrap()));
+    statistics.set_publish_period(DAY).unwrap();
+    windows.map(|window| *window.borrow().as_ref().unwrap().get(Metric::Duration).unwrap())
+}
+
+#[test]
+fn a_guard_records_on_return_error_and_panic_and_not_when_it_is_discarded() {
+    let (_executor, _node, statistics) = statistics(DAY);
+    let timer = statistics.timer("call");
+    let early = |fail: bool| -> Result<(), String> {
+        let _running = timer.start();
+        std::thread::sleep(TICK);
+        if fail {
+            Err("the call failed")?;
+        }
+        Ok(())
+    };
+    early(false).unwrap();
+    early(true).unwrap_err();
+    let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _running = timer.start();
+        std::thread::sleep(TICK);
+        panic!("the panic of the call");
+    }));
+    assert!(unwinding.is_err());
+    assert_eq!(timer.time(|| std::thread::sleep(TICK)), ());
+    timer.start().discard();
+
+    let [summary] = recorded(&statistics, [&timer]);
+    assert_eq!(summary.sample_count, 4, "{summary:?}");
+    assert!((5.0..1000.0).contains(&summary.minimum), "{summary:?}");
+}
+
+/// The guard is the thread's own: it does not borrow the timer, whose scope may end first.
+#[test]
+fn a_duration_can_end_on_another_thread() {
+    let (_executor, _node, statistics) = statistics(DAY);
+    let timer = statistics.timer("call");
+    let running = timer.start();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(TICK);
+        drop(running);
+    });
+    thread.join().unwrap();
+    let [summary] = recorded(&statistics, [&timer]);
+    assert_eq!(summary.sample_count, 1);
+    assert!((5.0..1000.0).contains(&summary.minimum), "{summary:?}");
+
+    let running = timer.start();
+    let watched = timer.watch();
+    drop(timer);
+    assert!(watched.has_changed().is_err(), "a guard does not keep the statistics");
+    drop(running);
+}
+
+#[test]
+fn timed_scopes_may_be_nested_and_may_overlap_on_any_thread() {
+    let (_executor, _node, statistics) = statistics(DAY);
+    let (outer, inner) = (statistics.timer("outer"), statistics.timer("inner"));
+    outer.time(|| {
+        for _ in 0..3 {
+            inner.time(|| std::thread::sleep(TICK));
+        }
+    });
+    let [outside, inside] = recorded(&statistics, [&outer, &inner]);
+    assert_eq!((outside.sample_count, inside.sample_count), (1, 3));
+    assert!(outside.minimum >= 3.0 * inside.minimum, "{outside:?} {inside:?}");
+
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let timer = statistics.timer("outer"); // the same one
+            scope.spawn(move || (0..1000).for_each(|_| drop(timer.start())));
+        }
+        // A guard may end on another thread.
+        let running = outer.start();
+        scope.spawn(move || drop(running));
+    });
+    assert_eq!(recorded(&statistics, [&outer])[0].sample_count, 4001);
+}
+
+#[test]
+fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
+    let (mut executor, node, statistics) = statistics(DAY);
+    let timer = statistics.timer("get_image");
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let (polled, is_polled) = tokio::sync::oneshot::channel();
+    let future = timer.instrument(async move {
+        polled.send(()).unwrap();
+        receiver.await.unwrap()
+    });
+    std::thread::sleep(4 * TICK); // before it is polled
+    let answered = node.commands().run(future);
+    std::thread::spawn(move || {
+        is_polled.blocking_recv().unwrap();
+        std::thread::sleep(TICK);
+        sender.send(()).unwrap();
+    });
+    let spin = SpinOptions::default().until_promise_resolved(answered).timeout(test_support::LIMIT);
+    assert!(executor.spin(spin).is_empty());
+    drop(timer.instrument(async {})); // never polled
+
+    let [summary] = recorded(&statistics, [&timer]);
+    assert_eq!(summary.sample_count, 1, "{summary:?}");
+    assert!(summary.minimum >= 5.0, "{summary:?}");
+}
+
+#[test]
+fn timers_counters_and_vectors_of_them_are_published() {
+    let domain = domain();
+    let (_executor, _node, statistics) = statistics(Duration::from_millis(500));
+    let lidars = statistics.timers("get_lidar_data", ["front", "rear"]);
+    let cameras = statistics.counters("frames", 0..3);
+    let idle = statistics.timer("idle");
+    let mut reader = Reader::start(domain);
+    let stop = Arc::new(Mutex::new(false));
+    let working = std::thread::spawn({
+        let (stop, lidars, cameras) = (Arc::clone(&stop), lidars.clone(), cameras.clone());
+        move || {
+            while !*stop.lock().unwrap() {
+                let _running = lidars[1].start();
+                cameras[0].increment();
+                cameras[2].add(10);
+                std::thread::sleep(TICK);
+            }
+        }
+    });
+    let silent = idle.source_name().to_owned();
+    reader.read_until("four windows", |metrics| of(metrics, &silent, "duration_ms").count() >= 4);
+    *stop.lock().unwrap() = true;
+    working.join().unwrap();
+
+    let last = |source: &str, metric: &str| {
+        let windows = reader.windows(source, metric);
+        windows.get(2).unwrap_or_else(|| panic!("{source} {metric}: {:#?}", reader.metrics)).clone()
+    };
+    let rear = last("/bridge:get_lidar_data/rear", "duration_ms");
+    assert_eq!(rear.unit, "ms");
+    assert!(rear.minimum() >= 5.0 && rear.count() > 2.0, "{rear:?}");
+    let front = last("/bridge:get_lidar_data/front", "duration_ms");
+    assert!(front.count() == 0.0 && front.average().is_nan(), "{front:?}");
+    assert_eq!(last("/bridge:idle", "duration_ms").count(), 0.0);
+
+    let frames = last("/bridge:frames/0", "frequency_hz");
+    assert_eq!(frames.unit, "Hz");
+    let length = (frames.stop - frames.start) as f64 * 1e-9;
+    assert!(frames.count() > 2.0 && (frames.average() - frames.count() / length).abs() < 1.0, "{frames:?}");
+    assert_eq!((frames.minimum(), frames.maximum()), (frames.average(), frames.average()));
+    assert_eq!(last("/bridge:frames/1", "frequency_hz").average(), 0.0, "no count is 0 Hz, not NaN");
+    let tens = last("/bridge:frames/2", "frequency_hz");
+    assert!(tens.count() % 10.0 == 0.0 && tens.count() > 20.0, "{tens:?}");
+}
+
+#[test]
+fn disabled_timers_and_counters_record_nothing_and_restart_at_zero() {
+    let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
+    let (timer, counter) = (statistics.timer("call"), statistics.counter("calls"));
+    statistics.set_enabled(false);
+    wait_for("end", || {
+        let mut windows = timer.watch();
+        windows.borrow_and_update();
+        std::thread::sleep(Duration::from_millis(60));
+        !windows.has_changed().unwrap()
+    });
+    timer.time(|| ());
+    counter.add(1000);
+    let mut windows = (timer.watch(), counter.watch());
+    windows.0.borrow_and_update();
+    windows.1.borrow_and_update();
+    statistics.set_enabled(true);
+    wait_for("windows", || windows.0.has_changed().unwrap() && windows.1.has_changed().unwrap());
+    let (timed, counted) = (windows.0.borrow().clone().unwrap(), windows.1.borrow().clone().unwrap());
+    assert_eq!((timed.count, counted.count), (0, 0), "{timed:?} {counted:?}");
+}
+
+#[test]
+fn a_dropped_timer_ends_its_windows_and_frees_its_name() {
+    let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
+    let timer = statistics.timer("call");
+    let windows = timer.watch();
+    drop(timer.clone());
+    let mut still = timer.watch();
+    still.borrow_and_update();
+    wait_for("window while one handle is left", || still.has_changed().unwrap());
+    drop(timer);
+    wait_for("end of the windows", || windows.has_changed().is_err());
+    let again = statistics.timer("call");
+    assert_eq!(again.source_name(), "/bridge:call");
+    wait_for("window", || again.latest().is_some());
+}

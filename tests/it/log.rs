@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The table in the node's log.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
+use ros_env::{rcl_interfaces::msg::Log, std_msgs::msg::Int32};
+use test_support::{in_a_process_of_its_own, node, wait_for, Spinning};
+
+#[test]
+fn the_nodes_log_has_a_table_of_each_window() {
+    in_a_process_of_its_own(|| {
+        let (executor, node) = node("bridge", &[]);
+        let window = TopicStatisticsOptions::new().publish_period(Duration::from_millis(500));
+        let options = NodeStatisticsOptions::new().topic_statistics(window).log_table(true);
+        let statistics = NodeStatistics::with_options(&node, options).unwrap();
+        let number = statistics.create_publisher::<Int32>("number").unwrap();
+        let (timer, counter) = (statistics.timer("get_pose"), statistics.counter("frames"));
+        let logs = Arc::new(Mutex::new(vec![]));
+        let to = Arc::clone(&logs);
+        let listener = executor.create_node("operator").unwrap();
+        let _rosout = listener
+            .create_subscription::<Log, _>("/rosout".keep_last(100).transient_local(), move |log: Log| {
+                to.lock().unwrap().push(log)
+            })
+            .unwrap();
+        let _spinning = Spinning::start(executor);
+
+        let mut table = None;
+        wait_for("table in the log", || {
+            number.publish(Int32 { data: 1 }).unwrap();
+            timer.time(|| counter.add(3));
+            let logs = logs.lock().unwrap();
+            let mut tables =
+                logs.iter().filter(|log| log.msg.contains("get_pose") && log.msg.contains("publish_p"));
+            // The first window of a source that is created after others is longer than their windows.
+            table = tables.nth(1).cloned();
+            table.as_ref().is_some_and(|log| !log.msg.contains(" - "))
+        });
+        let table = table.unwrap();
+        assert_eq!(table.name, "bridge");
+        let lines: Vec<&str> = table.msg.lines().collect();
+        assert_eq!(lines[0], "Topic statistics of 500ms:");
+        let columns: Vec<&str> = lines[1].split_whitespace().collect();
+        assert_eq!(columns, ["name", "count", "Hz", "mean", "min", "max", "of"]);
+        let figures = |name: &str| -> (Vec<f64>, String) {
+            let line = lines.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
+        };
+        let (frames, of) = figures("/bridge:frames");
+        assert_eq!(of, "frequency_hz [Hz]");
+        let (count, rate) = (frames[0], frames[1]);
+        assert!(count % 3.0 == 0.0 && (0.4..1.5).contains(&(count / rate)), "a window of 0.5 s: {frames:?}");
+        let (pose, of) = figures("/bridge:get_pose");
+        assert_eq!(of, "duration_ms [ms]");
+        // The window may end during the call.
+        assert!((pose[0] * 3.0 - count).abs() <= 3.0, "{pose:?} {frames:?}");
+        assert_eq!(figures("/bridge:/number").1, "publish_period [ms]");
+    });
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The library on real topics, one module per subject. They are one program, because each program takes seconds to
+//! link. Each test has a ROS domain of its own ([`test_support::domain`]).
+
+mod bounds;
+mod build_script;
+mod bytes;
+mod code;
+mod compatibility;
+mod conformance;
+mod delays;
+mod distributions;
+mod dynamic;
+mod errors;
+mod forms;
+mod health;
+mod healthy;
+mod lifetime;
+mod log;
+mod losses;
+mod options;
+mod parameters;
+mod publishers;
+mod recorded;
+mod threads;
+mod time;
+mod windows;
