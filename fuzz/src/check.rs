@@ -20,7 +20,8 @@ pub fn has_no_control(text: &str, what: &str) {
     }
 }
 
-/// Panics if a terminal would interpret a part of the text, other than a line break, or if it has another number of lines.
+/// Panics if a terminal would interpret a part of the text, other than a line break, or if it has another number of
+/// lines.
 pub fn has_lines(text: &str, lines: usize, what: &str) {
     assert_eq!(text.lines().count(), lines, "lines of {what}: {text:?}");
     text.split('\n').for_each(|line| has_no_control(line, what));

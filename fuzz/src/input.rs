@@ -101,7 +101,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a text: up to 600 characters, perhaps all of them hostile ones, or a text that is repeated.
+    /// Returns a text: up to 600 characters, perhaps all hostile, or a repeated text.
     pub fn text(&mut self) -> String {
         let form = self.u8();
         let length = match form % 8 {
@@ -118,7 +118,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Characters that a terminal interprets, that change the order of text or its lines, or that mean something in YAML or JSON.
+/// Characters that a terminal interprets, that change the order of text or its lines, or that mean something in YAML or
+/// JSON.
 const HOSTILE: [char; 32] = [
     '\0',
     '\u{7}',

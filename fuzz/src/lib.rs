@@ -1,39 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The fuzz targets of `cargo xtask fuzz`: a function for each, which takes any bytes and panics if a property does not hold.
+//! The fuzz targets of `cargo xtask fuzz`: a function for each, which takes any bytes and panics if a property does not
+//! hold.
 //!
-//! Most of the code under test is private. So the modules of the library, of topic_monitor and of the generator are
-//! compiled here a second time, from the same files.
+//! The code of the programs and of the generator is private. So their modules are compiled here a second time, from the
+//! same files. The library and its core are dependencies.
 //!
-//! The programs in `fuzz_targets/` give a target to libFuzzer. Built without cargo-fuzz, they run the files that they are
-//! given: `cargo run --bin condition -- FILE`.
+//! The programs in `fuzz_targets/` give a target to libFuzzer. Built without cargo-fuzz, they run the files that they
+//! are given: `cargo run --bin condition -- FILE`.
 
-// Only a part of the other packages' modules is used.
+// Only a part of the programs' modules is used.
 #![allow(dead_code, unused_imports, unexpected_cfgs, missing_debug_implementations, missing_docs)]
-// The library's Rust version, which is older than this package's, does not have what this lint suggests.
+// The library's Rust version is older than this package's, and lacks what this lint suggests.
 #![allow(clippy::manual_is_multiple_of)]
 
-#[path = "../../src"]
-mod library {
-    pub mod collector;
-    pub mod condition;
-    pub mod error;
-    pub mod escape;
-    pub mod graph;
-    pub mod health;
-    pub mod interfaces;
-    pub mod measure;
-    pub mod node;
-    pub mod options;
-    pub mod report;
-    pub mod schedule;
-    pub mod sync;
-    pub mod totals;
-    pub mod transport;
-    pub mod window;
-}
-
-/// topic_monitor, but for what needs a node.
+/// topic_monitor, except modules that need a node.
 #[path = "../../topic_statistics_monitor/src"]
 mod monitor {
     pub mod format;
@@ -45,6 +26,7 @@ mod monitor {
         pub mod message;
         pub mod source;
         pub mod sources;
+        pub mod told;
     }
     pub mod topics {
         pub mod message_type;
@@ -52,7 +34,7 @@ mod monitor {
     pub mod views;
 }
 
-/// The exporter, but for what needs a node.
+/// The exporter, except modules that need a node.
 #[path = "../../topic_statistics_exporter/src"]
 mod exporter {
     pub mod exposition;
@@ -67,9 +49,10 @@ mod exporter {
     pub mod state;
 }
 
-/// The generator, but for what searches and writes prefixes.
+/// The generator, except modules that search and write prefixes.
 #[path = "../../ros_interface_crates/src"]
 mod interface_crates {
+    pub mod constants;
     pub mod doc;
     pub mod error;
     pub mod generator;
@@ -81,20 +64,7 @@ mod interface_crates {
 
 // What the modules import from the root of their own package.
 use exporter::state;
-use interface_crates::{doc, error::Error, generator::generator, idl, model, record, render};
-use library::{
-    collector, condition, error, escape, graph, health, interfaces, measure,
-    measure::publisher::{StatsLoanedMessage, StatsPublisher, StatsPublisherState},
-    node,
-    node::NodeStatistics,
-    options,
-    options::{
-        AgeSource, IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
-        TopicStatisticsOptions, TopicStatisticsState,
-    },
-    report, schedule, sync, totals, transport, window,
-    window::{Metric, Summary, Window, WindowStatistics},
-};
+use interface_crates::{constants, doc, error::Error, generator::generator, idl, model, record, render};
 use monitor::{format, pattern, recording, require, row, views};
 /// A constant of the generator's module `search`.
 mod search {
@@ -111,7 +81,7 @@ mod targets {
     pub mod collectors;
     pub mod condition;
     pub mod definition;
-    pub mod exporter;
+    pub mod exposition;
     pub mod from_statistics;
     pub mod http;
     pub mod names;
@@ -120,7 +90,7 @@ mod targets {
 }
 
 pub use targets::{
-    collectors::collectors, condition::condition, definition::definition, exporter::exporter,
+    collectors::collectors, condition::condition, definition::definition, exposition::exposition,
     from_statistics::from_statistics, http::http, names::names, otlp::otlp, parameters::parameters,
 };
 

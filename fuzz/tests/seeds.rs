@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Every seed runs on a stable compiler, too: among them are the inputs that once made a target fail.
+//! Every seed also runs on a stable compiler, including inputs that once made a target fail.
 
 use std::{fs, path::Path};
 
@@ -31,4 +31,4 @@ macro_rules! seeds {
     };
 }
 
-seeds! { collectors condition definition exporter from_statistics http names otlp parameters }
+seeds! { collectors condition definition exposition from_statistics http names otlp parameters }

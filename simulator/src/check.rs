@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares what was published with what the oracle knows.
+//! Compares published messages with the oracle.
 
-use ros_env::{builtin_interfaces::msg::Time, topic_statistics_interfaces::msg::TopicStatistics};
+use topic_statistics_core::{
+    totals::{PublisherTotals, Totals},
+    window::{Metric, Summary, WindowStatistics},
+};
 
 use crate::{
     faults::Tally,
     oracle::{self, Bounds, Expected, Heard, WindowTimes},
-    report::service,
-    totals::{PublisherTotals, TopicTotals, Totals},
-    window::{Metric, Summary, WindowStatistics},
 };
 
 mod distribution;
-pub use distribution::message;
+pub use distribution::{relative_error, Merged};
 
 /// Returns whether two figures are the same: to 1e-9 of the samples' size, or both NaN.
 pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
@@ -94,9 +94,12 @@ pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Ta
     equal("stop", ours.window.stop, expected.stop + expected.offset)?;
     equal("length", ours.length.as_nanos() as i64, expected.stop - expected.start)?;
     equal("clock step", ours.clock_step, expected.step)?;
-    equal("count", ours.count, expected.count)?;
+    equal("count", ours.is_count_known.then_some(ours.count), expected.count)?;
     equal("unrecorded", ours.unrecorded, expected.unrecorded)?;
-    let rate = expected.count as f64 / ((expected.stop - expected.start) as f64 * 1e-9);
+    equal("whether stamps are missing", ours.unstamped, expected.is_unstamped)?;
+    equal("whether /clock is missing", ours.without_clock, false)?;
+    let rate = expected.count.map_or(f64::NAN, |count| count as f64)
+        / ((expected.stop - expected.start) as f64 * 1e-9);
     if !is_same(ours.rate(), rate, rate) {
         return Err(format!("rate {}, expected {rate}", ours.rate()));
     }
@@ -154,30 +157,6 @@ fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), S
     } else {
         Err(format!("{name} {ours:?}, expected {expected:?}"))
     }
-}
-
-/// Compares what the service returns of a subscription.
-pub fn service(ours: &TopicTotals, expected: &oracle::Totals, tally: &mut Tally) -> Result<(), String> {
-    let answer = service::message(ours);
-    let count = |count: Option<u64>| count.unwrap_or(TopicStatistics::UNKNOWN);
-    let nanoseconds = |time: Time| {
-        let time = i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
-        (time != 0).then_some(time)
-    };
-    equal("topic of the service", answer.topic_name, ours.topic_name.clone())?;
-    equal("source of the service", answer.measurement_source_name, ours.source_name.clone())?;
-    equal("received by the service", answer.messages_received, expected.received)?;
-    equal("lost by the service", answer.messages_lost, count(expected.lost))?;
-    equal("out of order by the service", answer.messages_out_of_order, count(expected.out_of_order))?;
-    equal("bytes by the service", answer.bytes_received, count(expected.bytes))?;
-    time("first message of the service", nanoseconds(answer.first_message), expected.first)?;
-    time("last message of the service", nanoseconds(answer.last_message), expected.last)?;
-    let rate = expected.rate();
-    if !is_same(answer.messages_rate, rate, rate) {
-        return Err(format!("rate of the service {}, expected {rate}", answer.messages_rate));
-    }
-    tally.figures += 7;
-    Ok(())
 }
 
 /// Compares what was received and lost of each publisher, sorted by their identifiers.

@@ -7,7 +7,7 @@ use std::sync::{
     Arc,
 };
 
-use crate::measure::{clock::Clock, simulated_time::RosClock};
+use topic_statistics_core::record::{clock::Clock, simulated_time::RosClock};
 
 /// A nanosecond count of seconds.
 pub const S: i64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a world injects, and how often it did.
+//! The faults that a world injects, and their counts.
 
 use std::fmt;
 
@@ -22,6 +22,7 @@ macro_rules! faults {
 
 faults! {
     Loss: "messages lost by the network",
+    Cut: "cuts of the network",
     Delay: "messages delayed by more than 50 ms",
     Duplicate: "messages duplicated",
     Reorder: "messages overtaken by later ones",
@@ -33,11 +34,13 @@ faults! {
     Panic: "callbacks that panicked",
     DropInCallback: "callbacks that dropped a handle",
     Unstamped: "messages without a stamp",
+    Stuck: "messages with the stamp of a driver that is stuck, on simulated time",
     RemoteClock: "publishers on another host",
     Step: "steps of the system clock",
     Slew: "drifts of the system clock by less than 10 us",
     Suspend: "suspends",
     Jump: "jumps of simulated time",
+    SmallJump: "small jumps of simulated time",
     Pause: "pauses of simulated time",
     Switch: "statistics enabled or disabled",
     Period: "periods changed",
@@ -47,12 +50,14 @@ faults! {
     FailedCreation: "subscriptions whose creation failed",
     Names: "totals of ended subscriptions that were forgotten",
     StoppedReader: "messages refused by a stopped reader",
+    FailsOnce: "publications of statistics that failed once",
     SlowReader: "messages that blocked the thread",
     Discard: "windows discarded because too many messages waited",
     LateThread: "windows ended late",
     HeldEnd: "windows whose end was held up under the lock",
     Held: "messages held up under the lock",
     Queued: "samples that waited for the lock",
+    Unordered: "samples of callbacks that were recorded after later ones",
     Overflow: "samples lost because too many waited for the lock",
     Crowd: "publishers beyond those that are followed",
     Unnumbered: "messages of a middleware without sequence numbers",
@@ -64,11 +69,13 @@ faults! {
 impl Fault {
     /// The faults that happen to the whole world, from time to time.
     pub const OF_WORLD: &'static [Self] = &[
+        Self::Cut,
         Self::Restart,
         Self::Step,
         Self::Slew,
         Self::Suspend,
         Self::Jump,
+        Self::SmallJump,
         Self::Pause,
         Self::Switch,
         Self::Period,
@@ -80,17 +87,22 @@ impl Fault {
     ];
 }
 
-/// What happened.
+/// The counts of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub worlds: u64,
     pub windows: u64,
+    /// Windows of sources of equal names.
+    pub named: u64,
     /// Figures that were equal to the oracle's.
     pub figures: u64,
     /// Windows after a step or a jump, in which the oracle knows bounds only.
     pub bounded: u64,
     /// How often the losses of a publisher were compared with the network's own record.
     pub deliveries: u64,
+    /// Windows after which the health was compared, and the number of changes from OK.
+    pub judged: u64,
+    pub alarms: u64,
     pub messages: u64,
     pub injected: Injected,
     /// Of all figures: the same for the same seed.
@@ -131,9 +143,12 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.worlds += other.worlds;
         self.windows += other.windows;
+        self.named += other.named;
         self.figures += other.figures;
         self.bounded += other.bounded;
         self.deliveries += other.deliveries;
+        self.judged += other.judged;
+        self.alarms += other.alarms;
         self.messages += other.messages;
         for (sum, injected) in self.injected.0.iter_mut().zip(other.injected.0) {
             *sum += injected;
@@ -146,8 +161,14 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>12} worlds", self.worlds)?;
         writeln!(f, "{:>12} windows compared, {} of them by bounds", self.windows, self.bounded)?;
+        writeln!(f, "{:>12} windows of sources of equal names", self.named)?;
         writeln!(f, "{:>12} figures equal", self.figures)?;
         writeln!(f, "{:>12} losses of a publisher compared with the network's record", self.deliveries)?;
+        writeln!(
+            f,
+            "{:>12} times health compared after a window, {} times not OK anew",
+            self.judged, self.alarms
+        )?;
         writeln!(f, "{:>12} messages received", self.messages)?;
         for (fault, injected) in Fault::ALL.iter().zip(self.injected.0) {
             writeln!(f, "{injected:>12} {}", fault.text())?;

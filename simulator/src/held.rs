@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A thread that is held up while it ends a window, under the lock of the source: what happens meanwhile on other threads.
+//! A thread that is delayed while it ends a window, under the lock of the source, and the events meanwhile on other
+//! threads.
 
 use std::sync::{
     atomic::{AtomicI64, AtomicU32, Ordering},
     Arc, Mutex,
 };
 
-use crate::{
-    clocks::HostClocks,
-    measure::{
+use topic_statistics_core::{
+    record::{
         clock::Clock,
         source::{lock, FinishedWindow, WindowedCollector},
     },
     totals::Totals,
-    window::Metric,
+    window::{Metric, SourceKind},
 };
+
+use crate::clocks::HostClocks;
 
 /// Something that another thread does, at a time on the monotonic clock.
 pub type Step = Box<dyn FnOnce(i64) + Send>;
 
-/// What happens while a thread is held up. Times are since its beginning.
+/// The events while a thread is delayed. Times are since the start of the delay.
 pub struct Hold {
-    /// What happens before the thread reads the window's stop, and the time of that reading.
+    /// The events before the thread reads the window's stop, and the time of that reading.
     pub before: Vec<(i64, Step)>,
     pub stop: i64,
-    /// What happens later, and the time at which the thread continues.
+    /// The later events, and the time at which the thread continues.
     pub after: Vec<(i64, Step)>,
     pub end: i64,
     /// At which reading of the monotonic clock `after` happens: 1 is the next one after the stop's.
     pub at: u32,
 }
 
-/// A collector whose windows' ends can be held up.
+/// A collector whose ends of windows can be delayed.
 pub struct Holdable<C> {
     collector: Arc<C>,
     clocks: Arc<HostClocks>,
@@ -46,12 +48,12 @@ impl<C: WindowedCollector> Holdable<C> {
         Self { collector, clocks, hold: Mutex::default(), entered: AtomicI64::new(0) }
     }
 
-    /// Holds up the next end of a window.
+    /// Delays the next end of a window.
     pub fn hold(&self, hold: Hold) {
         *lock(&self.hold) = Some(hold);
     }
 
-    /// Returns whether the next end of a window will be held up.
+    /// Returns whether the next end of a window will be delayed.
     pub fn is_waiting(&self) -> bool {
         lock(&self.hold).is_some()
     }
@@ -90,12 +92,16 @@ impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
         self.collector.totals()
     }
 
+    fn kind(&self) -> SourceKind {
+        self.collector.kind()
+    }
+
     fn measures(&self, metric: Metric) -> bool {
         self.collector.measures(metric)
     }
 }
 
-/// A clock whose reader is held up. It is read under the lock.
+/// A clock whose reader is delayed. It is read under the lock.
 struct HoldingClock<'a> {
     clocks: &'a HostClocks,
     hold: &'a Mutex<Option<Hold>>,

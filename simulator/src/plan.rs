@@ -50,7 +50,7 @@ impl Plan {
             is_simulated: random.u32(..4) == 0,
         };
         match plan.has(Fault::Discard) {
-            // So many subscriptions that more messages wait than there is room for.
+            // Enough subscriptions to overflow the queue of waiting messages.
             true => Self { subscriptions: 60, publishers: 1, rate: 1, windows: 4000, ..plan }
                 .without(Fault::Crowd)
                 .without(Fault::Period),

@@ -4,25 +4,23 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        atomic::{AtomicI64, AtomicU64, Ordering},
-        Arc,
-    },
+    sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
 
-use crate::{
+use topic_statistics_core::{
     collector::{
         AgeCollector, Distribution, FirstPeriod, PeriodCollector, Sequence, SequenceTracker, SummaryCollector,
     },
-    input::Input,
-    measure::{
-        clock::Clock, counter::Count, source::WindowedCollector, timer::Durations, windowed::Windowed,
+    record::{
+        clock::Clock, count::Count, durations::Durations, source::WindowedCollector, windowed::Windowed,
     },
-    window::{Metric, Summary},
+    Metric, Summary,
 };
 
-/// Every figure is that of the oracle, to 1e-9 of the samples' size, or NaN where a figure has no value. None is infinite.
+use crate::input::Input;
+
+/// Every figure equals the oracle's, to 1e-9 of the samples' size, or is NaN if it has no value. None is infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(5) {
@@ -34,7 +32,7 @@ pub fn collectors(bytes: &[u8]) {
     }
 }
 
-/// Panics unless a summary is that of the samples.
+/// Panics unless a summary fits the samples.
 fn is_of(summary: &Summary, samples: &[f64], what: &str) {
     assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
     // Divided by the largest, so that no sum of the oracle overflows.
@@ -57,14 +55,14 @@ fn is_of(summary: &Summary, samples: &[f64], what: &str) {
         let is_same = if expected.is_nan() {
             ours.is_nan()
         } else {
-            // Nothing is left of the squares of samples below 1e-150, and those above 1e150 have no room.
+            // The squares of samples below 1e-150 vanish, and above 1e150 they overflow.
             (ours - expected * divisor).abs() <= (1e-9 * size).max(1e-150) || (ours.is_nan() && size > 1e150)
         };
         assert!(is_same, "{what}: {name} {ours}, expected {expected} times {divisor}, of {samples:?}");
     }
 }
 
-/// Panics unless a distribution is that of the samples: each quantile has the error that it may have, or is NaN for a reason.
+/// Panics unless a distribution fits the samples: each quantile is within its error, or is NaN for a reason.
 fn is_distribution_of(distribution: &Distribution, samples: &[f64], what: &str) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -153,7 +151,7 @@ fn periods(input: &mut Input) {
             check(&mut collector, &mut messages);
         }
         let last = messages.last().copied().unwrap_or(1_000_000_000);
-        // The last of all times is what the collector has for no message; a monotonic clock reaches it after 292 years.
+        // The collector uses the last of all times for no message; a monotonic clock reaches it after 292 years.
         let now = input.time(last).min(i64::MAX - 1);
         collector.accept(now);
         messages.push(now);
@@ -161,7 +159,7 @@ fn periods(input: &mut Input) {
     check(&mut collector, &mut messages);
 }
 
-/// What was received of a publisher since its first message, or since a pause.
+/// The numbers received of a publisher since its first message, or since a pause.
 struct Publisher {
     /// Numbers as positions, which do not wrap: the first one's is 0.
     latest: i128,
@@ -189,7 +187,7 @@ impl Publisher {
         }
     }
 
-    /// Returns what a number means, by RFC 1982 and the documentation of `SequenceTracker`.
+    /// Returns the meaning of a number, by RFC 1982 and the documentation of `SequenceTracker`.
     fn accept(&mut self, number: u64) -> Sequence {
         self.messages += 1;
         if number == u64::MAX || !self.is_numbered {
@@ -273,7 +271,7 @@ fn sequences(input: &mut Input) {
         let totals = tracker.totals();
         let is_known = has_numbers && !has_unnumbered && !has_lost_track;
         let lost: i128 = publishers.values().map(|publisher| publisher.lost).sum();
-        // A count that had no room is unknown from then on.
+        // A count that overflowed is unknown from then on.
         has_room &= lost < NUMBERS;
         match totals.lost {
             Some(ours) => assert_eq!((true, i128::from(ours)), (is_known && has_room, lost)),
@@ -321,8 +319,8 @@ fn windows(input: &mut Input) {
     let host = Host::default();
     host.offset.store(1_790_000_000_000_000_000, Ordering::Relaxed);
     let timer = Windowed::new(Durations::default());
-    let count = Arc::new(AtomicU64::new(0));
-    let counter = Windowed::new(Count(Arc::clone(&count)));
+    let count = Count::default();
+    let counter = Windowed::new(count.clone());
     let (mut samples, mut counted, mut is_enabled, mut start) = (vec![], 0, false, 0);
     while !input.is_empty() {
         let now = host.monotonic();
@@ -377,7 +375,7 @@ fn windows(input: &mut Input) {
             }
             5 => {
                 let more = u64::from(input.u32());
-                count.fetch_add(more, Ordering::Relaxed);
+                count.add(more);
                 // Counting does not ask whether it is enabled; the window starts at zero.
                 counted += if is_enabled { more } else { 0 };
             }

@@ -13,13 +13,13 @@ use crate::{
     render, Error,
 };
 
-/// What separates the parts of an input.
+/// The separator of an input's parts.
 const SEPARATOR: &str = "%%";
 
-/// What is generated is Rust and TOML, and nothing is in it but what the definition has: comments, names and values bring no code.
+/// The output is Rust and TOML, with nothing but the definition's content: comments, names and values bring no code.
 ///
-/// An input has four parts, with `%%` between them: the names of the package and of the interface, `package.xml`, the type description,
-/// and the `.idl` file.
+/// An input has four parts, with `%%` between them: the names of the package and of the interface, `package.xml`, the
+/// type description, and the `.idl` file.
 pub fn definition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.splitn(4, SEPARATOR);
@@ -44,7 +44,7 @@ pub fn definition(bytes: &[u8]) {
 }
 
 fn check_file(package: &Package, path: &str, content: &str) {
-    // Those that rustc denies in comments, because source looks otherwise than it is.
+    // Characters that rustc denies in comments, because source would look different from what it is.
     let is_wrong = |c: char| {
         (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -155,7 +155,7 @@ fn documentation(attributes: &[syn::Attribute]) {
     }
 }
 
-/// Panics at what no template has.
+/// Panics at tokens that no template has.
 struct Harmless<'a> {
     content: &'a str,
 }

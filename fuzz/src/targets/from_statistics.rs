@@ -30,7 +30,7 @@ use crate::{
     views::{detail, render_page, Origin, Report, Screen},
 };
 
-/// What is kept has a bound. Figures are finite or NaN. What is written has no control character, and JSON keeps each name.
+/// Memory has a bound. Figures are finite or NaN. The output has no control character, and JSON keeps each name.
 pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
     let first = input.u8();

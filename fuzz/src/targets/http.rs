@@ -21,7 +21,7 @@ pub fn http(bytes: &[u8]) {
         let serving = tokio::spawn(serve(server, metrics));
         // The server may have closed the connection before it has read all.
         let _closed = client.write_all(bytes).await;
-        // hyper answers nobody who has gone. A client waits, until there can be no answer to what it has sent.
+        // hyper does not answer a client that has gone. A client waits until no answer to its bytes is possible.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }

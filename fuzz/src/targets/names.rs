@@ -7,29 +7,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{DynamicMessageError, QoSProfile, RclrsError};
-
-use crate::{
-    check::{has_lines, has_no_control},
-    error::StatisticsError,
-    escape::Escaped,
-    format,
-    graph::{Incompatibility, IncompatiblePublisher, PublisherCheck, Request},
-    input::Input,
-    interfaces::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MessagesLostEvent},
-    measure::{
+use rclrs::{DynamicMessageError, RclrsError};
+use rclrs_topic_statistics::{
+    testing::{loss_event, metrics_message, render_totals},
+    StatisticsError,
+};
+use topic_statistics_core::{
+    record::{
         clock::Clock,
         source::{FinishedWindow, Source, WindowedCollector},
     },
+    schedule::{
+        log_table,
+        losses::{LossEvents, MessagesLost, PublishLosses},
+        outbox::{Failures, PublishError},
+    },
+    window::{self, Distributions, SourceKind},
+    Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, WindowStatistics,
+};
+
+use crate::{
+    check::{has_lines, has_no_control},
+    format,
+    input::Input,
     monitor::topics::message_type,
     recording::Recording,
-    report::{log_table, loss_events::LossEvents, message::metrics_message, totals_file, Failures, Publish},
     require::{self, Conditions},
     row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
     targets::from_statistics::{is_json, is_page, LiveView},
-    totals::{TopicTotals, Totals},
     views::detail,
-    window::{self, Metric, Summary, WindowStatistics},
 };
 
 /// No control character is written where a terminal may show it. Messages, YAML and JSON keep each name.
@@ -47,51 +53,40 @@ pub fn names(bytes: &[u8]) {
     monitor(&node, &topic, &message_type, &other, &view);
 }
 
-/// What a node writes.
+/// The output of a node.
 fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &str) {
-    let statistics = |metric| WindowStatistics {
-        window: window::Window { start: 0, stop: 1_000_000_000 },
-        length: Duration::from_secs(1),
-        clock_step: None,
-        count: 1,
-        unrecorded: 0,
-        distributions: window::Distributions::default(),
-        metrics: vec![(metric, Summary::default())],
-        totals: None,
-    };
+    let window = window::Window { start: 0, stop: 1_000_000_000 };
+    let statistics =
+        |metric| WindowStatistics::new(window, Duration::from_secs(1), 1, vec![(metric, Summary::default())]);
     let rows = [
         log_table::Row::new(source, &statistics(Metric::MessageAge)),
         log_table::Row::new(other, &statistics(Metric::Duration)),
     ];
     has_lines(&log_table::render(Duration::from_secs(1), &rows), 4, "the table in the log");
 
-    let warning = IncompatiblePublisher {
-        node: node.to_owned(),
-        topic: topic.to_owned(),
-        reasons: vec![
-            Incompatibility::Type { offered: other.to_owned(), requested: message_type.to_owned() },
-            Incompatibility::Reliability,
-        ],
-    };
+    let reasons = vec![
+        Incompatibility::Type { offered: other.to_owned(), requested: message_type.to_owned() },
+        Incompatibility::Reliability,
+    ];
+    let warning = IncompatiblePublisher::new(node.to_owned(), topic.to_owned(), reasons);
     has_no_control(&warning.to_string(), "a warning");
     errors(node, topic, other);
 
     let window = window::Window { start: 0, stop: 1 };
-    let message: MetricsMessage = metrics_message(source, Metric::MessageAge, window, &Summary::default());
+    let message = metrics_message(source, Metric::MessageAge, window, &Summary::default());
     assert_eq!(message.measurement_source_name, source);
 
-    let event = loss_event(node, topic, source);
+    let event = loss_event(&lost(node, topic, source));
     assert_eq!((&*event.node_name, event.messages_lost_statistics.len()), (node, 1));
     assert_eq!(event.messages_lost_statistics[0].topic_name, topic);
 
-    let totals = |topic_name: &str, source_name: &str| TopicTotals {
-        topic_name: topic_name.to_owned(),
-        source_name: source_name.to_owned(),
-        totals: Totals { received: 3, lost: Some(1), ..Totals::default() },
-        distributions: window::Distributions::default(),
+    let totals = |topic_name: &str, source_name: &str| {
+        let mut totals = Totals::default();
+        (totals.received, totals.lost) = (3, Some(1));
+        TopicTotals::new(topic_name, source_name, totals, Distributions::default())
     };
     let totals = [totals(topic, source), totals(other, node)];
-    let yaml = totals_file::render(node, &totals, 5).expect("YAML");
+    let yaml = render_totals(node, &totals, 5).expect("YAML");
     // A program reads the file. YAML counts marks of the direction of text among the characters that are printed.
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read: yaml_serde::Value = yaml_serde::from_str(&yaml).expect("YAML");
@@ -105,7 +100,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
 }
 
 /// Returns the event of a subscription that has lost a message.
-fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
+fn lost(node: &str, topic: &str, source: &str) -> MessagesLost {
     struct Lost;
     impl WindowedCollector for Lost {
         fn enable(&self, _clock: &dyn Clock) -> bool {
@@ -120,7 +115,12 @@ fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
             None
         }
         fn totals(&self) -> Option<Totals> {
-            Some(Totals { received: 1, lost: Some(1), ..Totals::default() })
+            let mut totals = Totals::default();
+            (totals.received, totals.lost) = (1, Some(1));
+            Some(totals)
+        }
+        fn kind(&self) -> SourceKind {
+            SourceKind::Subscription
         }
         fn measures(&self, _metric: Metric) -> bool {
             true
@@ -128,17 +128,15 @@ fn loss_event(node: &str, topic: &str, source: &str) -> MessagesLostEvent {
     }
 
     #[derive(Default)]
-    struct Published(Mutex<Option<MessagesLostEvent>>);
-    impl Publish<MessagesLostEvent> for Published {
-        fn publish(&self, message: MessagesLostEvent) -> Result<(), RclrsError> {
-            *self.0.lock().expect("one thread") = Some(message);
+    struct Published(Mutex<Option<MessagesLost>>);
+    impl PublishLosses for Published {
+        fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError> {
+            *self.0.lock().expect("one thread") = Some(lost.clone());
             Ok(())
         }
     }
 
-    let qos = QoSProfile::topics_default();
-    let request = Request { topic: topic.into(), message_type: "a/msg/B".into(), qos };
-    let source = Source::new(source.to_owned(), Arc::new(Lost), Some(PublisherCheck::new(request)));
+    let source = Source::new(source.to_owned(), Arc::new(Lost), Some(Box::new(topic.to_owned())));
     let (published, now) = (Arc::new(Published::default()), Instant::now());
     let mut events = LossEvents::new(node.to_owned(), 1.0);
     events.add(&Arc::new(source), Some(Arc::clone(&published) as _), now);
@@ -165,13 +163,13 @@ fn errors(node: &str, topic: &str, other: &str) {
     }
 }
 
-/// What topic_monitor writes.
+/// The output of topic_monitor.
 fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]) {
     let mut view = Input(view);
     let error = DynamicMessageError::InvalidMessageType;
     let explained = message_type::explain(topic, message_type, &error);
     has_no_control(&explained, "a problem");
-    // rclrs takes any name as that of a package.
+    // rclrs accepts any name of a package.
     let package = message_type.split('/').next().unwrap_or_default().to_owned();
     let error = DynamicMessageError::RequiredPrefixNotSourced { package };
     has_no_control(&message_type::explain(topic, message_type, &error), "a problem");
@@ -204,9 +202,12 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         length: Duration::from_secs(1),
         rate: 1.0,
         received: None,
+        told: None,
         lost: None,
         out_of_order: None,
         bytes: None,
+        unstamped: false,
+        without_clock: false,
         metrics: vec![metric(other, node), metric("message_age", "ms")],
         distributions: vec![],
     });

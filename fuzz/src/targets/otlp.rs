@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any answers of an OpenTelemetry collector into the push side of the exporter: ureq, the client, and what follows from an answer.
+//! Any answers of an OpenTelemetry collector into the push side of the exporter: ureq, the client, and the consequence
+//! of an answer.
 //!
-//! An answer is any bytes, or one that is written here, of which is known what the exporter has to do
-//! (docs/fleet.md, "While the collector is away"). No socket and no thread is used, and nothing waits.
+//! An answer is any bytes, or one written here with a known result (docs/fleet.md, "While the collector is away"). No
+//! socket and no thread is used, and nothing waits.
 
 use std::{
     net::SocketAddr,
@@ -39,8 +40,8 @@ use crate::{
 
 /// How many answers an input has at most, and so requests.
 const REQUESTS: u8 = 16;
-/// How much a collector sends at most until the time for an answer is over, in bytes. More than the exporter may read of one: a
-/// header, a body in chunks, and a buffer.
+/// How much a collector sends at most until the time for an answer is over, in bytes. More than the exporter may read
+/// of one: a header, a body in chunks, and a buffer.
 const MAX_SENT: usize = 320 << 10;
 /// How much of an answer's body the exporter reads.
 const MAX_BODY: usize = 64 << 10;
@@ -49,8 +50,8 @@ const MAX_LINE: usize = 400;
 /// The longest wait that a collector can demand.
 const MAX_DEMAND: Duration = Duration::from_secs(3600);
 
-/// Each request has an answer, in bounded time and memory. The collector's answer decides what becomes of it, and only that. A wait is
-/// bounded. No redirect is followed. The log has short lines without control characters.
+/// Each request has an answer, in bounded time and memory. Only the collector's answer decides the fate of the request.
+/// A wait is bounded. No redirect is followed. The log has short lines without control characters.
 pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let gzip = input.bool();
@@ -101,7 +102,7 @@ pub fn otlp(bytes: &[u8]) {
         line.is_one_request(if gzip { next } else { b"request" });
         let Outcome { wait, report } = delivery.settle(&answer, random);
 
-        // What the exporter decides, whatever the answer is.
+        // The exporter's possible decisions.
         match &answer {
             Answer::Accepted { rejected, text: reason } => {
                 expected.accepted += 1;
@@ -146,13 +147,13 @@ pub fn otlp(bytes: &[u8]) {
         }
         failures = if is_later { failures + 1 } else { 0 };
 
-        // What it decides, by what is written here.
+        // The expected decision for an answer written here.
         if let Some(meaning) = &meaning {
             assert!(meaning.is_of(&answer), "{answer:?} to {meaning:?}, {text}");
             assert!(line.sent() < MAX_SENT, "it reads all that a collector sends: {text}");
         }
 
-        // What the log has.
+        // The lines of the log.
         let is_new_status = match &answer {
             Answer::Refused { status, .. } => refused.replace(*status) != Some(*status),
             _ => false,
@@ -188,7 +189,7 @@ fn requests() -> &'static [Vec<u8>] {
     })
 }
 
-/// What a collector sends as its answer to one request.
+/// A collector's answer to one request.
 #[derive(Debug, Default)]
 struct Sent {
     bytes: Vec<u8>,
@@ -197,18 +198,18 @@ struct Sent {
     end: End,
 }
 
-/// What it does then.
+/// The collector's next action.
 #[derive(Clone, Copy, Debug, Default)]
 enum End {
     /// It keeps the connection.
     #[default]
     Silent,
     Closed,
-    /// It sends the last so many bytes again and again.
+    /// It repeats this number of last bytes again and again.
     Endless(usize),
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 #[derive(Debug)]
 struct Meaning {
     status: u16,
@@ -278,7 +279,7 @@ fn any_bytes(input: &mut Input<'_>) -> Sent {
     sent(bytes.to_vec(), bytes.len(), piece, end)
 }
 
-/// Returns how bytes arrive, of which the last `repeated` can be repeated.
+/// Returns how bytes arrive. The last `repeated` bytes can be repeated.
 fn sent(bytes: Vec<u8>, repeated: usize, piece: u8, end: u8) -> Sent {
     let end = match end % 4 {
         0 | 1 => End::Silent,
@@ -354,7 +355,7 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     } else {
         bytes.extend_from_slice(&body);
     }
-    // What is cut is of the body: the status has arrived.
+    // Only the body is cut: the status has arrived.
     let is_cut = input.below(8) == 0 && !body.is_empty();
     if is_cut {
         bytes.truncate(of_head + usize::from(input.u16()) % (bytes.len() - of_head));
@@ -368,7 +369,8 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     let repeated = if is_cut { 0 } else { repeated };
     let mut sent = sent(bytes, repeated, piece, end);
     if interim > 0 {
-        // ureq 3.5 takes all that arrives together with an interim answer for a header, and refuses one of more than 64 KiB.
+        // ureq 3.5 takes all that arrives together with an interim answer for a header, and refuses one of more than 64
+        // KiB.
         sent.piece = sent.piece.min(4096);
     }
     let is_endless = matches!(sent.end, End::Endless(_));
@@ -379,7 +381,7 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     (sent, Some(Meaning { status, retry_after, rejected, is_whole }))
 }
 
-/// Writes the header. Returns what it demands.
+/// Writes the header. Returns the wait that it demands.
 fn retry_after(input: &mut Input<'_>, bytes: &mut Vec<u8>) -> Option<Demand> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let name = ["Retry-After: ", "retry-after:"][input.below(2)];
@@ -423,7 +425,8 @@ const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Returns the day of the week (from that of 1970 on), the day, the month (from 0), the year and the time of seconds since 1970.
+/// Returns the day of the week (from 1970-01-01 on), the day, the month (from 0), the year and the time of seconds
+/// since 1970.
 fn civil(seconds: u64) -> [usize; 7] {
     let number = |number: u64| usize::try_from(number).expect("a small number");
     let (days, second) = (number(seconds / 86_400), number(seconds % 86_400));
@@ -478,7 +481,7 @@ fn body(input: &mut Input<'_>) -> (Vec<u8>, (u64, String)) {
     }
 }
 
-/// The line to the collector: what it has still to send, and what it was sent.
+/// The line to the collector: the bytes that it still has to send, and the bytes sent to it.
 #[derive(Debug, Default)]
 struct Line(Mutex<State>);
 
@@ -531,7 +534,7 @@ impl Connector for Collector {
     }
 }
 
-/// A connection in memory, in place of a TCP socket. The time for an answer is over where nothing more will come.
+/// A connection in memory, in place of a TCP socket. The time for an answer is over if nothing more will come.
 #[derive(Debug)]
 struct Connection {
     line: Arc<Line>,

@@ -8,17 +8,17 @@ use std::{
 };
 
 use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, ParameterValueError};
-
-use crate::{
-    check::has_no_control,
-    condition::Conditions,
-    health::NodeExpectations,
-    input::Input,
-    node::parameters::Parameters,
-    options::{AgeSource, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState},
-    report::loss_events::LossEvents,
-    window::Metric,
+use rclrs_topic_statistics::{
+    condition::{Condition, Conditions},
+    testing::{check, with_defaults, Parameters, Values},
+    AgeSource, Metric, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState,
 };
+use topic_statistics_core::{
+    health::{Level, NodeExpectations},
+    schedule::losses::LossEvents,
+};
+
+use crate::{check::has_no_control, input::Input};
 
 /// The shortest and the longest window, by docs/options.md.
 const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
@@ -28,16 +28,18 @@ pub fn parameters(bytes: &[u8]) {
     let mut input = Input(bytes);
     let options = topic_options(&mut input);
     node_options(&mut input, &options);
-    if !is_in_range(&options) {
+    if !is_in_range(&Values::from(&options)) {
         return;
     }
     let Ok(Some(parameters)) = Parameters::declare(node(), &options) else {
         panic!("the parameters cannot be declared with {options:?}")
     };
-    let set = parameters.apply_to(options.clone());
-    assert_eq!(set.publish_period, options.publish_period.or(Some(Duration::from_secs(1))));
-    assert_eq!(set.publisher_topic(), options.publisher_topic());
-    let is_enabled = options.state != TopicStatisticsState::Disable;
+    let given = Values::from(&options);
+    let values = || Values::from(&parameters.apply_to(options.clone()));
+    let set = values();
+    assert_eq!(set.publish_period, given.publish_period.or(Some(Duration::from_secs(1))));
+    assert_eq!(set.publish_topic, given.publish_topic);
+    let is_enabled = given.state != TopicStatisticsState::Disable;
     assert_eq!(set.state == TopicStatisticsState::Enable, is_enabled);
 
     let mut before = set;
@@ -57,7 +59,7 @@ pub fn parameters(bytes: &[u8]) {
             (ParameterValue::String(value), "publish_topic") => set_undeclared(name, Arc::clone(value)),
             _ => set_undeclared(name, value.clone()),
         };
-        let after = parameters.apply_to(options.clone());
+        let after = values();
         assert!(is_in_range(&after), "{value:?} gives {after:?}");
         match result {
             Err(error) => {
@@ -79,11 +81,13 @@ pub fn parameters(bytes: &[u8]) {
     }
 }
 
-/// Sets conditions. They are those of the parameter, or refused, and the old ones stay.
+/// Sets conditions. The parameter has them, or they are refused and the old ones stay.
 fn conditions(parameters: &Parameters, value: &ParameterValue) {
-    let conditions = || {
+    let conditions = || -> Vec<Condition> {
         let expected = parameters.apply_to_expectations(&NodeExpectations::default());
-        expected.expectations.map(|expectations| expectations.warn_unless.clone()).unwrap_or_default()
+        let of_warn =
+            |(level, condition): (Level, &Condition)| (level == Level::Warn).then(|| condition.clone());
+        expected.expectations.map(|all| all.conditions().filter_map(of_warn).collect()).unwrap_or_default()
     };
     let before = conditions();
     let result = match value {
@@ -96,8 +100,10 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         Ok(()) => {
             // Written and read again they are the same.
             let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
-            let again = texts.join(" ").parse().map_or(vec![], |Conditions(conditions)| conditions);
-            assert!(texts.iter().any(|text| text.contains('…')) || again == conditions(), "{texts:?}");
+            let again = texts
+                .iter()
+                .flat_map(|text| text.parse().map_or(vec![], |Conditions(conditions)| conditions));
+            assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");
             return;
         }
     }
@@ -168,7 +174,7 @@ fn topic_options(input: &mut Input) -> TopicStatisticsOptions {
 }
 
 /// Returns whether all values are in their documented ranges.
-fn is_in_range(options: &TopicStatisticsOptions) -> bool {
+fn is_in_range(options: &Values) -> bool {
     let period = options.publish_period.is_none_or(|period| PERIODS.contains(&period));
     // By the table in docs/statistics.md, the last four are of publishers, timers and counters.
     let mut metrics = options.metrics.iter().flatten();
@@ -185,15 +191,16 @@ fn node_options(input: &mut Input, of_topics: &TopicStatisticsOptions) {
     let rate = if input.bool() { input.f64() } else { 1.0 };
     let options = NodeStatisticsOptions::new().topic_statistics(of_topics.clone()).max_event_rate(rate);
     let is_rate = rate == 0.0 || (1e-5..=1000.0).contains(&rate);
-    match options.check() {
+    let of_topics_in_range = is_in_range(&Values::from(of_topics));
+    match check(&options) {
         Ok(()) => {
-            assert!(is_rate && is_in_range(of_topics), "{options:?}");
-            // What the rate is used for.
+            assert!(is_rate && of_topics_in_range, "{options:?}");
+            // The use of the rate.
             LossEvents::new("/node".to_owned(), rate);
-            assert!(TopicStatisticsOptions::new().or(of_topics).check().is_ok());
+            assert!(check(&with_defaults(TopicStatisticsOptions::new(), of_topics).into()).is_ok());
         }
         Err(error) => {
-            assert!(!(is_rate && is_in_range(of_topics)), "{options:?}: {error}");
+            assert!(!(is_rate && of_topics_in_range), "{options:?}: {error}");
             has_no_control(&error.to_string(), "an error");
         }
     }

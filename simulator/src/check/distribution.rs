@@ -4,17 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use ros_env::topic_statistics_interfaces::msg::MetricsDistribution;
+use topic_statistics_core::{collector::Distribution, window::Summary};
 
 use super::{equal, is_same};
-use crate::{
-    collector::Distribution,
-    faults::Tally,
-    oracle::Expected,
-    window::{Metric, Summary},
-};
+use crate::{faults::Tally, oracle::Expected};
 
 /// The distribution of samples, in the simplest way, by docs/distributions.md.
+#[derive(Clone, Debug, PartialEq)]
 struct Naive {
     scale: i32,
     /// Where the buckets begin, if the samples need more than there are.
@@ -31,12 +27,27 @@ impl Naive {
 
     /// Returns the distribution at a scale; None if it needs more than 160 buckets.
     fn at(scale: i32, samples: &[f64]) -> Option<Self> {
-        let naive = Self::with_any_buckets(scale, samples);
+        Some(Self::with_any_buckets(scale, samples)).filter(Self::fits)
+    }
+
+    /// Returns whether 160 buckets are enough for each sign.
+    fn fits(&self) -> bool {
         let fits = |counts: &BTreeMap<i32, u64>| {
             let (first, last) = (counts.first_key_value()?.0, counts.last_key_value()?.0);
             Some(last - first < 160)
         };
-        naive.counts.iter().all(|counts| fits(counts).unwrap_or(true)).then_some(naive)
+        self.counts.iter().all(|counts| fits(counts).unwrap_or(true))
+    }
+
+    /// Joins buckets, down to a scale.
+    fn join(&mut self, scale: i32) {
+        let by = self.scale - scale;
+        for counts in &mut self.counts {
+            for (bucket, count) in std::mem::take(counts) {
+                *counts.entry(bucket >> by).or_default() += count;
+            }
+        }
+        self.scale = scale;
     }
 
     fn with_any_buckets(scale: i32, samples: &[f64]) -> Self {
@@ -46,7 +57,8 @@ impl Naive {
                 naive.zero_count += 1;
                 continue;
             }
-            // A power of two is the upper end of a bucket, and its logarithm is exact; no other sample of these is so near to one.
+            // A power of two is the upper end of a bucket, and its logarithm is exact; no other sample of these is so
+            // near to one.
             let bucket = (sample.abs().log2() * f64::from(1 << scale)).ceil() as i32 - 1;
             *naive.counts[usize::from(*sample < 0.0)].entry(bucket).or_default() += 1;
         }
@@ -56,16 +68,67 @@ impl Naive {
     /// Returns the distribution of samples that need too many buckets: the smallest ones are near zero.
     fn folded(samples: &[f64]) -> Self {
         let mut naive = Self::with_any_buckets(2, samples);
+        naive.fold();
+        naive
+    }
+
+    fn fold(&mut self) {
         let high =
-            naive.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();
+            self.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();
         let threshold = high.unwrap_or(0) - 159;
-        for counts in &mut naive.counts {
+        for counts in &mut self.counts {
             let folded: u64 = counts.range(..threshold).map(|(_, count)| count).sum();
-            naive.zero_count += folded;
+            self.zero_count += folded;
             counts.retain(|bucket, _| *bucket >= threshold);
         }
-        naive.threshold = Some(threshold);
-        naive
+        self.threshold = Some(threshold);
+    }
+}
+
+/// The sum of distributions with different scales.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    naive: Naive,
+    sum: f64,
+    minimum: f64,
+    maximum: f64,
+}
+
+impl Default for Merged {
+    fn default() -> Self {
+        let naive = Naive { scale: 8, threshold: None, zero_count: 0, counts: Default::default() };
+        Self { naive, sum: 0.0, minimum: f64::INFINITY, maximum: f64::NEG_INFINITY }
+    }
+}
+
+impl Merged {
+    pub fn add(&mut self, of: &Distribution) {
+        let naive = &mut self.naive;
+        let scale = naive.scale.min(of.scale());
+        naive.join(scale);
+        let sides = [of.positive().collect::<Vec<_>>(), of.negative().collect()];
+        for (counts, buckets) in naive.counts.iter_mut().zip(sides) {
+            for (bucket, count) in buckets {
+                *counts.entry(bucket >> (of.scale() - scale)).or_default() += count;
+            }
+        }
+        naive.zero_count += of.zero_count();
+        while !naive.fits() && naive.scale > 2 {
+            naive.join(naive.scale - 1);
+        }
+        if of.zero_threshold() > 0.0 || naive.threshold.is_some() || !naive.fits() {
+            naive.fold();
+        }
+        self.sum += of.sum();
+        (self.minimum, self.maximum) = (self.minimum.min(of.minimum()), self.maximum.max(of.maximum()));
+    }
+}
+
+impl PartialEq for Merged {
+    fn eq(&self, other: &Self) -> bool {
+        let extremes = |of: &Self| (of.minimum, of.maximum);
+        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // of many samples
+        self.naive == other.naive && extremes(self) == extremes(other) && is_same(self.sum, other.sum, size)
     }
 }
 
@@ -79,10 +142,15 @@ pub(super) fn check(
     equal("count", ours.count(), summary.sample_count)?;
     equal("minimum", ours.minimum(), summary.minimum)?;
     equal("maximum", ours.maximum(), summary.maximum)?;
-    let Expected::Samples(samples) = expected else { return Ok(()) };
+    let samples = match expected {
+        Expected::Samples(samples) => samples,
+        Expected::SomeOf(samples, _) if samples.len() as u64 == summary.sample_count => samples,
+        Expected::SomeOf(samples, _) => return some_of(ours, summary, samples),
+        _ => return Ok(()),
+    };
     let size: f64 = samples.iter().map(|sample| sample.abs()).sum();
     if !is_same(ours.sum(), samples.iter().sum(), size) {
-        return Err(format!("sum {}", ours.sum()));
+        return Err(format!("sum {}, expected {}", ours.sum(), samples.iter().sum::<f64>()));
     }
     let naive = Naive::new(samples);
     equal("scale", ours.scale(), naive.scale)?;
@@ -119,34 +187,28 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Compares a message with the distribution that it is of.
-pub fn message(message: &MetricsDistribution, metric: Metric, of: &Distribution) -> Result<(), String> {
-    equal("metric", &*message.metrics_source, metric.name())?;
-    equal("unit", &*message.unit, metric.unit())?;
-    equal("count", message.count, of.count())?;
-    equal("scale", message.scale, of.scale())?;
-    equal("zero count", message.zero_count, of.zero_count())?;
-    for (offset, counts, buckets) in [
-        (message.positive_offset, &message.positive_counts, of.positive().collect::<BTreeMap<_, _>>()),
-        (message.negative_offset, &message.negative_counts, of.negative().collect()),
-    ] {
-        let read = (offset..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0);
-        equal("buckets", read.collect(), buckets)?;
-        equal("whether an end is empty", counts.first() == Some(&0) || counts.last() == Some(&0), false)?;
-    }
-    for (name, ours, expected) in [
-        ("sum", message.sum, of.sum()),
-        ("minimum", message.minimum, of.minimum()),
-        ("maximum", message.maximum, of.maximum()),
-        ("zero threshold", message.zero_threshold, of.zero_threshold()),
-        ("p50", message.p50, of.quantile(0.5)),
-        ("p90", message.p90, of.quantile(0.9)),
-        ("p99", message.p99, of.quantile(0.99)),
-        ("p99.9", message.p99_9, of.quantile(0.999)),
-    ] {
-        if ours.to_bits() != expected.to_bits() && !(ours.is_nan() && expected.is_nan()) {
-            return Err(format!("{name} {ours}, expected {expected}"));
+/// Compares the distribution of some of these samples.
+fn some_of(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<(), String> {
+    let most = Naive::with_any_buckets(ours.scale(), samples);
+    let buckets = ours.positive().map(|of| (0, of)).chain(ours.negative().map(|of| (1, of)));
+    for (sign, (bucket, count)) in buckets {
+        let most = most.counts[sign].get(&bucket).copied().unwrap_or(0);
+        if count > most {
+            return Err(format!("{count} samples in bucket {bucket}, expected at most {most}"));
         }
     }
-    Ok(())
+    if ours.zero_threshold() == 0.0 && ours.zero_count() > most.zero_count {
+        return Err(format!("{} zeros, expected at most {}", ours.zero_count(), most.zero_count));
+    }
+    let (sum, size) =
+        (summary.average * summary.sample_count as f64, samples.iter().map(|of| of.abs()).sum());
+    match is_same(ours.sum(), sum, size) {
+        true => Ok(()),
+        false => Err(format!("sum {}, expected {sum}", ours.sum())),
+    }
+}
+
+/// Returns by how much a quantile of these samples may be off, as a part of it.
+pub fn relative_error(samples: &[f64]) -> f64 {
+    2_f64.powf(1.0 / f64::from(1 << Naive::new(samples).scale)) - 1.0
 }

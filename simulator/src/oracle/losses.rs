@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What was received of each publisher, and what was not.
+//! The messages of each publisher: received and lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::transport::Gid;
+use topic_statistics_core::record::transport::Gid;
 
 /// The publishers of a topic. Its numbers are counted from 0, whatever numbers the middleware gives.
 #[derive(Default)]
 pub struct Losses {
     publishers: BTreeMap<Gid, Publisher>,
-    has_evicted: bool,
+    /// The followed publishers, with the number of their last message.
+    followed: BTreeMap<Gid, u64>,
+    messages: u64,
+    /// How many were replaced.
+    pub evictions: u64,
     has_unnumbered: bool,
     has_unmeasured: bool,
     lost: u64,
@@ -18,7 +22,7 @@ pub struct Losses {
     duplicates: u64,
 }
 
-/// What was received of a publisher since its first message, or since the statistics were enabled.
+/// The messages received of a publisher since its first message, or since the statistics were enabled.
 struct Publisher {
     first: u64,
     latest: u64,
@@ -27,7 +31,7 @@ struct Publisher {
     heard: Heard,
 }
 
-/// What was received of a publisher in all.
+/// All messages received of a publisher.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
     pub gid: Gid,
@@ -47,8 +51,7 @@ impl Losses {
 
     /// Returns the number of messages missing before this one; None if it is the first one or late.
     pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64) -> Option<u64> {
-        let is_known = self.publishers.contains_key(&gid);
-        self.has_evicted |= !is_known && self.publishers.len() >= Self::PUBLISHERS;
+        self.follow(gid);
         self.has_unnumbered |= number.is_none();
         let first = number.unwrap_or(0);
         let publisher = self.publishers.entry(gid).or_insert_with(|| Publisher {
@@ -94,12 +97,25 @@ impl Losses {
         }
     }
 
-    /// Messages were received of which nothing is known.
+    /// Follows a publisher in place of the one that was silent for longest, if there are too many.
+    fn follow(&mut self, gid: Gid) {
+        self.messages += 1;
+        if self.followed.insert(gid, self.messages).is_none() && self.followed.len() > Self::PUBLISHERS {
+            let silent = self.followed.iter().min_by_key(|(_, last)| **last).map(|(gid, _)| *gid);
+            let silent = silent.expect("a publisher");
+            self.followed.remove(&silent);
+            // Its next message is the first one.
+            self.publishers.entry(silent).and_modify(|publisher| publisher.is_new = true);
+            self.evictions += 1;
+        }
+    }
+
+    /// Accepts messages that were counted but not measured.
     pub fn miss(&mut self) {
         self.has_unmeasured = true;
     }
 
-    /// What is sent from now on until the next message of each publisher is not lost.
+    /// Messages sent from now on until the next received one of each publisher do not count as lost.
     pub fn pause(&mut self) {
         self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
     }
@@ -110,11 +126,21 @@ impl Losses {
     }
 
     fn publishers_are_known(&self) -> bool {
-        !self.has_evicted && !self.has_unmeasured
+        !self.has_evicted() && !self.has_unmeasured
     }
 
     pub fn has_evicted(&self) -> bool {
-        self.has_evicted
+        self.evictions > 0
+    }
+
+    /// Returns whether the losses of the publishers that are followed are known.
+    pub fn followed_are_known(&self) -> bool {
+        !self.has_unnumbered && !self.has_unmeasured && !self.publishers.is_empty()
+    }
+
+    /// Returns the losses of the publishers that are followed, if they are known.
+    pub fn followed_lost(&self) -> Option<u64> {
+        self.followed_are_known().then_some(self.lost)
     }
 
     pub fn has_unnumbered(&self) -> bool {
@@ -142,9 +168,9 @@ impl Losses {
         self.publishers_are_known().then_some(self.publishers.len() as u64)
     }
 
-    /// Returns what was received of each publisher, by its identifier; None if that is not known.
+    /// Returns the messages received of each publisher, by its identifier; None if unknown.
     pub fn heard(&self) -> Option<impl Iterator<Item = Heard> + '_> {
-        (!self.has_evicted).then(|| {
+        (!self.has_evicted()).then(|| {
             self.publishers
                 .values()
                 .map(|of| Heard { is_numbered: of.heard.is_numbered && !self.has_unmeasured, ..of.heard })

@@ -2,26 +2,29 @@
 
 //! The naive oracle: it keeps every sample and every truth, and computes figures from them in the simplest way.
 
+mod health;
 mod losses;
 mod scope;
 mod subscription;
 mod times;
 mod totals;
 
+pub use health::{Judgement, Limit, Wanted};
 pub use losses::Heard;
 pub use scope::{Kind, Scope};
-pub use subscription::{Settings, Subscription};
+pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
 
-use crate::{transport::Gid, window::Metric};
+use topic_statistics_core::{record::transport::Gid, window::Metric};
 
 /// A stamp, and the truth about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     /// In nanoseconds; 0 if there is none.
     pub value: i64,
-    /// When it was read from this host's system clock, on the monotonic clock; None if it is another host's.
+    /// When it was read from this host's system clock or from simulated time, on the monotonic clock; None if it is
+    /// another host's.
     pub read_at: Option<i64>,
     /// How often simulated time had jumped before, if it is of simulated time.
     pub jumps: u32,
@@ -36,9 +39,12 @@ impl Stamp {
 pub struct Received {
     /// On the monotonic clock.
     pub callback: i64,
-    /// Simulated time at the callback, and how often it had jumped.
+    /// Simulated time at the callback, how often it had jumped, and when it had jumped last, on the monotonic clock.
     pub ros: i64,
     pub jumps: u32,
+    pub jumped_at: Option<i64>,
+    /// How often simulated time had jumped when the message was taken.
+    pub jumps_when_taken: u32,
     pub header: Stamp,
     /// [`Stamp::NONE`] if the middleware does not report it; so is the next one.
     pub source: Stamp,
@@ -52,17 +58,17 @@ pub struct Received {
     pub size: u32,
 }
 
-/// What is known of a metric in a window.
+/// The knowledge of a metric in a window.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// These samples.
     Samples(Vec<f64>),
-    /// Some of these samples, at least that many: after a step, a good stamp may be doubtful to a subscription, but a bad one must not be
-    /// used.
+    /// Some of these samples, at least this number: after a step, a valid stamp may be doubtful to a subscription, but
+    /// an invalid one must not be used.
     SomeOf(Vec<f64>, usize),
     /// That many in that time, in nanoseconds.
     Frequency { count: u64, length: i64 },
-    /// At most one sample, of which the kernel alone knows the truth.
+    /// At most one sample. Only the kernel knows the truth.
     Kernel,
 }
 
@@ -74,9 +80,15 @@ pub struct Window {
     /// System time less monotonic time at the stop.
     pub offset: i64,
     pub step: Option<i64>,
-    pub count: u64,
+    /// The messages whose callbacks started in it, also those that could not be measured; None if some of them may
+    /// belong to another window.
+    pub count: Option<u64>,
     /// Messages that were counted without being measured.
     pub unrecorded: u64,
+    /// Whether the last message has no header stamp, at which ages start.
+    pub is_unstamped: bool,
+    /// The messages lost in it; None if unknown.
+    pub lost: Option<u64>,
     pub metrics: Vec<(Metric, Expected)>,
     /// Whether there is a distribution of each metric's samples.
     pub has_distributions: bool,

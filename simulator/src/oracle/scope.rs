@@ -2,10 +2,11 @@
 
 //! The oracle of a publisher, a timer or a counter of the node.
 
-use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
-use crate::{collector::FirstPeriod, window::Metric};
+use topic_statistics_core::{collector::FirstPeriod, window::Metric};
 
-/// What is measured.
+use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
+
+/// The kind of source measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Publisher(FirstPeriod),
@@ -25,6 +26,9 @@ pub struct Scope {
     carried: Option<i64>,
     /// Whether a publication of this window was recorded after a later one.
     is_unordered: bool,
+    /// Whether the last publication of this window waited for the lock: earlier ones may be missing until another one
+    /// has the lock.
+    has_waited: bool,
     count: u64,
 }
 
@@ -40,6 +44,7 @@ impl Scope {
             samples: vec![],
             carried: None,
             is_unordered: false,
+            has_waited: false,
             count: 0,
         }
     }
@@ -60,6 +65,7 @@ impl Scope {
         self.distributions.start_window();
         self.samples.clear();
         (self.carried, self.is_unordered, self.count) = (None, false, 0);
+        self.has_waited = false;
     }
 
     /// Sets whether the windows from the next one on have distributions.
@@ -75,12 +81,19 @@ impl Scope {
     pub fn record(&mut self, end: i64, milliseconds: f64) {
         if self.is_enabled {
             self.samples.push((end, milliseconds));
+            self.has_waited = false;
         }
+    }
+
+    /// A publication or a duration ends while another thread holds the lock.
+    pub fn record_waiting(&mut self, end: i64, milliseconds: f64) {
+        self.record(end, milliseconds);
+        self.has_waited = self.is_enabled;
     }
 
     /// A publication is recorded after a later one.
     pub fn record_unordered(&mut self, end: i64, milliseconds: f64) {
-        self.record(end, milliseconds);
+        self.record_waiting(end, milliseconds);
         self.is_unordered = true;
     }
 
@@ -89,8 +102,8 @@ impl Scope {
         self.count += count;
     }
 
-    /// Ends the window, and returns what is known of it.
-    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
+    /// Ends the window, and returns the knowledge of it. `others_wait`: other publications wait for the lock meanwhile.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let start = self.times.start;
         let step = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
@@ -101,7 +114,8 @@ impl Scope {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
                 // By docs/code.md.
-                let periods = match std::mem::take(&mut self.is_unordered) {
+                let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
+                let periods = match std::mem::take(&mut self.is_unordered) || may_miss {
                     true => vec![],
                     false => ends.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect(),
                 };
@@ -122,8 +136,10 @@ impl Scope {
             stop: now,
             offset: self.times.offset,
             step,
-            count,
+            count: Some(count),
             unrecorded: 0,
+            is_unstamped: false,
+            lost: None,
             metrics,
             has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
             totals: None,

@@ -2,11 +2,12 @@
 
 //! The oracle of a subscription.
 
+use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, window::Metric};
+
 use super::{
     losses::{Heard, Losses},
     milliseconds, Distributions, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
-use crate::{collector::FirstPeriod, options::AgeSource, window::Metric};
 
 /// How a subscription measures.
 #[derive(Clone, Debug)]
@@ -15,6 +16,13 @@ pub struct Settings {
     pub age_source: AgeSource,
     pub first_period: FirstPeriod,
     pub is_simulated: bool,
+}
+
+/// Samples lost while a window ended: they may belong to either of two windows.
+pub struct LostAtEnd {
+    pub has_samples: bool,
+    /// Messages that could only be counted.
+    pub messages: u64,
 }
 
 /// The oracle of a subscription.
@@ -28,10 +36,17 @@ pub struct Subscription {
     messages: Vec<Received>,
     durations: Vec<f64>,
     gaps: Vec<f64>,
+    evictions_at_start: u64,
+    /// The losses that were known at the end of the window before.
+    lost_before: Option<u64>,
     carried: Option<i64>,
-    /// Messages of this window of which nothing is known, and whether a sample of it is missing.
+    /// Whether a message of this window was recorded after a later one.
+    is_unordered: bool,
+    /// Messages counted but not measured, and whether a sample of this window is missing.
     unrecorded: u64,
     is_incomplete: bool,
+    /// Whether messages were only counted while the window before ended.
+    has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
     has_missed: bool,
     /// How often stamps became doubtful, or usable again; and the same when the last step was found.
@@ -39,7 +54,7 @@ pub struct Subscription {
     steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     stepped_at: Option<i64>,
-    /// Until then, on the monotonic clock, a good stamp may be doubtful, for each step.
+    /// Until then, on the monotonic clock, a valid stamp may be doubtful, for each step.
     doubtful_until: Vec<i64>,
     /// When the host was suspended last, on the monotonic clock.
     suspended_at: Option<i64>,
@@ -51,12 +66,13 @@ pub struct Subscription {
     has_counted: bool,
     first: Option<i64>,
     last: Option<i64>,
-    /// The callbacks of the first and the last message since it was enabled, and whether later messages were not measured.
+    /// The callbacks of the first and the last message since it was enabled, and whether later messages were not
+    /// measured.
     of_epoch: Option<(i64, i64)>,
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
-    /// Whether a time in which it was enabled began or ended with messages that were not measured.
+    /// Whether an enabled period began or ended with messages that were not measured.
     has_unknown_span: bool,
     losses: Losses,
 }
@@ -71,9 +87,13 @@ impl Subscription {
             messages: vec![],
             durations: vec![],
             gaps: vec![],
+            evictions_at_start: 0,
+            lost_before: Some(0),
             carried: None,
+            is_unordered: false,
             unrecorded: 0,
             is_incomplete: false,
+            has_counted_at_start: false,
             has_missed: false,
             steps: 0,
             steps_at_last: 0,
@@ -103,7 +123,7 @@ impl Subscription {
         &self.times
     }
 
-    /// Returns the time in which it is enabled, by which messages are told apart that were taken in another; None while disabled.
+    /// Returns the number of the enabled period, to distinguish messages taken in another one; None while disabled.
     pub fn epoch(&self) -> Option<u32> {
         (self.switches % 2 == 1).then_some(self.switches)
     }
@@ -126,6 +146,7 @@ impl Subscription {
         self.distributions.start_window();
         self.clear();
         (self.carried, self.is_incomplete, self.has_later) = (None, false, false);
+        (self.has_counted_at_start, self.is_unordered) = (false, false);
         self.losses.pause();
     }
 
@@ -175,14 +196,21 @@ impl Subscription {
         self.received += 1;
         self.bytes += u64::from(message.size);
         self.messages.push(message);
-        self.has_later = false;
-        self.last = Some(message.callback);
         match &mut self.of_epoch {
-            Some((_, last)) => *last = message.callback,
+            Some((first, last)) if message.callback < *last => {
+                self.is_unordered = true;
+                *first = message.callback.min(*first);
+                self.first = self.first.map(|first| first.min(message.callback));
+            }
+            Some((_, last)) => {
+                *last = message.callback;
+                (self.has_later, self.last) = (false, Some(message.callback));
+            }
             None => {
                 self.of_epoch = Some((message.callback, message.callback));
                 self.epochs_with_messages += 1;
                 self.first.get_or_insert(message.callback);
+                (self.has_later, self.last) = (false, Some(message.callback));
             }
         }
         if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
@@ -222,7 +250,7 @@ impl Subscription {
         self.has_missed
     }
 
-    /// What was only counted may have been later than all messages that were measured.
+    /// Messages only counted may have been later than all measured ones.
     pub fn count_later(&mut self) {
         self.has_later = self.epoch().is_some();
     }
@@ -240,7 +268,7 @@ impl Subscription {
         &self.losses
     }
 
-    /// Returns what was received of each publisher; None if that is not known.
+    /// Returns the messages received of each publisher; None if unknown.
     pub fn heard(&self) -> Option<Vec<Heard>> {
         Some(self.losses.heard()?.collect())
     }
@@ -263,15 +291,29 @@ impl Subscription {
         }
     }
 
+    /// Returns the messages lost in this window, which begins the next. A message that arrives late reduces the losses
+    /// of a window before.
+    fn lost_in_window(&mut self) -> Option<u64> {
+        let now = match self.received {
+            0 => Some(0),
+            _ => self.losses.followed_lost().filter(|_| self.measures_losses()),
+        };
+        let before = std::mem::replace(&mut self.lost_before, now);
+        // A publisher that was replaced in this window may have sent before, after losses that nobody counts.
+        let (now, before) = now.zip(before)?;
+        (self.losses.evictions == self.evictions_at_start).then(|| now.saturating_sub(before))
+    }
+
     fn clear(&mut self) {
+        self.evictions_at_start = self.losses.evictions;
         self.messages.clear();
         self.durations.clear();
         self.gaps.clear();
         self.unrecorded = 0;
     }
 
-    /// Ends the window, and returns what is known of it. `loses_next`: a sample was lost while it ended, which may be of the next.
-    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, loses_next: bool) -> Window {
+    /// Ends the window, and returns the knowledge of it.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, lost: &LostAtEnd) -> Window {
         let (start, offset_before) = (self.times.start, self.times.offset);
         let step = self.times.end(now, offset, suspended);
         let metrics = self.settings.metrics.clone();
@@ -284,8 +326,12 @@ impl Subscription {
             stop: now,
             offset: self.times.offset,
             step,
-            count: self.messages.len() as u64 + self.unrecorded,
+            count: (!self.has_counted_at_start && lost.messages == 0)
+                .then_some(self.messages.len() as u64 + self.unrecorded),
             unrecorded: self.unrecorded,
+            is_unstamped: self.settings.age_source == AgeSource::HeaderStamp
+                && self.messages.iter().max_by_key(|of| of.callback).is_some_and(|of| of.header.value == 0),
+            lost: self.lost_in_window(),
             metrics,
             has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
             totals: Some(self.totals()),
@@ -303,12 +349,14 @@ impl Subscription {
         }
         self.carried = match self.settings.first_period {
             FirstPeriod::CarriedOver if !self.has_later => {
-                self.messages.last().map(|last| last.callback).or(self.carried)
+                self.messages.iter().map(|message| message.callback).max().or(self.carried)
             }
             _ => None,
         };
         self.clear();
-        self.is_incomplete = loses_next;
+        self.is_unordered = false;
+        self.is_incomplete = lost.has_samples;
+        self.has_counted_at_start = lost.messages > 0;
         window
     }
 
@@ -317,7 +365,10 @@ impl Subscription {
             return Expected::Kernel;
         }
         if metric == Metric::PublicationSeqGap {
-            return Expected::Samples(self.lost().map_or(vec![], |_| self.gaps.clone()));
+            // A publisher that was replaced in this window may have sent before, after losses that nobody counts.
+            let is_known =
+                self.losses.followed_are_known() && self.losses.evictions == self.evictions_at_start;
+            return Expected::Samples(if is_known { self.gaps.clone() } else { vec![] });
         }
         if self.is_incomplete {
             return Expected::Samples(vec![]);
@@ -355,6 +406,8 @@ impl Subscription {
                 self.delays(|message| (message.source, callback(message)), false, is_stepped)
             }
             Metric::HeaderToCallback => self.delays(header_and_ros, is_simulated, is_stepped),
+            // By docs/statistics.md.
+            Metric::MessagePeriod if self.is_unordered => Expected::Samples(vec![]),
             Metric::MessagePeriod => {
                 let callbacks =
                     self.carried.into_iter().chain(self.messages.iter().map(|message| message.callback));
@@ -388,13 +441,23 @@ impl Subscription {
             (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
             _ => true,
         };
+        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped before that, or received
+        // after it, is an old one on the present simulated time.
+        let is_old = |of: &Received, stamp: Stamp| match (of.jumped_at, stamp.read_at) {
+            (Some(jumped), Some(read)) => {
+                let has_arrived = read < jumped - 10_000_000_000 || of.callback >= jumped + 10_000_000_000;
+                has_arrived && of.jumps_when_taken == of.jumps
+            }
+            _ => false,
+        };
         let sample = |of: &Received| {
             let (from, to) = stamps(of);
-            let is_known = from.value != 0 && to.value != 0 && from.jumps == to.jumps;
+            let is_of_this_time = from.jumps == to.jumps || is_old(of, from);
+            let is_known = from.value != 0 && to.value != 0 && is_of_this_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
-        // A message that was taken before the last step was found has no age. One that was taken before stamps became usable again may
-        // have one.
+        // A message that was taken before the last step was found has no age. One that was taken before stamps became
+        // usable again may have one.
         let of_messages = |is_expected: &dyn Fn(u32) -> bool| -> Vec<f64> {
             let messages = self.messages.iter().filter(|of| is_simulated || is_expected(of.steps));
             messages.filter_map(sample).collect()
@@ -403,7 +466,8 @@ impl Subscription {
             of_messages(&|steps| steps == self.steps).len(),
             of_messages(&|steps| steps >= self.steps_at_last),
         );
-        // A jump is seen at the next reading; until then, and while the rate is measured anew, good stamps may be doubtful.
+        // A jump is seen at the next reading. Until then, and until messages that were under way have arrived, valid
+        // stamps may be doubtful.
         let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);
         let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
         if is_doubtful {

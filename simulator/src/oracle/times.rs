@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Windows on the system clock, which is stepped, and the times of what happened in them.
+//! Windows on a system clock with steps, and the times of events in them.
 
 /// The window under way, and the offset of the system clock as it was read last.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct WindowTimes {
     suspends: Vec<Suspend>,
 }
 
-/// A suspend, which was seen at the end of a window; on the monotonic clock, which does not count its time.
+/// A suspend, seen at the end of a window; on the monotonic clock, which does not count the suspended time.
 #[derive(Debug)]
 struct Suspend {
     from: i64,
@@ -61,8 +61,8 @@ impl WindowTimes {
         Some(step)
     }
 
-    /// Returns the system time at a time of the monotonic clock: as if the clock had never been wrong, but without suspends since then.
-    /// In the window of a suspend it is not known whether it was before or after.
+    /// Returns the system time at a time of the monotonic clock: as if the clock had never been wrong, but without
+    /// suspends since then. In the window of a suspend the time may be before or after it.
     pub fn system(&self, monotonic: i64) -> Bounds {
         let before = |of: &&Suspend| monotonic < of.from;
         let perhaps_before = |of: &&Suspend| monotonic < of.to;

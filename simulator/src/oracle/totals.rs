@@ -15,7 +15,8 @@ pub struct Totals {
     pub bytes: Option<u64>,
     pub first: Option<Bounds>,
     pub last: Option<Bounds>,
-    /// From the first message to the last while the statistics were enabled, and the intervals in it, if they are known.
+    /// From the first message to the last while the statistics were enabled, and the intervals in it, if they are
+    /// known.
     pub active: i64,
     pub intervals: Option<u64>,
 }

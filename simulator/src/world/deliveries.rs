@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use topic_statistics_core::{record::transport::Gid, totals::PublisherTotals};
+
 use super::World;
-use crate::{totals::PublisherTotals, transport::Gid};
 
 /// The messages of a publisher for a subscription. Each is the number of messages that its publisher had sent before.
 #[derive(Default)]
@@ -37,8 +38,8 @@ impl Deliveries {
         of.delivered.insert(index);
     }
 
-    /// Compares the losses of a publisher with what was sent between its first and its last message. Returns whether they can be
-    /// compared.
+    /// Compares the losses of a publisher with what was sent between its first and its last message. Returns whether a
+    /// comparison was possible.
     fn check(&self, ours: &PublisherTotals) -> Result<bool, String> {
         let (Some(of), Some(lost)) = (self.0.get(&ours.gid), ours.lost) else { return Ok(false) };
         let (Some(first), Some(last)) = (of.first, of.delivered.last()) else { return Ok(false) };

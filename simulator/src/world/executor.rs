@@ -4,16 +4,17 @@
 
 use std::sync::{Arc, Mutex};
 
+use topic_statistics_core::record::{
+    clock::Clock,
+    recorder::{ReceivedMessage, Recorder, RunningCallback},
+    source::{lock, WindowedCollector},
+};
+
 use super::{network::Message, Event, World};
 use crate::{
     clocks::{MS, S},
     faults::Fault,
     held::{Hold, Step},
-    measure::{
-        clock::Clock,
-        recorder::{ReceivedMessage, Recorder, RunningCallback},
-        source::{lock, WindowedCollector},
-    },
     oracle::{Received, Stamp},
     shrink::note,
 };
@@ -29,6 +30,8 @@ pub struct Taken {
     epoch: Option<u32>,
     /// How often stamps had become doubtful, or usable again.
     steps: u32,
+    /// How often simulated time had jumped.
+    jumps: u32,
     message: Message,
     received: Stamp,
 }
@@ -42,7 +45,7 @@ pub struct Running {
     started: i64,
 }
 
-/// A message whose callback runs while another thread holds the lock. Times are since that thread is held up.
+/// A message whose callback runs while another thread holds the lock. Times are since the start of that thread's delay.
 pub struct Waiting {
     taken: Taken,
     starts: i64,
@@ -53,7 +56,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns what its thread does.
+    /// Returns its thread's actions.
     fn steps(&self) -> Vec<(i64, Step)> {
         let (recorder, taken) = (Arc::clone(&self.taken.recorder), self.taken.taken);
         let running = Arc::new(Mutex::new(None));
@@ -87,7 +90,7 @@ pub struct WaitingSample<'a> {
 }
 
 impl WaitingSample<'_> {
-    /// The samples for which there is room, by docs/reliability.md.
+    /// The room for samples, by docs/reliability.md.
     const ROOM: usize = 8;
 
     /// Returns the samples of messages, in their order.
@@ -125,7 +128,7 @@ impl World {
         }
         let taken = recorder
             .epoch()
-            .map(|epoch| recorder.received_message(epoch, message.header.value, &info, || message.size()));
+            .map(|epoch| recorder.received_message(epoch, message.header.value, info, || message.size()));
         let (epoch, steps) = (subscription.oracle.epoch(), subscription.oracle.steps());
         subscription.has_taken |= taken.is_some();
         let recorder = Arc::clone(recorder);
@@ -136,7 +139,7 @@ impl World {
                 epoch.is_some()
             ));
         }
-        Some(Taken { subscription: id, recorder, taken, epoch, steps, message, received })
+        Some(Taken { subscription: id, recorder, taken, epoch, steps, jumps: self.jumps, message, received })
     }
 
     pub fn arrive(&mut self, id: u64, message: Message) {
@@ -166,19 +169,27 @@ impl World {
         }
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
+        // It reads the clock before the others do, or after them: then they are recorded after a later one.
+        let last = steps.last().map_or(0, |(time, _)| *time);
+        let reads_at =
+            started + if self.plan.has(Fault::Unordered) && self.random.bool() { last + 1_000 } else { 0 };
         let running = taken.taken.and_then(|message| {
             taken.recorder.record(&message, || {
                 for (time, step) in steps {
                     clocks.set_monotonic(started + time);
                     step(started + time);
                 }
-                started
+                reads_at
             })
         });
-        self.receive(&taken, started);
+        let is_overtaken = reads_at > started + last && !waiting.is_empty();
+        self.receive(&taken, reads_at);
         for sample in WaitingSample::of(&waiting, started) {
             self.accept_waiting(&sample);
+            self.tally.inject_times(Fault::Unordered, u64::from(is_overtaken));
         }
+        let started = reads_at;
+        clocks.set_monotonic(clocks.monotonic().max(started + 1)); // no two callbacks start at the same time
         self.pass();
         if self.plan.has(Fault::Panic) && self.random.u32(..50) == 0 {
             self.tally.inject(Fault::Panic);
@@ -219,7 +230,7 @@ impl World {
         }
     }
 
-    /// Gives the oracle a message whose callback starts at that time.
+    /// Passes a message to the oracle, at the start of its callback.
     fn receive(&mut self, taken: &Taken, callback: i64) {
         let Taken { message, .. } = taken;
         note(&self.history, || {
@@ -236,6 +247,8 @@ impl World {
             callback,
             ros: self.clocks.ros(),
             jumps: self.jumps,
+            jumped_at: self.jumped,
+            jumps_when_taken: taken.jumps,
             steps: taken.steps,
             header: message.header,
             source: if_reported(message.source, self.middleware.has_source),
@@ -294,7 +307,7 @@ impl World {
         waiting
     }
 
-    /// Holds up the next end of a window of a subscription.
+    /// Delays the next end of a window of a subscription.
     pub fn hold_end(&mut self, id: u64) {
         let waiting = self.waiting(id);
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
@@ -312,7 +325,7 @@ impl World {
     }
 }
 
-/// What happens at the next end of a window, while it is held up.
+/// The events at the next end of a window, during its delay.
 pub struct Held {
     /// When the window stops, since its thread is held up.
     pub stop: i64,

@@ -4,19 +4,24 @@
 
 use std::sync::atomic::Ordering;
 
+use topic_statistics_core::record::options::TopicStatisticsState;
+
 use super::World;
 use crate::{
     clocks::{MS, S},
     faults::Fault,
-    measure::clock::Clock,
-    options::TopicStatisticsState,
     shrink::note_fault,
 };
 
 impl World {
     /// Injects a fault, or none.
     pub fn inject(&mut self) {
-        let fault = Fault::OF_WORLD[self.random.usize(..Fault::OF_WORLD.len())];
+        let mut fault = Fault::OF_WORLD[self.random.usize(..Fault::OF_WORLD.len())];
+        // Rarely together otherwise: the first windows after silence, and a window with unknown messages.
+        let after_cut = self.now - self.cut_until;
+        if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
+            fault = Fault::HeldEnd;
+        }
         if !self.plan.has(fault) || !self.is_injected(fault) {
             return;
         }
@@ -34,8 +39,8 @@ impl World {
         let now = self.instant(self.now);
         match fault {
             Fault::Step => {
-                // A second step in a window cannot be told from one: docs/reliability.md. Nor can one be found that is as small as
-                // an imprecise reading.
+                // A second step in a window cannot be told from one: docs/reliability.md. A step as small as an
+                // imprecise reading cannot be found either.
                 if self.subscriptions.values().any(|of| of.oracle.has_step()) {
                     return false;
                 }
@@ -55,14 +60,17 @@ impl World {
                 self.subscriptions.values_mut().for_each(|of| of.oracle.suspend(self.now));
             }
             Fault::Jump => {
-                let Some(time) = self.simulated.clone() else { return false };
                 let size = self.random.i64(30 * S..3600 * S);
                 let back = self.random.bool() && self.clocks.ros() > size;
-                self.clocks.set_ros(self.clocks.ros() + if back { -size } else { size });
-                self.jumps += 1;
-                self.jumped = Some(self.now);
-                self.subscriptions.values_mut().for_each(|of| of.oracle.jump(self.now));
-                time.refresh(self.now);
+                return self.jump(if back { -size } else { size });
+            }
+            Fault::SmallJump => {
+                // By docs/reliability.md: back by less than simulated time has run since it was read last cannot be
+                // found, and forward by less than 5 s is the passage of time.
+                let largest = [300 * MS, 3 * S, 40 * S][self.random.usize(..3)];
+                let back = self.random.i64(110 * MS..largest);
+                let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
+                return self.clocks.ros() > back && self.jump(by);
             }
             Fault::Pause if self.simulated.is_none() => return false,
             Fault::Pause => self.ros_rate = 1 - self.ros_rate,
@@ -88,6 +96,7 @@ impl World {
                 self.end_many();
                 self.notify();
             }
+            Fault::Cut => self.cut_until = self.now + self.random.i64(0..12 * self.period),
             Fault::Restart => {
                 let index = self.random.usize(..self.publishers.len());
                 self.publishers[index].restart(&mut self.random);
@@ -103,6 +112,20 @@ impl World {
                 }
             },
             _ => return false,
+        }
+        true
+    }
+
+    /// Simulated time jumps. Returns whether there is simulated time.
+    fn jump(&mut self, by: i64) -> bool {
+        let Some(time) = &self.simulated else { return false };
+        self.clocks.set_ros(self.clocks.ros() + by);
+        self.jumps += 1;
+        self.jumped = Some(self.now);
+        self.subscriptions.values_mut().for_each(|of| of.oracle.jump(self.now));
+        // Otherwise it is found by the next message, or the next reading.
+        if self.random.bool() {
+            time.refresh(self.now);
         }
         true
     }

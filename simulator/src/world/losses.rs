@@ -50,10 +50,10 @@ impl World {
         }
     }
 
-    /// No event has more than was lost. Returns the sums of what was published and of what had to be, by topic.
+    /// No event has more than the losses. Returns by topic the published and the expected sums.
     pub fn check_events(&mut self) -> Vec<(String, u64, u64)> {
-        for of in self.event_reader.take().into_iter().flat_map(|event| event.messages_lost_statistics) {
-            *self.losses.published.entry(of.topic_name).or_default() += of.messages_lost;
+        for (topic, lost) in self.event_reader.take().into_iter().flat_map(|event| event.topics) {
+            *self.losses.published.entry(topic).or_default() += lost;
         }
         let mut sums = self.losses.ended.clone();
         for subscription in self.subscriptions.values().filter(|of| of.handle.is_some()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of events, and no
-//! thread.
+//! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of
+//! events, and no thread.
 
 mod deliveries;
 mod executor;
@@ -9,7 +9,7 @@ mod inject;
 mod losses;
 mod network;
 mod node;
-mod readers;
+pub mod readers;
 mod scopes;
 mod thread;
 mod warnings;
@@ -21,16 +21,19 @@ use std::{
 };
 
 use fastrand::Rng;
+use topic_statistics_core::{
+    health::NodeExpectations,
+    record::{clock::Clock, simulated_time::SimulatedTime, source::Source},
+    schedule::{judges::Changed, losses::LossEvents, state::Schedule},
+    window::Metric,
+};
 
 use crate::{
+    check::Merged,
     clocks::{HostClocks, NodeClock, S},
     faults::{Fault, Tally},
-    measure::{clock::Clock, simulated_time::SimulatedTime, source::Source},
     plan::Plan,
-    report::loss_events::LossEvents,
-    schedule::state::Schedule,
     shrink::History,
-    window::Metric,
 };
 use executor::{Running, Taken};
 use losses::Losses;
@@ -93,6 +96,8 @@ pub struct World {
     event_reader: Arc<EventReader>,
     middleware: Middleware,
     publishers: Vec<Publisher>,
+    /// Until then the network is cut.
+    cut_until: i64,
     subscriptions: BTreeMap<u64, Subscription>,
     next_subscription: u64,
     /// How many subscriptions were created.
@@ -106,11 +111,13 @@ pub struct World {
     refused: u64,
     losses: Losses,
     ended: Vec<Ended>,
-    /// How many samples of the subscriptions of each name were in distributions, the smallest one and the largest one.
-    distributed: BTreeMap<(String, Metric), (u64, f64, f64)>,
+    /// The distributions of all windows of the subscriptions of each name.
+    distributed: BTreeMap<(String, Metric), Merged>,
     /// How many times many names were used.
     names: u64,
     warnings: Warnings,
+    /// The health of sources after windows that are not compared yet.
+    changed: Vec<Changed>,
     windows: u64,
     error: Option<String>,
 }
@@ -149,6 +156,7 @@ impl World {
             reader: Arc::default(),
             event_reader: Arc::default(),
             publishers: vec![],
+            cut_until: 0,
             subscriptions: BTreeMap::new(),
             next_subscription: 0,
             created: 0,
@@ -161,11 +169,13 @@ impl World {
             distributed: BTreeMap::new(),
             names: 0,
             warnings: Warnings::default(),
+            changed: vec![],
             windows: 0,
             error: None,
             random,
             plan,
         };
+        world.schedule.judge_by(NodeExpectations::default(), false);
         world.populate();
         world
     }
@@ -211,12 +221,12 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// What happened has taken the time by which the monotonic clock is ahead.
+    /// The events have taken the time by which the monotonic clock is ahead.
     fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }
 
-    /// Runs the world to its end. Returns what happened, and the first difference from the oracle.
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
     pub fn run(mut self, history: Option<History>) -> (Tally, Result<(), String>) {
         self.history = history;
         // A world in which everything is dropped or disabled has no windows.

@@ -2,50 +2,49 @@
 
 //! Publishers, the network, and the middleware that delivers messages.
 
-use std::{
-    ffi::CStr,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
-
 use fastrand::Rng;
-use rclrs::{MessageInfo, PublisherGid};
+use topic_statistics_core::record::{
+    clock::Clock,
+    transport::{Delivery, Gid, ReceivedTimestamp, Transport},
+};
 
 use super::{Event, World};
 use crate::{
     clocks::{MS, S},
     faults::Fault,
-    measure::clock::Clock,
     oracle::Stamp,
     plan::Plan,
-    transport::Gid,
 };
 
 /// A middleware, by the documentation of its rmw implementation: see docs/late.md.
 #[derive(Clone, Copy)]
 pub struct Middleware {
-    /// The rmw implementation's identifier; None: a null pointer.
-    identifier: Option<&'static CStr>,
+    transport: &'static Transport,
     pub has_numbers: bool,
     pub has_reception: bool,
     /// Whether it reports when a message was published.
     pub has_source: bool,
-    /// What is special about it.
+    /// Its peculiarity.
     pub fault: Option<Fault>,
 }
 
+const KNOWN: &Transport = &Transport {
+    name: "rmw_fastrtps_cpp",
+    received: ReceivedTimestamp::Reception,
+    has_sequence_numbers: true,
+};
+const UNNUMBERED: &Transport =
+    &Transport { name: "rmw_cyclonedds_cpp", received: ReceivedTimestamp::Take, has_sequence_numbers: false };
+const UNKNOWN: &Transport =
+    &Transport { name: "unknown", received: ReceivedTimestamp::Unknown, has_sequence_numbers: true };
+
 impl Middleware {
     pub fn of(plan: &Plan, random: &mut Rng) -> Self {
-        let known = [c"rmw_fastrtps_cpp", c"rmw_fastrtps_dynamic_cpp", c"rmw_zenoh_cpp", c"rmw_connextdds"];
-        let good = Self {
-            identifier: Some(known[random.usize(..known.len())]),
-            has_numbers: true,
-            has_reception: true,
-            has_source: true,
-            fault: None,
-        };
+        let good =
+            Self { transport: KNOWN, has_numbers: true, has_reception: true, has_source: true, fault: None };
         if plan.has(Fault::Unnumbered) {
             Self {
-                identifier: Some(c"rmw_cyclonedds_cpp"),
+                transport: UNNUMBERED,
                 has_numbers: false,
                 has_reception: false,
                 fault: Some(Fault::Unnumbered),
@@ -53,7 +52,7 @@ impl Middleware {
             }
         } else if plan.has(Fault::UnknownMiddleware) {
             Self {
-                identifier: [None, Some(c"rmw_other_cpp")][random.usize(..2)],
+                transport: UNKNOWN,
                 has_numbers: random.bool(),
                 has_reception: false,
                 has_source: random.bool(),
@@ -64,21 +63,14 @@ impl Middleware {
         }
     }
 
-    /// Returns what is reported with a message.
-    pub fn info(&self, message: &Message, received: Stamp) -> MessageInfo {
-        let time = |stamp: Stamp| -> Option<SystemTime> {
-            Some(UNIX_EPOCH + Duration::from_nanos(stamp.value as u64))
-        };
-        let mut data =
-            PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() }.data;
-        data.iter_mut().zip(message.publisher).for_each(|(to, from)| *to = from);
-        let implementation_identifier = self.identifier.map_or(std::ptr::null(), CStr::as_ptr);
-        MessageInfo {
-            source_timestamp: self.has_source.then(|| time(message.source)).flatten(),
-            received_timestamp: time(received),
-            publication_sequence_number: if self.has_numbers { message.number } else { u64::MAX },
-            reception_sequence_number: u64::MAX,
-            publisher_gid: PublisherGid { data, implementation_identifier },
+    /// Returns the middleware's report with a message.
+    pub fn info(&self, message: &Message, received: Stamp) -> Delivery {
+        Delivery {
+            transport: self.transport,
+            source: if self.has_source { message.source.value } else { 0 },
+            received: received.value,
+            publisher: message.publisher,
+            number: if self.has_numbers { message.number } else { u64::MAX },
         }
     }
 }
@@ -111,6 +103,8 @@ pub struct Publisher {
     /// The clock of its host less that of this host, and how it drifts, in nanoseconds per second; None on this host.
     remote: Option<(i64, i64)>,
     is_stamped: bool,
+    /// The stamp of all messages while the driver is stuck.
+    stuck: Option<Stamp>,
     interval: i64,
 }
 
@@ -155,7 +149,16 @@ impl World {
             self.random.i64(0..100 * MS)
         };
         let index = self.publishers.len();
-        self.publishers.push(Publisher { topic, gid, first, sent: 0, remote, is_stamped, interval });
+        self.publishers.push(Publisher {
+            topic,
+            gid,
+            first,
+            sent: 0,
+            remote,
+            is_stamped,
+            stuck: None,
+            interval,
+        });
         self.after(late, Event::Publish(index));
     }
 
@@ -200,15 +203,23 @@ impl World {
                 Stamp::NONE
             }
             (true, false) => source,
-            (true, true) => Stamp { value: self.clocks.ros(), read_at: None, jumps: self.jumps },
+            (true, true) => {
+                let stamp = Stamp { value: self.clocks.ros(), read_at: Some(self.now), jumps: self.jumps };
+                if self.plan.has(Fault::Stuck) && self.random.u32(..100) == 0 {
+                    publisher.stuck = if publisher.stuck.is_some() { None } else { Some(stamp) };
+                }
+                self.tally.inject_times(Fault::Stuck, u64::from(publisher.stuck.is_some()));
+                publisher.stuck.unwrap_or(stamp)
+            }
         };
         Message { publisher: publisher.gid, index, number, header, source }
     }
 
     /// Sends a message to a subscription.
     pub fn send(&mut self, subscription: u64, message: &Message) {
-        if self.plan.has(Fault::Loss) && self.random.u32(..20) == 0 {
-            self.tally.inject(Fault::Loss);
+        let is_lost = self.plan.has(Fault::Loss) && self.random.u32(..20) == 0;
+        self.tally.inject_times(Fault::Loss, u64::from(is_lost));
+        if is_lost || self.now < self.cut_until {
             if let Some(subscription) = self.subscriptions.get_mut(&subscription) {
                 subscription.deliveries.drop_message(message.publisher, message.index);
             }

@@ -1,55 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Who reads what the node publishes, and who keeps the sources that have ended.
+//! Readers of the node's topics, and keepers of ended sources.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
     Arc, Mutex,
 };
 
-use rclrs::RclrsError;
-use ros_env::{
-    statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution},
-};
-
-use crate::{
-    measure::source::{lock, Source, WindowScheduler},
-    options::TopicStatisticsState,
-    report::Publish,
+use topic_statistics_core::{
+    collector::Distribution,
+    record::{
+        options::TopicStatisticsState,
+        source::{lock, Source, WindowScheduler},
+    },
+    schedule::{
+        losses::{MessagesLost, PublishLosses},
+        outbox::{PublishError, PublishWindows},
+    },
+    window::{Metric, Summary, Window},
 };
 
 /// A message on /statistics or /statistics/distribution.
 #[derive(Debug)]
-pub enum Published {
-    Metrics(MetricsMessage),
-    Distribution(MetricsDistribution),
+pub struct Published {
+    pub source: String,
+    pub metric: Metric,
+    pub window: Window,
+    pub figures: Figures,
 }
 
-/// What a reader of these topics has read, and whether it has stopped.
+#[derive(Debug)]
+pub enum Figures {
+    Summary(Summary),
+    Distribution(Box<Distribution>),
+}
+
+/// The messages that a reader of these topics has read, and whether it has stopped.
 #[derive(Default)]
 pub struct Reader {
     messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
+    /// Whether the next publication fails, and the one after it does not.
+    pub fails_once: AtomicBool,
+    /// Whether a publication was refused that will be repeated.
+    is_repeated: AtomicBool,
+    /// Whether a repeated publication of the batch was refused, too. Then no other one of it is repeated.
+    has_refused_twice: AtomicBool,
 }
 
-impl Publish<MetricsMessage> for Reader {
-    fn publish(&self, message: MetricsMessage) -> Result<(), RclrsError> {
-        self.accept(Published::Metrics(message))
+impl PublishWindows for Reader {
+    fn publish_metric(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        summary: &Summary,
+    ) -> Result<(), PublishError> {
+        let figures = Figures::Summary(*summary);
+        self.accept(Published { source: source.to_owned(), metric, window, figures })
     }
-}
 
-impl Publish<MetricsDistribution> for Reader {
-    fn publish(&self, message: MetricsDistribution) -> Result<(), RclrsError> {
-        self.accept(Published::Distribution(message))
+    fn publish_distribution(
+        &self,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        distribution: &Distribution,
+    ) -> Result<(), PublishError> {
+        let figures = Figures::Distribution(Box::new(distribution.clone()));
+        self.accept(Published { source: source.to_owned(), metric, window, figures })
     }
 }
 
 impl Reader {
-    fn accept(&self, message: Published) -> Result<(), RclrsError> {
+    /// Begins a batch, and sets whether one of its publications fails, and does not when it is repeated.
+    pub fn begin_batch(&self, fails_once: bool) {
+        self.fails_once.store(fails_once, Ordering::Relaxed);
+        self.has_refused_twice.store(false, Ordering::Relaxed);
+    }
+
+    fn accept(&self, message: Published) -> Result<(), PublishError> {
+        let is_repeated = self.is_repeated.swap(false, Ordering::Relaxed);
+        let is_stopped = self.is_stopped.load(Ordering::Relaxed);
+        // By docs/reliability.md: a failed publication is repeated once, up to the first that fails again.
+        let may_repeat = !is_repeated && !self.has_refused_twice.load(Ordering::Relaxed);
+        if may_repeat && (self.fails_once.swap(false, Ordering::Relaxed) || is_stopped) {
+            self.is_repeated.store(true, Ordering::Relaxed);
+            return Err("refused".into());
+        }
         lock(&self.messages).push(message);
-        match self.is_stopped.load(Ordering::Relaxed) {
-            true => Err(RclrsError::AlreadyAddedToWaitSet),
+        self.has_refused_twice.fetch_or(is_stopped, Ordering::Relaxed);
+        match is_stopped {
+            true => Err("refused".into()),
             false => Ok(()),
         }
     }
@@ -61,17 +103,17 @@ impl Reader {
 
 /// A reader of /events/messages_lost.
 #[derive(Default)]
-pub struct EventReader(Mutex<Vec<MessagesLostEvent>>);
+pub struct EventReader(Mutex<Vec<MessagesLost>>);
 
-impl Publish<MessagesLostEvent> for EventReader {
-    fn publish(&self, message: MessagesLostEvent) -> Result<(), RclrsError> {
-        lock(&self.0).push(message);
+impl PublishLosses for EventReader {
+    fn publish(&self, lost: &MessagesLost) -> Result<(), PublishError> {
+        lock(&self.0).push(lost.clone());
         Ok(())
     }
 }
 
 impl EventReader {
-    pub fn take(&self) -> Vec<MessagesLostEvent> {
+    pub fn take(&self) -> Vec<MessagesLost> {
         std::mem::take(&mut *lock(&self.0))
     }
 }

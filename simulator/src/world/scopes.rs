@@ -2,28 +2,26 @@
 
 //! The publishers, timers and counters of the node.
 
-use std::sync::{
-    atomic::{AtomicU64, Ordering},
-    Arc,
-};
+use std::sync::Arc;
 
-use rclrs::RclrsError;
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    record::options::TopicStatisticsState,
+    record::{
+        clock::Clock,
+        count::Count,
+        durations::Durations,
+        publications::Publications,
+        source::{Source, SourceHandle, WindowedCollector},
+        windowed::{Collector, Windowed},
+    },
+};
 
 use super::{Event, World};
 use crate::{
     clocks::MS,
-    collector::FirstPeriod,
     faults::Fault,
     held::{Hold, Holdable, Step},
-    measure::{
-        clock::Clock,
-        counter::{Count, StatsCounter},
-        publisher::Publications,
-        source::{Source, SourceHandle, WindowedCollector},
-        timer::Durations,
-        windowed::{Collector, Windowed},
-    },
-    options::TopicStatisticsState,
     oracle::{self, Kind},
 };
 
@@ -34,13 +32,15 @@ pub struct Scope {
     pub oracle: oracle::Scope,
     pub held: Option<HeldScope>,
     measured: Measured,
+    /// Its drop ends the source.
+    _handle: SourceHandle,
 }
 
-/// What records, and the handle whose drop ends it.
+/// The recorder.
 enum Measured {
-    Publisher(Ends<Publications>, SourceHandle),
-    Timer(Ends<Durations>, SourceHandle),
-    Counter(Arc<Holdable<Windowed<Count>>>, StatsCounter, Arc<AtomicU64>),
+    Publisher(Ends<Publications>),
+    Timer(Ends<Durations>),
+    Counter(Arc<Holdable<Windowed<Count>>>, Count),
 }
 
 struct Ends<C: Collector> {
@@ -48,18 +48,18 @@ struct Ends<C: Collector> {
     holdable: Arc<Holdable<Windowed<C>>>,
 }
 
-/// What happens while the next end of a window is held up. Times are since then.
+/// The events while the next end of a window is delayed. Times are since the start of the delay.
 pub struct HeldScope {
     pub stop: i64,
     pub times: Vec<i64>,
 }
 
 impl Scope {
-    /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be held up.
+    /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be delayed.
     pub fn entered(&self) -> (i64, bool) {
         match &self.measured {
-            Measured::Publisher(of, _) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Timer(of, _) => (of.holdable.entered(), of.holdable.is_waiting()),
+            Measured::Publisher(of) => (of.holdable.entered(), of.holdable.is_waiting()),
+            Measured::Timer(of) => (of.holdable.entered(), of.holdable.is_waiting()),
             Measured::Counter(of, ..) => (of.entered(), of.is_waiting()),
         }
     }
@@ -89,21 +89,18 @@ impl World {
             Kind::Publisher(first_period) => {
                 let ends = Ends::new(self, Publications::new(first_period, true));
                 let source = source("publisher", Arc::clone(&ends.holdable) as _);
-                let handle = self.handle(&source);
-                (source, Measured::Publisher(ends, handle))
+                (source, Measured::Publisher(ends))
             }
             Kind::Timer => {
                 let ends = Ends::new(self, Durations::default());
                 let source = source("timer", Arc::clone(&ends.holdable) as _);
-                let handle = self.handle(&source);
-                (source, Measured::Timer(ends, handle))
+                (source, Measured::Timer(ends))
             }
             Kind::Counter => {
-                let count = Arc::new(AtomicU64::new(0));
-                let Ends { holdable, .. } = Ends::new(self, Count(Arc::clone(&count)));
+                let count = Count::default();
+                let Ends { holdable, .. } = Ends::new(self, count.clone());
                 let source = source("counter", Arc::clone(&holdable) as _);
-                let handle = self.handle(&source);
-                (source, Measured::Counter(holdable, StatsCounter::new(handle, Arc::clone(&count)), count))
+                (source, Measured::Counter(holdable, count))
             }
         };
         let state = TopicStatisticsState::NodeDefault;
@@ -112,7 +109,8 @@ impl World {
         self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
         self.schedule.complete(&source, now);
         let oracle = oracle::Scope::new(kind, self.clocks.offset(), self.clocks.suspended());
-        self.scopes.push(Scope { source, state, oracle, held: None, measured });
+        let _handle = self.handle(&source);
+        self.scopes.push(Scope { source, state, oracle, held: None, measured, _handle });
     }
 
     /// The node publishes, starts a duration, and counts.
@@ -127,11 +125,11 @@ impl World {
         let clocks = Arc::clone(&self.clocks);
         for (index, scope) in self.scopes.iter_mut().enumerate() {
             match &scope.measured {
-                Measured::Publisher(of, _) => {
+                Measured::Publisher(of) => {
                     let publish = || {
                         clocks.set_monotonic(started + takes);
                         match is_failing {
-                            true => Err(RclrsError::AlreadyAddedToWaitSet),
+                            true => Err(()),
                             false => Ok(()),
                         }
                     };
@@ -140,8 +138,10 @@ impl World {
                     let clock = || {
                         readings += 1;
                         if is_overtaken && readings == 3 {
-                            differs |=
-                                of.collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100).is_err();
+                            differs |= of
+                                .collector
+                                .measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100)
+                                .is_err();
                             clocks.set_monotonic(started + takes + 1_000);
                         }
                         clocks.monotonic()
@@ -159,12 +159,12 @@ impl World {
                     }
                 }
                 // As a guard does.
-                Measured::Timer(of, _) => {
+                Measured::Timer(of) => {
                     differs |= of.collector.is_enabled() != scope.oracle.is_enabled();
                     timed = scope.oracle.is_enabled().then_some((index, started));
                 }
-                Measured::Counter(_, counter, _) => {
-                    counter.add(counts);
+                Measured::Counter(_, count) => {
+                    count.add(counts);
                     scope.oracle.add(counts);
                 }
             }
@@ -183,17 +183,17 @@ impl World {
         self.after(next, Event::Scopes);
     }
 
-    /// A duration ends, in whatever window and whatever was switched meanwhile.
+    /// A duration ends, in any window and after any switching of the statistics.
     pub fn end_timer(&mut self, source: &Arc<Source>, started: i64) {
         let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) else { return };
-        let Measured::Timer(of, _) = &scope.measured else { return };
+        let Measured::Timer(of) = &scope.measured else { return };
         let milliseconds = (self.now - started) as f64 / 1e6;
         of.collector.record(|| milliseconds);
         scope.oracle.record(self.now, milliseconds);
     }
 
-    /// Holds up the next end of a window of a publisher, timer or counter. Up to 8 samples wait meanwhile; more would wait for the
-    /// lock.
+    /// Delays the next end of a window of a publisher, timer or counter. Up to 8 samples wait meanwhile; more would
+    /// wait for the lock.
     pub fn hold_scope(&mut self) {
         if self.scopes.is_empty() {
             return;
@@ -212,22 +212,20 @@ impl World {
         let stop = self.random.i64(0..=time);
         let step = |time: i64| -> (i64, Step) {
             let step: Step = match &scope.measured {
-                Measured::Publisher(of, _) => {
+                Measured::Publisher(of) => {
                     let (collector, clocks) = (Arc::clone(&of.collector), Arc::clone(&self.clocks));
                     Box::new(move |_| {
-                        let _never_fails = collector.measure(|| clocks.monotonic(), || Ok(()), |()| 100);
+                        let _never_fails =
+                            collector.measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100);
                     })
                 }
-                Measured::Timer(of, _) => {
+                Measured::Timer(of) => {
                     let collector = Arc::clone(&of.collector);
                     Box::new(move |_| collector.record(|| time as f64))
                 }
-                // Not by the handle: what is held up must not end the source.
-                Measured::Counter(_, _, count) => {
-                    let count = Arc::clone(count);
-                    Box::new(move |_| {
-                        count.fetch_add(1, Ordering::Relaxed);
-                    })
+                Measured::Counter(_, count) => {
+                    let count = count.clone();
+                    Box::new(move |_| count.add(1))
                 }
             };
             (time, step)
@@ -235,8 +233,8 @@ impl World {
         let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
         let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
         match &scope.measured {
-            Measured::Publisher(of, _) => of.holdable.hold(hold),
-            Measured::Timer(of, _) => of.holdable.hold(hold),
+            Measured::Publisher(of) => of.holdable.hold(hold),
+            Measured::Timer(of) => of.holdable.hold(hold),
             Measured::Counter(of, ..) => of.hold(hold),
         }
         scope.held = Some(HeldScope { stop, times });
@@ -251,22 +249,22 @@ impl World {
 }
 
 impl Scope {
-    /// Ends the oracle's window, whose end was perhaps held up.
+    /// Ends the oracle's window, perhaps with a delay.
     pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
         let (entered, is_waiting) = self.entered();
         let held = if is_waiting { None } else { self.held.take() };
         let Some(HeldScope { stop, times }) = held else {
-            return self.oracle.end_window(entered, offset, suspended);
+            return self.oracle.end_window(entered, offset, suspended, false);
         };
         if self.oracle.kind() == Kind::Counter {
             self.oracle.add(times.len() as u64); // counted before the window's count is taken
-            return self.oracle.end_window(entered + stop, offset, suspended);
+            return self.oracle.end_window(entered + stop, offset, suspended, true);
         }
-        let window = self.oracle.end_window(entered + stop, offset, suspended);
-        // By docs/reliability.md: what ends while a window is being ended belongs to the next one.
+        let window = self.oracle.end_window(entered + stop, offset, suspended, true);
+        // By docs/reliability.md: a duration that ends while a window is being ended belongs to the next one.
         for time in times {
             match self.oracle.kind() {
-                Kind::Publisher(_) => self.oracle.record(entered + time, 0.0),
+                Kind::Publisher(_) => self.oracle.record_waiting(entered + time, 0.0),
                 _ => self.oracle.record(entered + time, time as f64),
             }
         }

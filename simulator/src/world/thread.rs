@@ -7,19 +7,30 @@ use std::{
     sync::{atomic::Ordering, Arc},
 };
 
-use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
-
-use super::{executor::WaitingSample, node::Warned, readers::Published, Event, World};
-use crate::{
-    check,
-    clocks::{MS, S},
+use topic_statistics_core::{
     collector::Distribution,
-    faults::Fault,
-    measure::{clock::Clock, host, source::Source},
-    report::Failures,
-    schedule::state::{Action, HandOut},
-    shrink::note,
+    health::{Health, Level},
+    record::{clock::Clock, host, source::Source},
+    schedule::{
+        judges::Changed,
+        outbox::Failures,
+        state::{Action, HandOut},
+    },
     window::{Metric, WindowStatistics},
+};
+
+use super::{
+    executor::WaitingSample,
+    node::Warned,
+    readers::{Figures, Published},
+    Event, World,
+};
+use crate::{
+    check::{self, Merged},
+    clocks::{MS, S},
+    faults::Fault,
+    oracle::{self, LostAtEnd},
+    shrink::note,
 };
 
 /// A message that has to be published.
@@ -47,7 +58,11 @@ impl World {
                         self.check_event_rate();
                     }
                     let count = batch.len();
+                    let fails_once = self.plan.has(Fault::FailsOnce) && self.random.u32(..20) == 0;
+                    self.reader.begin_batch(fails_once);
                     batch.into_iter().for_each(|message| message.publish(&mut failures));
+                    let has_failed = fails_once && !self.reader.fails_once.swap(false, Ordering::Relaxed);
+                    self.tally.inject_times(Fault::FailsOnce, u64::from(has_failed));
                     self.schedule.add_failures(failures);
                     self.check_messages(count);
                     self.check_events();
@@ -55,7 +70,7 @@ impl World {
                         return;
                     }
                 }
-                Action::PublishDiagnostics(_) => {} // nothing is expected
+                Action::PublishDiagnostics(_) => {} // health is not published
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
                 Action::Wait(wake) => {
                     let Some(wake) = wake else { return };
@@ -102,6 +117,7 @@ impl World {
     /// Gives finished windows to their watchers, and reads the log.
     fn hand_out(&mut self, out: HandOut) {
         let mut with_clock_offset = vec![];
+        self.take_health(out.changed);
         for (source, statistics) in out.finished {
             self.windows += 1;
             source.finish(Arc::clone(&statistics));
@@ -113,7 +129,7 @@ impl World {
                 Ok(period) => period,
                 Err(error) => return self.fail(error),
             };
-            if source.topic().is_some() {
+            if source.is_subscription() {
                 let of_window = |metric| statistics.distribution(metric);
                 add_distributions(&mut self.distributed, &source.name, of_window);
             }
@@ -135,6 +151,9 @@ impl World {
                     });
                 }
             }
+        }
+        if let Some(Changed { source, health, .. }) = self.changed.pop() {
+            self.fail(format!("{} has a health without a window: {health:?}", source.name));
         }
         if self.random.u32(..16) == 0 {
             self.check_totals();
@@ -183,18 +202,19 @@ impl World {
         let held = if is_waiting { None } else { subscription.held.take() };
         let stop = entered + held.as_ref().map_or(0, |held| held.stop);
         let samples = held.iter().flat_map(|held| WaitingSample::of(&held.waiting, entered));
-        // Of a sample that is lost it is not known to which window it belongs.
+        // A lost sample may belong to either window.
         let (of_this, of_next): (Vec<_>, Vec<_>) =
             samples.partition(|sample| sample.is_lost || sample.time < stop);
         of_this.iter().for_each(|sample| self.accept_waiting(sample));
-        let loses_next = of_this.iter().any(|sample| sample.is_lost);
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
-        let expected = subscription.oracle.end_window(stop, offset, suspended, loses_next);
+        let epoch = subscription.oracle.epoch();
+        let counted = of_this.iter().filter(|sample| sample.is_lost_message_of(epoch)).count() as u64;
+        let lost = LostAtEnd { has_samples: of_this.iter().any(|sample| sample.is_lost), messages: counted };
+        let expected = subscription.oracle.end_window(stop, offset, suspended, &lost);
         self.expect_warnings(id);
         of_next.iter().for_each(|sample| self.accept_waiting(sample));
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
-        let epoch = subscription.oracle.epoch();
-        if of_this.iter().any(|sample| sample.is_lost_message_of(epoch)) {
+        if counted > 0 {
             subscription.oracle.count_later();
         }
         let settings = format!("{:?}", subscription.oracle.settings());
@@ -205,10 +225,62 @@ impl World {
         check::window(ours, &expected, &mut self.tally).map_err(|error| {
             format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
         })?;
+        self.check_health(id, &expected, ours).map_err(|error| {
+            format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
+        })?;
         if self.random.u32(..8) == 0 {
             self.check_publishers(id);
         }
         Ok(period)
+    }
+
+    /// Takes the new health of sources. One without a window is forgotten, because the statistics were disabled.
+    fn take_health(&mut self, changed: Vec<Changed>) {
+        let (judged, forgotten): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|of| of.health.window.is_some());
+        self.changed = judged;
+        for Changed { source, health, .. } in forgotten {
+            let of_it = self.subscriptions.values_mut().find(|of| Arc::ptr_eq(&of.source, &source));
+            let is_expected = of_it.as_ref().is_some_and(|of| of.forgotten > 0);
+            if let Some(subscription) = of_it.filter(|_| is_expected) {
+                subscription.forgotten -= 1;
+            }
+            if !source.is_retired() && (!is_expected || health != Health::default()) {
+                self.fail(format!("{} is judged anew: {health:?}", source.name));
+            }
+        }
+        if self.subscriptions.values().any(|of| of.forgotten > 0) {
+            self.fail("a health was kept while the statistics were disabled".to_owned());
+        }
+    }
+
+    /// Compares the health of a subscription after a window.
+    fn check_health(
+        &mut self,
+        id: u64,
+        window: &oracle::Window,
+        ours: &WindowStatistics,
+    ) -> Result<(), String> {
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };
+        let of_it = self.changed.iter().position(|of| Arc::ptr_eq(&of.source, &subscription.source));
+        let changed = of_it.map(|index| self.changed.remove(index));
+        match (&mut subscription.health, changed) {
+            (Some(judgement), Some(Changed { health, is_change, .. })) => {
+                if health.window != Some(ours.window) {
+                    return Err(format!("the health is of the window {:?}", health.window));
+                }
+                let level = judgement.accept(window, ours, &health, is_change)?;
+                self.tally.judged += 1;
+                self.tally.alarms += u64::from(is_change && level != Level::Ok);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+            (judgement, changed) => Err(format!(
+                "health {:?}, expected one: {}",
+                changed.map(|of| of.health),
+                judgement.is_some()
+            )),
+        }
     }
 
     /// Expects the warnings of a subscription whose window has ended.
@@ -253,7 +325,7 @@ impl World {
         self.due.push_back(due);
     }
 
-    /// Compares published messages with so many that had to be published, in their order.
+    /// Compares published messages with the expected ones, in their order.
     fn check_messages(&mut self, count: usize) {
         let messages = self.reader.take();
         if self.reader.is_stopped.load(Ordering::Relaxed) {
@@ -269,27 +341,14 @@ impl World {
             return self.fail(format!("{} messages were published, expected {}", messages.len(), due.len()));
         }
         for (message, due) in messages.iter().zip(&due) {
-            let result = match message {
-                Published::Metrics(message) if !due.is_distribution => check_message(message, due),
-                Published::Distribution(message) if due.is_distribution => {
-                    let distribution = due.statistics.distribution(due.metric);
-                    let is_of_it = message.measurement_source_name == *due.source.name
-                        && nanoseconds(&message.window_start) == due.statistics.window.start
-                        && nanoseconds(&message.window_stop) == due.statistics.window.stop;
-                    match distribution.filter(|_| is_of_it) {
-                        Some(distribution) => check::message(message, due.metric, distribution),
-                        None => Err("a distribution of another window".to_owned()),
-                    }
-                }
-                message => Err(format!("{message:?}, expected another message")),
-            };
+            let result = check_message(message, due);
             if let Err(error) = result {
                 return self.fail(error);
             }
         }
     }
 
-    /// Ends the node: what is left is published, and everything adds up.
+    /// Ends the node: the remaining messages are published, and all sums agree.
     pub fn finish(&mut self) {
         self.reader.is_stopped.store(false, Ordering::Relaxed);
         self.check_totals();
@@ -328,46 +387,43 @@ impl World {
     }
 }
 
-/// Adds the counts and extremes of distributions to those of that name.
+/// Adds distributions to the sum of their name.
 pub fn add_distributions<'a>(
-    to: &mut BTreeMap<(String, Metric), (u64, f64, f64)>,
+    to: &mut BTreeMap<(String, Metric), Merged>,
     name: &str,
     of: impl Fn(Metric) -> Option<&'a Distribution>,
 ) {
     for metric in Metric::ALL {
         let Some(distribution) = of(*metric) else { continue };
-        let sum = to.entry((name.to_owned(), *metric)).or_insert((0, f64::INFINITY, f64::NEG_INFINITY));
-        sum.0 += distribution.count();
-        (sum.1, sum.2) = (sum.1.min(distribution.minimum()), sum.2.max(distribution.maximum()));
+        to.entry((name.to_owned(), *metric)).or_default().add(distribution);
     }
 }
 
-fn nanoseconds(time: &Time) -> i64 {
-    i64::from(time.sec) * S + i64::from(time.nanosec)
-}
-
 /// Compares a message with the window that it is of.
-fn check_message(message: &MetricsMessage, due: &Due) -> Result<(), String> {
-    let summary = due.statistics.get(due.metric).copied().unwrap_or_default();
-    // In rclcpp's order, and with the constants of StatisticDataType.msg.
-    let figures = [
-        (1, summary.average),
-        (3, summary.maximum),
-        (2, summary.minimum),
-        (5, summary.sample_count as f64),
-        (4, summary.standard_deviation),
-    ];
-    let has_figures = message.statistics.len() == figures.len()
-        && message.statistics.iter().zip(figures).all(|(point, (data_type, figure))| {
-            point.data_type == data_type && check::is_same(point.data, figure, 1.0)
-        });
+fn check_message(message: &Published, due: &Due) -> Result<(), String> {
     let is_of_host = due.metric == Metric::ClockOffset;
     let name = if is_of_host { host::name() } else { due.source.name.to_string() };
-    if message.measurement_source_name != name
-        || message.metrics_source != due.metric.name()
-        || message.unit != due.metric.unit()
-        || nanoseconds(&message.window_start) != due.statistics.window.start
-        || nanoseconds(&message.window_stop) != due.statistics.window.stop
+    let has_figures = match &message.figures {
+        Figures::Summary(summary) if !due.is_distribution => {
+            let expected = due.statistics.get(due.metric).copied().unwrap_or_default();
+            summary.sample_count == expected.sample_count
+                && [
+                    (summary.average, expected.average),
+                    (summary.maximum, expected.maximum),
+                    (summary.minimum, expected.minimum),
+                    (summary.standard_deviation, expected.standard_deviation),
+                ]
+                .into_iter()
+                .all(|(figure, expected)| check::is_same(figure, expected, 1.0))
+        }
+        Figures::Distribution(distribution) if due.is_distribution => {
+            due.statistics.distribution(due.metric) == Some(&**distribution)
+        }
+        _ => false,
+    };
+    if message.source != name
+        || message.metric != due.metric
+        || message.window != due.statistics.window
         || !has_figures
     {
         return Err(format!("message {message:?}, expected {} of {:?}", due.metric, due.statistics));

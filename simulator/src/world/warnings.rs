@@ -17,7 +17,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// What the warnings have in common that are of one kind.
+    /// The common parts of warnings of one kind.
     const KINDS: [(&'static str, &'static str); 7] = [
         ("step", "The system clock was stepped by"),
         ("reception", "does not report when a message was received"),
@@ -53,13 +53,16 @@ impl Warnings {
             self.failures += count.parse::<u64>().map_err(|error| format!("{warning}: {error}"))?;
             return if is_early { Err(format!("warned again in a second: {warning}")) } else { Ok(()) };
         }
+        if warning.contains("simulated time jumps again and again") {
+            return Ok(()); // it depends on the detection of each jump; the oracle knows only its bounds
+        }
         let kind = Self::KINDS.iter().find(|(_, text)| warning.contains(text));
         let (kind, _) = kind.ok_or_else(|| format!("a warning of no kind: {warning}"))?;
         *self.given.entry(kind).or_default() += 1;
         Ok(())
     }
 
-    /// Compares the warnings that were given with those that were expected.
+    /// Compares the warnings with the expected ones.
     pub fn check(&self) -> Result<(), String> {
         match self.given == self.expected {
             true => Ok(()),

@@ -26,9 +26,9 @@ use crate::{
     input::Input,
 };
 
-/// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters never fall while
-/// they exist.
-pub fn exporter(bytes: &[u8]) {
+/// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
+/// never fall while they exist.
+pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
     // A time that others can be before.
     static START: OnceLock<Now> = OnceLock::new();

@@ -5,4 +5,4 @@
 #![cfg_attr(fuzzing, no_main)]
 #![allow(missing_docs, unexpected_cfgs)]
 
-fuzz::target!(fuzz::exporter);
+fuzz::target!(fuzz::exposition);

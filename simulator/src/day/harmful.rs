@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Real faults: each raises its level within the windows that docs/health.md promises, and is cleared after it has
+//! ended.
+
+use topic_statistics_core::health::Level;
+
+use super::{robot::Stream, Alarm, Day};
+use crate::clocks::{MS, S};
+
+/// A fault of a source.
+struct Harm {
+    source: &'static str,
+    text: &'static str,
+    change: fn(&mut Stream),
+    level: Level,
+    /// After how many whole windows of 1 s it is raised at the latest, and cleared after it has ended.
+    raised: i64,
+    cleared: i64,
+}
+
+const NEVER: i64 = i64::MAX / 4;
+
+/// At most two windows until a level is raised, and three until it is cleared.
+const fn harm(source: &'static str, text: &'static str, level: Level, change: fn(&mut Stream)) -> Harm {
+    Harm { source, text, change, level, raised: 2, cleared: 3 }
+}
+
+fn halve_rate(stream: &mut Stream) {
+    stream.row.period *= 2;
+}
+
+fn silence(stream: &mut Stream) {
+    stream.next = NEVER;
+}
+
+/// After silence, the first window with messages is no whole one.
+const AFTER_SILENCE: i64 = 4;
+
+const HARMS: &[Harm] = &[
+    harm("/joint_states", "half the rate", Level::Error, halve_rate),
+    harm("/joint_states", "2 % lost", Level::Warn, |of| of.lost = 0.02),
+    harm("/joint_states", "ages of 16 ms", Level::Error, |of| of.row.age = 16 * MS),
+    harm("/joint_states", "ages of 3 ms", Level::Warn, |of| of.row.age = 3 * MS),
+    Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/joint_states", "silence", Level::Stale, silence) },
+    harm("/tf", "2 % lost", Level::Warn, |of| of.lost = 0.02),
+    harm("/tf", "half the rate", Level::Warn, halve_rate),
+    harm("/scan", "half the rate", Level::Warn, halve_rate),
+    harm("/scan", "ages of 110 ms", Level::Warn, |of| of.row.age = 110 * MS),
+    harm("/scan", "ages of 300 ms", Level::Error, |of| of.row.age = 300 * MS),
+    harm("/scan", "stamps are not set", Level::Error, |of| of.is_stamped = false),
+    Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/scan", "silence", Level::Stale, silence) },
+    // 2 % above its limit, a bandwidth is counted for a minute.
+    Harm { cleared: 65, ..harm("/camera", "half the bandwidth", Level::Warn, |of| of.row.size /= 2) },
+    Harm { cleared: 65, ..harm("/camera", "a third of the rate", Level::Error, |of| of.row.period *= 3) },
+    harm("/camera", "callbacks of 32 ms", Level::Warn, |of| of.row.takes = 32 * MS),
+    Harm { raised: 5, cleared: 13, ..harm("/fix", "half the rate", Level::Warn, halve_rate) },
+    harm("/fix", "ages of 300 ms", Level::Warn, |of| of.row.age = 300 * MS),
+    Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/fix", "silence", Level::Stale, silence) },
+    // 100 samples are a percentile: twice until it is raised, three times until it is cleared.
+    Harm {
+        raised: 200,
+        cleared: 400,
+        ..harm("/temperature", "ages of 300 ms", Level::Warn, |of| of.row.age = 300 * MS)
+    },
+    Harm { raised: 10, cleared: AFTER_SILENCE, ..harm("/temperature", "silence", Level::Stale, silence) },
+    Harm {
+        raised: 25,
+        cleared: 35,
+        ..harm("/battery", "callbacks of 3 s", Level::Warn, |of| of.row.takes = 3 * S)
+    },
+    Harm {
+        raised: 25,
+        cleared: 35,
+        ..harm("/battery", "stamps are not set", Level::Error, |of| of.is_stamped = false)
+    },
+    harm("/cmd_vel", "publications of 8 ms", Level::Error, |of| of.row.takes = 8 * MS),
+    harm("/cmd_vel", "half the rate", Level::Warn, halve_rate),
+    harm("/cmd_vel", "half the bandwidth", Level::Warn, |of| of.row.size /= 2),
+    Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/cmd_vel", "silence", Level::Stale, silence) },
+    Harm {
+        raised: 7,
+        cleared: 10,
+        ..harm("call_driver", "durations of 8 ms", Level::Warn, |of| of.row.takes = 8 * MS)
+    },
+    harm("frames", "half the frequency", Level::Warn, halve_rate),
+    Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("frames", "silence", Level::Stale, silence) },
+    harm("/odom", "ages of 150 ms of simulated time", Level::Warn, |of| of.row.age = 150 * MS),
+    harm("/odom", "ages of 700 ms of simulated time", Level::Error, |of| of.row.age = 700 * MS),
+    Harm { cleared: AFTER_SILENCE, ..harm("/odom", "silence", Level::Warn, silence) },
+    harm("/clock", "half the rate", Level::Warn, halve_rate),
+];
+
+/// Injects the faults, each into a robot that was healthy for two minutes. Returns a table of the results.
+pub fn run(seed: u64) -> Result<String, String> {
+    let mut missed = String::new();
+    let mut table = format!("{:<16}{:<48}{:<7}{:>7}{:>9}\n", "source", "fault", "level", "raised", "cleared");
+    for (number, harm) in (1..).zip(HARMS) {
+        let Harm { source, text, level, .. } = harm;
+        match find(seed.wrapping_add(number), harm) {
+            Ok((raised, cleared)) => {
+                let level = level.name();
+                table += &format!("{source:<16}{text:<48}{level:<7}{raised:>7}{cleared:>9}\n");
+            }
+            Err(error) => missed += &format!("\n{source}: {text}: {error}"),
+        }
+    }
+    let (source, text) = ("/map", "its node starts 60 s late");
+    match find_late(seed) {
+        Ok((raised, cleared)) => {
+            let level = Level::Stale.name();
+            table += &format!("{source:<16}{text:<48}{level:<7}{raised:>7}{cleared:>9}\n");
+        }
+        Err(error) => missed += &format!("\n{source}: {text}: {error}"),
+    }
+    match missed.is_empty() {
+        true => Ok(table),
+        false => Err(missed),
+    }
+}
+
+/// Returns after how many whole windows a fault is raised, and cleared after it has ended.
+fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
+    let mut day = Day::new(seed);
+    let began = day.now + 130 * S + day.random.i64(0..S);
+    day.run_until(began)?;
+    if let Some(Alarm { source, health, .. }) = day.alarms.first() {
+        return Err(format!("{source} is {} before: {health}", health.level));
+    }
+    let index =
+        day.streams.iter().position(|of| of.row.name == harm.source).ok_or("there is no such source")?;
+    let healthy = day.streams[index].row;
+    (harm.change)(&mut day.streams[index]);
+    let raised = wait_for(&mut day, began, harm, harm.raised, |level| level == harm.level)?;
+    // Until all that it takes is over.
+    day.run_until(day.now + 20 * S)?;
+    let ended = day.now;
+    let stream = &mut day.streams[index];
+    (stream.row, stream.lost, stream.is_stamped) = (healthy, 0.0, true);
+    stream.next = stream.next.min(ended + day.random.i64(0..healthy.period));
+    day.alarms.retain(|alarm| !is_of(alarm, harm));
+    let cleared = wait_for(&mut day, ended, harm, harm.cleared, |level| level == Level::Ok)?;
+    match day.alarms.iter().find(|alarm| !is_of(alarm, harm)) {
+        Some(Alarm { source, health, .. }) => {
+            Err(format!("{source} is {} for no reason: {health}", health.level))
+        }
+        None => Ok((raised, cleared)),
+    }
+}
+
+/// The node of the map starts late: it has sent no message yet, and sends only one. Returns the number of windows until
+/// it is stale, and until it is OK after its message; it has to stay OK.
+fn find_late(seed: u64) -> Result<(i64, i64), String> {
+    const LATE: i64 = 60 * S;
+    let mut day = Day::new(seed);
+    let map = harm("/map", "", Level::Stale, silence);
+    let index =
+        day.streams.iter().position(|of| of.row.name == map.source).ok_or("there is no such source")?;
+    let (began, sent) = (day.now, day.now + LATE + day.random.i64(0..S));
+    day.streams[index].next = sent;
+    let raised = wait_for(&mut day, began, &map, 10, |level| level == Level::Stale)?;
+    day.run_until(sent)?;
+    day.alarms.retain(|alarm| !is_of(alarm, &map));
+    let cleared = wait_for(&mut day, sent, &map, 3, |level| level == Level::Ok)?;
+    // A map is not published again.
+    day.run_until(day.now + 600 * S)?;
+    let levels: Vec<_> = day.alarms.iter().map(|alarm| (&*alarm.source, alarm.health.level)).collect();
+    match levels == [("/node:/map", Level::Warn), ("/node:/map", Level::Ok)] {
+        true => Ok((raised, cleared)),
+        false => Err(format!("after its message {levels:?}, expected WARN, and then OK for good")),
+    }
+}
+
+fn is_of(alarm: &Alarm, harm: &Harm) -> bool {
+    alarm.source.strip_prefix("/node:") == Some(harm.source)
+}
+
+/// Returns after how many whole windows the source has a level.
+fn wait_for(
+    day: &mut Day,
+    since: i64,
+    harm: &Harm,
+    windows: i64,
+    is_it: impl Fn(Level) -> bool,
+) -> Result<i64, String> {
+    // The window in which it begins is not whole.
+    day.run_until(since + (windows + 1) * S)?;
+    let mut of_it = day.alarms.iter().filter(|alarm| is_of(alarm, harm));
+    match of_it.find(|alarm| is_it(alarm.health.level)) {
+        Some(alarm) => Ok((alarm.at - since) / S),
+        None => {
+            let changes = day.alarms.iter().filter(|alarm| is_of(alarm, harm));
+            let changes: String = changes
+                .map(|of| {
+                    format!("\n  {:.1} s: {}: {}", (of.at - since) as f64 / 1e9, of.health.level, of.health)
+                })
+                .collect();
+            Err(format!("not found within {windows} windows{changes}"))
+        }
+    }
+}

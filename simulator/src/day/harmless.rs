@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Events that leave the topics healthy: clocks are set, a host is suspended, a thread is delayed, options change.
+
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+
+use super::{robot::Sample, Change, Day};
+use crate::{
+    clocks::{MS, S},
+    held::{Hold, Step},
+};
+
+/// How often each disturbance happened, and the last ones.
+#[derive(Default)]
+pub struct Harmless {
+    counts: [u64; KINDS.len()],
+    last: VecDeque<String>,
+    /// Whether the statistics are turned off now.
+    is_off: bool,
+    /// The stream whose next end of a window is delayed, and the delay.
+    hold: Option<(usize, i64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Step,
+    Slew,
+    Suspend,
+    LateThread,
+    HeldEnd,
+    Jump,
+    Restart,
+    Period,
+    Distributions,
+    Off,
+}
+
+const KINDS: [(Kind, &str); 10] = [
+    (Kind::Step, "the system clock is stepped"),
+    (Kind::Slew, "the system clock is slewed"),
+    (Kind::Suspend, "the host is suspended"),
+    (Kind::LateThread, "the thread that ends the windows is late"),
+    (Kind::HeldEnd, "that thread is held up under the lock, and messages are only counted"),
+    (Kind::Jump, "simulated time jumps"),
+    (Kind::Restart, "a publisher restarts"),
+    (Kind::Period, "the publish period is set"),
+    (Kind::Distributions, "distributions are switched on or off"),
+    (Kind::Off, "the statistics are off for some seconds"),
+];
+
+impl Harmless {
+    fn note(&mut self, kind: Kind, at: i64, text: &str) {
+        self.counts[KINDS.iter().position(|(of, _)| *of == kind).unwrap_or(0)] += 1;
+        self.last.truncate(9);
+        self.last.push_front(format!("{:.1} s: {kind:?} {text}", at as f64 / S as f64));
+    }
+
+    pub fn last(&self) -> String {
+        self.last.iter().map(|text| format!("\n    {text}")).collect()
+    }
+}
+
+impl fmt::Display for Harmless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((_, text), count) in KINDS.iter().zip(self.counts) {
+            writeln!(f, "{count:>9}  {text}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Day {
+    fn note(&mut self, kind: Kind, text: &str) {
+        self.harmless.note(kind, self.now - self.started, text);
+    }
+
+    /// Something happens that leaves the topics healthy.
+    pub fn disturb(&mut self) {
+        self.next_harmless = self.now + self.random.i64(15 * S..90 * S);
+        if std::mem::take(&mut self.harmless.is_off) {
+            return self.set_enabled(true);
+        }
+        let (kind, _) = KINDS[self.random.usize(..KINDS.len())];
+        match kind {
+            Kind::Step => {
+                let sizes = [30 * MS, 500 * MS, 1500 * MS, 3 * S, 9 * S, 60 * S, 3600 * S];
+                let size = sizes[self.random.usize(..sizes.len())];
+                let by = if self.random.bool() { size } else { -size };
+                self.clocks.step(by);
+                self.stepped = Change { at: self.now, by };
+                self.note(kind, &format!("by {} ms", by / MS));
+            }
+            Kind::Slew => {
+                self.clocks.step(self.random.i64(-9_000..=9_000));
+                self.note(kind, "");
+            }
+            Kind::Suspend => {
+                let by = self.random.i64(S..3600 * S);
+                self.clocks.suspend(by);
+                self.stepped = Change { at: self.now, by };
+                self.note(kind, &format!("for {} s", by / S));
+            }
+            Kind::Jump => {
+                let sizes = [-3600 * S, -60 * S, -3 * S, -S, -200 * MS, 6 * S, 60 * S, 3600 * S];
+                let by = sizes[self.random.usize(..sizes.len())];
+                if self.clocks.ros() + by < 100 * S {
+                    return;
+                }
+                self.clocks.set_ros(self.clocks.ros() + by);
+                self.jumped = Change { at: self.now, by };
+                self.note(kind, &format!("by {} ms", by / MS));
+            }
+            Kind::Restart => {
+                let stream = self.random.usize(..self.streams.len());
+                self.streams[stream].restart_publisher(&mut self.random);
+                self.note(kind, self.streams[stream].row.name);
+            }
+            Kind::Period => {
+                let period = [S / 2, S, S, S, 2 * S][self.random.usize(..5)];
+                for node in 0..2 {
+                    let at = self.at();
+                    let schedule = &mut self.nodes[node].schedule;
+                    schedule.set_publish_period(Duration::from_nanos(period as u64), at, &*self.clocks);
+                    self.nodes[node].period = period;
+                    self.run_thread(node);
+                }
+                self.note(kind, &format!("to {} ms", period / MS));
+            }
+            Kind::Distributions => {
+                let enabled = self.random.bool();
+                for node in 0..2 {
+                    let at = self.at();
+                    self.nodes[node].schedule.set_distributions(enabled, at, &*self.clocks);
+                    self.run_thread(node);
+                }
+                self.note(kind, &enabled.to_string());
+            }
+            Kind::Off => {
+                self.harmless.is_off = true;
+                self.next_harmless = self.now + self.random.i64(S / 10..8 * S);
+                self.note(kind, "");
+                self.set_enabled(false);
+            }
+            Kind::LateThread => {
+                let node = self.random.usize(..2);
+                let late = self.random.i64(0..3 * self.nodes[node].period);
+                self.nodes[node].wake += late;
+                self.note(kind, &format!("by {} ms", late / MS));
+            }
+            Kind::HeldEnd => {
+                let stream = self.random.usize(..self.streams.len());
+                if self.streams[stream].holdable().is_some() {
+                    self.harmless.hold = Some((stream, self.random.i64(20 * MS..500 * MS)));
+                }
+            }
+        }
+    }
+
+    fn set_enabled(&mut self, enabled: bool) {
+        for node in 0..2 {
+            let at = self.at();
+            self.nodes[node].schedule.set_enabled(enabled, at, &*self.clocks);
+            self.run_thread(node);
+        }
+    }
+
+    /// Delays the end of the due window: messages arrive meanwhile, also of other topics.
+    pub fn hold_end(&mut self, node: usize) {
+        let is_of_it = |stream: usize| usize::from(self.streams[stream].row.is_simulated) == node;
+        let Some((held, length)) = self.harmless.hold.take_if(|(stream, _)| is_of_it(*stream)) else {
+            return;
+        };
+        let Some(holdable) = self.streams[held].holdable().map(Arc::clone) else { return };
+        let (entered, mut steps) = (self.now, Vec::<(i64, Step)>::new());
+        let mut counted: u64 = 0;
+        loop {
+            let next = (0..self.streams.len()).min_by_key(|index| self.streams[*index].next).unwrap_or(0);
+            let time = self.streams[next].next - entered;
+            if time >= length {
+                break;
+            }
+            let Some(sample) = self.take_next(next) else { continue };
+            let (stream, clocks) = (&mut self.streams[next], Arc::clone(&self.clocks));
+            match (stream.recorder().map(Arc::clone), sample) {
+                (Some(recorder), Sample::Message(message)) => {
+                    counted += u64::from(next == held);
+                    let takes = stream.row.takes;
+                    let step = move |now: i64| {
+                        clocks.set_monotonic(now);
+                        if let Some(running) = recorder.record(&message, || now) {
+                            recorder.record_end(running, now + takes);
+                        }
+                    };
+                    steps.push((time.max(0), Box::new(step)));
+                }
+                (_, sample) => stream.record(&sample, entered),
+            }
+        }
+        let stop = self.random.i64(0..=length);
+        let (before, after) = steps.into_iter().partition(|(time, _)| *time < stop);
+        let at = self.random.u32(1..3);
+        holdable.hold(Hold { before, stop, after, end: length + 5_000, at });
+        let text = format!("{} for {} ms, {counted} messages", self.streams[held].row.name, length / MS);
+        self.note(Kind::HeldEnd, &text);
+    }
+}

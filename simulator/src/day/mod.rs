@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A day in the life of a healthy robot, judged: `simulator --day HOURS`.
+//!
+//! A node on system time and one on simulated time have the sources of a [`robot`], each with the conditions that an
+//! operator writes for it by docs/health.md. Every message goes through the library's recorder, its windows through
+//! schedule and judges. Meanwhile [`harmless`] events leave the topics healthy: any level but OK is a failure. Then
+//! [`harmful`] faults are injected one by one: each has to raise its level within the time of docs/health.md, and to be
+//! cleared after it has ended.
+
+mod harmful;
+mod harmless;
+pub mod robot;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use topic_statistics_core::{
+    health::{Health, Level, NodeExpectations},
+    record::{clock::Clock, simulated_time::SimulatedTime},
+    schedule::{
+        losses::LossEvents,
+        state::{Action, Schedule},
+    },
+};
+
+use crate::clocks::{HostClocks, NodeClock, S};
+use harmless::Harmless;
+use robot::{Sample, Stream, ROBOT};
+
+/// Runs the hours. Returns the events as text, or the first false alarm or missed fault.
+pub fn run(seed: u64, hours: f64) -> Result<String, String> {
+    let mut day = Day::new(seed);
+    day.is_disturbed = true;
+    day.run_until(day.started + (hours * 3600.0 * S as f64) as i64)?;
+    let healthy = day.summary();
+    let found = harmful::run(seed).map_err(|error| format!("{error}\n{healthy}"))?;
+    Ok(format!("{healthy}\n{found}"))
+}
+
+/// The robot and its host.
+struct Day {
+    random: Rng,
+    clocks: Arc<HostClocks>,
+    started: i64,
+    instant: Instant,
+    now: i64,
+    nodes: [Node; 2],
+    streams: Vec<Stream>,
+    simulated: Arc<SimulatedTime>,
+    next_refresh: i64,
+    /// When the system clock and simulated time were set last, and their offsets before that.
+    stepped: Change,
+    jumped: Change,
+    is_disturbed: bool,
+    next_harmless: i64,
+    harmless: Harmless,
+    /// The level other than OK, and the number of windows ended by then.
+    alarms: Vec<Alarm>,
+    windows: u64,
+    messages: u64,
+}
+
+/// The schedule of a node's windows, and when its thread wakes.
+struct Node {
+    schedule: Schedule,
+    wake: i64,
+    period: i64,
+}
+
+/// A clock was set.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    at: i64,
+    by: i64,
+}
+
+/// A change of a level.
+struct Alarm {
+    source: String,
+    before: Level,
+    health: Health,
+    at: i64,
+}
+
+impl Change {
+    /// Returns the offset at a time.
+    fn correction(self, at: i64) -> i64 {
+        if at < self.at {
+            -self.by
+        } else {
+            0
+        }
+    }
+}
+
+impl Day {
+    fn new(seed: u64) -> Self {
+        let random = Rng::with_seed(seed);
+        let clocks = HostClocks::new();
+        let now = clocks.monotonic();
+        clocks.set_ros(5000 * S);
+        let simulated = Arc::new(SimulatedTime::new(NodeClock(Arc::clone(&clocks))));
+        let nodes = ["/robot", "/simulated"].map(|name| {
+            let events = LossEvents::new(name.to_owned(), 0.0);
+            let mut schedule = Schedule::new(true, Duration::from_secs(1), false, false, events);
+            schedule.judge_by(NodeExpectations::default(), false);
+            Node { schedule, wake: now, period: S }
+        });
+        let mut day = Self {
+            random,
+            clocks,
+            started: now,
+            instant: Instant::now(),
+            now,
+            nodes,
+            streams: vec![],
+            simulated,
+            next_refresh: now,
+            stepped: Change::default(),
+            jumped: Change::default(),
+            is_disturbed: false,
+            next_harmless: now + 30 * S,
+            harmless: Harmless::default(),
+            alarms: vec![],
+            windows: 0,
+            messages: 0,
+        };
+        for row in ROBOT {
+            let node = &mut day.nodes[usize::from(row.is_simulated)].schedule;
+            let at = day.instant;
+            let time = row.is_simulated.then(|| Arc::clone(&day.simulated));
+            let stream = Stream::new(row, node, time, &day.clocks, at, now + day.random.i64(S..4 * S));
+            day.streams.push(stream);
+        }
+        (0..2).for_each(|node| day.run_thread(node));
+        day
+    }
+
+    /// Lives until that time on the monotonic clock. Errors at the first false alarm.
+    fn run_until(&mut self, end: i64) -> Result<(), String> {
+        loop {
+            let stream = (0..self.streams.len()).min_by_key(|index| self.streams[*index].next).unwrap_or(0);
+            let node = usize::from(self.nodes[1].wake < self.nodes[0].wake);
+            let next_message = self.streams[stream].next;
+            let next_harmless = if self.is_disturbed { self.next_harmless } else { i64::MAX };
+            let ending =
+                (0..self.streams.len()).min_by_key(|index| self.streams[*index].callback_ends()).unwrap_or(0);
+            let next_end = self.streams[ending].callback_ends();
+            let next_of_node = self.nodes[node].wake.min(self.next_refresh).min(next_harmless);
+            let next = next_message.min(next_end).min(next_of_node);
+            if next >= end {
+                return Ok(());
+            }
+            self.set_now(next.max(self.now));
+            if next == next_end {
+                self.streams[ending].end_callback();
+            } else if next == next_message {
+                self.receive(stream);
+            } else if next == self.nodes[node].wake {
+                self.hold_end(node);
+                self.run_thread(node);
+                self.check()?;
+            } else if next == self.next_refresh {
+                self.simulated.refresh(self.now);
+                self.next_refresh = self.now + SimulatedTime::INTERVAL.as_nanos() as i64;
+            } else {
+                self.disturb();
+            }
+        }
+    }
+
+    fn set_now(&mut self, now: i64) {
+        self.clocks.set_ros(self.clocks.ros() + now - self.now);
+        self.clocks.set_monotonic(now);
+        self.now = now;
+    }
+
+    /// Errors if a level other than OK was found without a fault.
+    fn check(&mut self) -> Result<(), String> {
+        match self.alarms.first().filter(|_| self.is_disturbed) {
+            Some(Alarm { source, before, health, at }) => Err(format!(
+                "a false alarm after {:.1} s: {source} is {} (was {before}): {health}\n  the last disturbances: {}",
+                (at - self.started) as f64 / S as f64,
+                health.level,
+                self.harmless.last()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns now as the schedules have it.
+    fn at(&self) -> Instant {
+        self.instant + Duration::from_nanos((self.now - self.started) as u64)
+    }
+
+    /// Takes the next message of a stream, and plans the one after it; None if it is lost.
+    fn take_next(&mut self, stream: usize) -> Option<Sample> {
+        self.messages += 1;
+        let stream = &mut self.streams[stream];
+        let (time, change) = match stream.row.is_simulated {
+            true => (self.clocks.ros() - self.now, self.jumped),
+            false => (self.clocks.offset(), self.stepped),
+        };
+        stream.next(&mut self.random, |sent| sent + time + change.correction(sent))
+    }
+
+    fn receive(&mut self, stream: usize) {
+        if let Some(sample) = self.take_next(stream) {
+            self.streams[stream].record(&sample, self.now);
+        }
+    }
+
+    /// Does what the schedule returns until it waits.
+    fn run_thread(&mut self, node: usize) {
+        loop {
+            match self.nodes[node].schedule.next(self.at(), &*self.clocks) {
+                Action::HandOut(out) => {
+                    self.windows += out.finished.len() as u64;
+                    out.finished.into_iter().for_each(|(source, window)| source.finish(window));
+                    for changed in out.changed {
+                        let Some(before) = changed.before else { continue };
+                        let (source, at) = (changed.source.name.to_string(), self.now);
+                        self.alarms.push(Alarm { source, before, health: changed.health, at });
+                    }
+                    // If the end of a window was delayed, time has passed.
+                    self.set_now(self.clocks.monotonic().max(self.now));
+                }
+                Action::Publish { .. } | Action::PublishDiagnostics(_) => {}
+                Action::CheckPublishers(_) => {
+                    self.nodes[node].schedule.add_publisher_check(vec![], None);
+                }
+                Action::Wait(wake) => {
+                    let wake = wake.map_or(self.now + S, |wake| {
+                        self.started + wake.saturating_duration_since(self.instant).as_nanos() as i64
+                    });
+                    self.nodes[node].wake = wake.max(self.now);
+                    return;
+                }
+                Action::End { .. } => return,
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{:.2} hours of {} sources, {} messages, {} windows: no false alarm\n{}",
+            (self.now - self.started) as f64 / S as f64 / 3600.0,
+            self.streams.len(),
+            self.messages,
+            self.windows,
+            self.harmless
+        )
+    }
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The sources of a robot, with the conditions that an operator writes for them.
+
+use std::{
+    cell::Cell,
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use fastrand::Rng;
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    condition::Conditions,
+    health::Expectations,
+    record::options::SourceOptions,
+    record::{
+        count::Count,
+        durations::Durations,
+        options::TopicStatisticsState,
+        publications::Publications,
+        recorder::{ReceivedMessage, Recorder, RecorderOptions, RunningCallback},
+        simulated_time::SimulatedTime,
+        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        transport::{Delivery, Gid, ReceivedTimestamp, Transport},
+        windowed::Windowed,
+    },
+    schedule::state::Schedule,
+    window::{Metric, SourceKind},
+};
+
+use crate::{
+    clocks::{HostClocks, MS, S},
+    held::Holdable,
+};
+
+/// A healthy source. Times are in nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Row {
+    pub name: &'static str,
+    pub kind: SourceKind,
+    pub is_simulated: bool,
+    pub has_header: bool,
+    pub period: i64,
+    pub age: i64,
+    pub size: u32,
+    pub publishers: u64,
+    /// How long a callback, a publication or a duration takes.
+    pub takes: i64,
+    pub warn_unless: &'static str,
+    pub error_unless: &'static str,
+}
+
+const ROW: Row = Row {
+    name: "",
+    kind: SourceKind::Subscription,
+    is_simulated: false,
+    has_header: true,
+    period: S,
+    age: 2 * MS,
+    size: 100,
+    publishers: 1,
+    takes: MS,
+    warn_unless: "",
+    error_unless: "",
+};
+
+/// By the table of docs/health.md.
+pub const ROBOT: &[Row] = &[
+    Row {
+        name: "/joint_states",
+        period: MS,
+        age: MS / 2,
+        takes: MS / 20,
+        warn_unless: "rate=1000±5% period.max<5ms age.p99<2ms lost=0",
+        error_unless: "rate>=900 age.max<10ms",
+        ..ROW
+    },
+    Row {
+        name: "/tf",
+        has_header: false,
+        period: 5 * MS,
+        publishers: 4,
+        warn_unless: "rate>=180 lost=0",
+        ..ROW
+    },
+    Row {
+        name: "/scan",
+        period: 100 * MS,
+        age: 30 * MS,
+        warn_unless: "rate=10±10% age<80ms age.std<20ms",
+        error_unless: "rate>=5 age<200ms",
+        ..ROW
+    },
+    // 20.4 MB/s.
+    Row {
+        name: "/camera",
+        period: S / 30,
+        age: 15 * MS,
+        size: 680_000,
+        takes: 8 * MS,
+        warn_unless: "rate>=27 bandwidth>=20MB/s callback_duration.max<30ms",
+        error_unless: "rate>=15",
+        ..ROW
+    },
+    Row { name: "/map", period: i64::MAX / 4, warn_unless: "silent<1440min", ..ROW },
+    Row {
+        name: "/fix",
+        age: 40 * MS,
+        warn_unless: "rate>=0.9 age<200ms age.std<50ms period.std<100ms",
+        error_unless: "rate>=0.5",
+        ..ROW
+    },
+    Row { name: "/temperature", age: 40 * MS, warn_unless: "age.p99<200ms", ..ROW },
+    Row {
+        name: "/battery",
+        period: 10 * S,
+        age: 20 * MS,
+        takes: 1300 * MS,
+        warn_unless: "rate>=0.09 callback_duration.max<2s",
+        error_unless: "age<500ms",
+        ..ROW
+    },
+    // 20 messages within 0.4 s, about twice a minute.
+    Row { name: "/goal_feedback", period: BURST, warn_unless: "silent<5min lost=0 age.max<50ms", ..ROW },
+    Row {
+        name: "/cmd_vel",
+        kind: SourceKind::Publisher,
+        period: 50 * MS,
+        warn_unless: "rate>=18 publish_period.max<100ms bandwidth>=1800",
+        error_unless: "publish_duration.max<5ms",
+        ..ROW
+    },
+    Row {
+        name: "call_driver",
+        kind: SourceKind::Timer,
+        period: 3 * S,
+        takes: 2 * MS,
+        warn_unless: "duration.max<5ms rate>=0",
+        ..ROW
+    },
+    Row { name: "frames", kind: SourceKind::Counter, period: S / 30, warn_unless: "frequency_hz>=27", ..ROW },
+    Row {
+        name: "/odom",
+        is_simulated: true,
+        period: 20 * MS,
+        warn_unless: "rate>=45 silent<2s age=-10..100ms",
+        error_unless: "age.max<500ms",
+        ..ROW
+    },
+    Row {
+        name: "/clock",
+        is_simulated: true,
+        has_header: false,
+        period: 10 * MS,
+        warn_unless: "rate>=90",
+        ..ROW
+    },
+];
+
+const BURST: i64 = 30 * S;
+
+/// What measures a source.
+enum Measured {
+    Subscription(Arc<Recorder>, Arc<Holdable<Recorder>>),
+    Publisher(Arc<Windowed<Publications>>),
+    Timer(Arc<Windowed<Durations>>),
+    Counter(Count),
+}
+
+/// The messages of a source.
+pub struct Stream {
+    /// As it is now.
+    pub row: Row,
+    /// When the next message arrives.
+    pub next: i64,
+    /// The part of the messages that is lost.
+    pub lost: f64,
+    pub is_stamped: bool,
+    /// The publishers, by a number, and how many messages they have sent.
+    publishers: Vec<(u64, u64)>,
+    next_publisher: u64,
+    left_of_burst: u32,
+    measured: Measured,
+    /// The callback that is running, and when it ends.
+    running: Option<(RunningCallback, i64)>,
+    _handle: SourceHandle,
+}
+
+/// A message, a publication, a duration or a count.
+pub enum Sample {
+    Message(ReceivedMessage),
+    Other,
+}
+
+/// A middleware that reports everything, as Fast DDS does.
+const FAST_DDS: &Transport = &Transport {
+    name: "rmw_fastrtps_cpp",
+    received: ReceivedTimestamp::Reception,
+    has_sequence_numbers: true,
+};
+
+/// Returns Fast DDS's report of a publisher's message, received at once.
+pub fn delivery(publisher: u64, number: u64, source: i64) -> Delivery {
+    let mut gid = Gid::default();
+    gid[..8].copy_from_slice(&publisher.to_be_bytes());
+    Delivery { transport: FAST_DDS, source, received: source, publisher: gid, number }
+}
+
+/// The schedule of sources that are not dropped.
+struct NoScheduler;
+
+impl WindowScheduler for NoScheduler {
+    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
+
+    fn remove(&self, _: &Arc<Source>) {}
+}
+
+impl Stream {
+    pub fn new(
+        row: &Row,
+        schedule: &mut Schedule,
+        time: Option<Arc<SimulatedTime>>,
+        clocks: &Arc<HostClocks>,
+        at: Instant,
+        first: i64,
+    ) -> Self {
+        let name = format!("/node:{}", row.name);
+        let conditions = |text: &str| match text {
+            "" => Conditions(vec![]),
+            text => text.parse().unwrap_or_else(|error| panic!("{error}")),
+        };
+        let expected = Expectations::new()
+            .warn_unless(conditions(row.warn_unless))
+            .error_unless(conditions(row.error_unless));
+        let (collector, measured): (Arc<dyn WindowedCollector>, _) = match row.kind {
+            SourceKind::Subscription => {
+                // As at the creation of a subscription: the default metrics, and the conditions' metrics.
+                let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
+                metrics.extend(expected.metrics());
+                let options = RecorderOptions::new().metrics(metrics);
+                let recorder = Arc::new(Recorder::new(row.name, options, time, &**clocks));
+                if !row.has_header {
+                    recorder.accept_no_header();
+                }
+                let holdable = Arc::new(Holdable::new(Arc::clone(&recorder), Arc::clone(clocks)));
+                (Arc::clone(&holdable) as _, Measured::Subscription(recorder, holdable))
+            }
+            SourceKind::Publisher => {
+                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
+                (Arc::clone(&of) as _, Measured::Publisher(of))
+            }
+            SourceKind::Timer => {
+                let of = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&of) as _, Measured::Timer(of))
+            }
+            SourceKind::Counter => {
+                let count = Count::default();
+                (Arc::new(Windowed::new(count.clone())), Measured::Counter(count))
+            }
+        };
+        let check = (row.kind == SourceKind::Subscription).then(|| Box::new(row.name.to_owned()) as _);
+        let source = Arc::new(Source::new(name, collector, check));
+        schedule.add(&source.collector, SourceOptions::default(), None, at, &**clocks);
+        schedule.expect(&source, expected);
+        schedule.complete(&source, at);
+        let publishers = (0..row.publishers).map(|number| (number, 0)).collect();
+        Self {
+            row: *row,
+            _handle: SourceHandle::new(source, Weak::<NoScheduler>::new()),
+            next: first,
+            lost: 0.0,
+            is_stamped: true,
+            publishers,
+            next_publisher: row.publishers,
+            left_of_burst: 0,
+            measured,
+            running: None,
+        }
+    }
+
+    /// Returns the collector of a subscription. Its ends of windows can be delayed.
+    pub fn holdable(&self) -> Option<&Arc<Holdable<Recorder>>> {
+        match &self.measured {
+            Measured::Subscription(_, holdable) => Some(holdable),
+            _ => None,
+        }
+    }
+
+    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+        match &self.measured {
+            Measured::Subscription(recorder, _) => Some(recorder),
+            _ => None,
+        }
+    }
+
+    /// A publisher ends, and another one begins in its place.
+    pub fn restart_publisher(&mut self, random: &mut Rng) {
+        let index = random.usize(..self.publishers.len());
+        self.publishers[index] = (self.next_publisher, 0);
+        self.next_publisher += 1;
+    }
+
+    /// Takes the message that arrives now, and plans the next one; None if it is lost. `clock` returns the sender's
+    /// clock at a time.
+    pub fn next(&mut self, random: &mut Rng, clock: impl Fn(i64) -> i64) -> Option<Sample> {
+        let arrives = self.next;
+        self.next += match (self.row.period, self.left_of_burst) {
+            (BURST, 0) => {
+                self.left_of_burst = 19;
+                random.i64(20 * S..50 * S)
+            }
+            (BURST, _) => {
+                self.left_of_burst -= 1;
+                20 * MS
+            }
+            // 3 % of jitter.
+            (period, _) => period - period / 33 + random.i64(0..=2 * (period / 33)),
+        };
+        let Measured::Subscription(recorder, _) = &self.measured else { return Some(Sample::Other) };
+        let index = random.usize(..self.publishers.len());
+        let (publisher, number) = &mut self.publishers[index];
+        *number += 1;
+        if self.lost > 0.0 && random.f64() < self.lost {
+            return None;
+        }
+        let age = self.row.age - self.row.age / 4 + random.i64(0..=self.row.age / 2);
+        let header = if self.row.has_header && self.is_stamped { clock(arrives - age) } else { 0 };
+        let source_timestamp = clock(arrives - age / 2);
+        let info = delivery(*publisher, *number, source_timestamp);
+        let epoch = recorder.epoch()?;
+        Some(Sample::Message(recorder.received_message(epoch, header, info, || self.row.size)))
+    }
+
+    /// Records a message whose callback starts now.
+    pub fn record(&mut self, sample: &Sample, now: i64) {
+        match (&self.measured, sample) {
+            (Measured::Subscription(recorder, _), Sample::Message(message)) => {
+                if let Some((running, ends)) = self.running.take() {
+                    recorder.record_end(running, ends.min(now));
+                }
+                let running = recorder.record(message, || now);
+                self.running = running.map(|running| (running, now + self.row.takes));
+            }
+            (Measured::Publisher(of), _) => {
+                let clock = Cell::new(now - self.row.takes);
+                let _published = of.measure(|| clock.replace(now), || Ok::<_, ()>(()), |()| self.row.size);
+            }
+            (Measured::Timer(of), _) => of.record(|| self.row.takes as f64 * 1e-6),
+            (Measured::Counter(count), _) => count.add(1),
+            (Measured::Subscription(..), Sample::Other) => {}
+        }
+    }
+
+    /// Returns when the callback ends that is running.
+    pub fn callback_ends(&self) -> i64 {
+        self.running.as_ref().map_or(i64::MAX, |(_, ends)| *ends)
+    }
+
+    /// Ends the callback that is running.
+    pub fn end_callback(&mut self) {
+        if let (Measured::Subscription(recorder, _), Some((running, ends))) =
+            (&self.measured, self.running.take())
+        {
+            recorder.record_end(running, ends);
+        }
+    }
+}

@@ -1,0 +1,682 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Several sources of one name in one node: a relay that subscribes and publishes the same topic, subscribes it twice,
+//! and times and counts something by one name. Sources are created and dropped in any order, and their expectations
+//! change.
+//!
+//! The oracle knows the sources that live, and the tables of docs/statistics.md and docs/health.md. It computes each
+//! source's name, conditions and level, and its own windows, messages and totals: each source has unique samples.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    condition::{Condition, Conditions},
+    health::{Expectations, Level, NodeExpectations},
+    record::options::SourceOptions,
+    record::{
+        clock::Clock,
+        count::Count,
+        durations::Durations,
+        publications::Publications,
+        recorder::{Recorder, RecorderOptions},
+        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        source_name::{SourceNames, UniqueName},
+        windowed::Windowed,
+    },
+    schedule::{
+        judges::{Changed, Diagnosed},
+        losses::LossEvents,
+        outbox::Failures,
+        state::{Action, Schedule},
+    },
+    window::{Metric, SourceKind, WindowStatistics},
+};
+
+use crate::{
+    clocks::{HostClocks, MS, S},
+    day::robot::delivery,
+    world::readers::{Figures, Published, Reader, Retired},
+};
+
+const NODE: &str = "/relay";
+const TOPIC: &str = "/imu";
+const KINDS: [SourceKind; 4] =
+    [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Timer, SourceKind::Counter];
+
+/// How a source is named, as the options of the library have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Naming {
+    /// The node's name, and that of the topic or of the code.
+    OfNode(&'static str),
+    /// The same, shown as the node's name only.
+    Node(&'static str),
+    Custom(&'static str),
+}
+
+/// A condition, and its properties by docs/health.md.
+struct Rule {
+    condition: &'static str,
+    topic: Option<&'static str>,
+    /// The kinds of sources that measure it.
+    kinds: &'static [SourceKind],
+    /// Whether a source that is ill violates it.
+    is_of_illness: bool,
+}
+
+const fn rule(
+    topic: Option<&'static str>,
+    condition: &'static str,
+    kinds: &'static [SourceKind],
+    is_of_illness: bool,
+) -> Rule {
+    Rule { condition, topic, kinds, is_of_illness }
+}
+
+const RULES: &[Rule] = &[
+    rule(None, "age.max<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/imu"), "/imu: age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/imu"), "/imu: lost=0", &[SourceKind::Subscription], false),
+    rule(Some("/imu"), "/imu: publish_duration.max<5ms", &[SourceKind::Publisher], true),
+    rule(Some("/imu"), "/imu: bandwidth>=0", &[SourceKind::Subscription, SourceKind::Publisher], false),
+    rule(Some("/imu"), "/imu: duration.max<5ms", &[SourceKind::Timer], true),
+    rule(Some("/imu"), "/imu: rate>=0", &KINDS, false),
+    rule(Some("frames"), "frames: duration.max<5ms", &[SourceKind::Timer], true),
+    rule(Some("frames"), "frames: frequency_hz>=0", &[SourceKind::Counter], false),
+    rule(Some("frames (2)"), "frames (2): duration<5ms", &[SourceKind::Timer], true),
+    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): rate>=0", &KINDS, false),
+    rule(Some("front_imu"), "front_imu: age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("relay"), "relay: publish_duration.max<5ms", &[SourceKind::Publisher], true),
+];
+
+/// The rules for ERROR and for WARN.
+type Rules = [Vec<&'static Rule>; 2];
+
+/// A world of one node.
+pub struct World {
+    random: Rng,
+    clocks: Arc<HostClocks>,
+    started: Instant,
+    now: i64,
+    schedule: Schedule,
+    wake: i64,
+    names: Arc<SourceNames>,
+    reader: Arc<Reader>,
+    retired: Arc<Retired>,
+    sources: Vec<Named>,
+    created: u64,
+    /// The node's expectations, and whether it expects messages of every subscription.
+    rules: Rules,
+    expects_messages: bool,
+    /// The messages received by the subscriptions of each name.
+    received: BTreeMap<String, u64>,
+    windows: u64,
+    /// The counts of actions.
+    history: Vec<String>,
+}
+
+/// A source that lives, with its oracle.
+struct Named {
+    naming: Naming,
+    kind: SourceKind,
+    /// The name that it must have, without the node's; the number, which is its end; the same as it is shown.
+    task: String,
+    number: String,
+    shown: String,
+    /// The unique mark of the source's samples: their ages or durations, in milliseconds, and the count per increment.
+    mark: f64,
+    counts: u64,
+    is_ill: bool,
+    measured: Measured,
+    source: Arc<Source>,
+    handle: SourceHandle,
+    /// The samples of the window under way.
+    samples: u64,
+    messages: u64,
+    /// When its last window ended, or it was created.
+    ended: i64,
+    /// The samples of a window that is not published yet.
+    unpublished: Option<u64>,
+    /// The windows that were judged by these rules.
+    rules: Rules,
+    judged: u32,
+}
+
+enum Measured {
+    Subscription(Arc<Recorder>),
+    Publisher(Arc<Windowed<Publications>>),
+    Timer(Arc<Windowed<Durations>>),
+    Counter(Count),
+}
+
+impl Measured {
+    fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
+        match kind {
+            SourceKind::Subscription => {
+                let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
+                let options = RecorderOptions::new().metrics(metrics);
+                let recorder = Arc::new(Recorder::new(TOPIC, options, None, clocks));
+                (Arc::clone(&recorder) as _, Self::Subscription(recorder))
+            }
+            SourceKind::Publisher => {
+                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
+                (Arc::clone(&of) as _, Self::Publisher(of))
+            }
+            SourceKind::Timer => {
+                let of = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&of) as _, Self::Timer(of))
+            }
+            SourceKind::Counter => {
+                let count = Count::default();
+                (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
+            }
+        }
+    }
+}
+
+impl Named {
+    /// Returns whether a condition on that name is about it, by docs/health.md.
+    fn has_name(&self, name: &str) -> bool {
+        let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
+        let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
+        let is_of_code = |of: &str| of.strip_prefix(NODE).and_then(|of| of.strip_prefix(':')) == Some(name);
+        (is_of_topic && name == TOPIC)
+            || [plain, &self.shown].into_iter().any(|of| of == name || is_of_code(of))
+    }
+
+    fn shown_number(&self) -> &str {
+        match self.naming {
+            Naming::Node(_) => "",
+            _ => &self.number,
+        }
+    }
+
+    /// Returns the rules of the node that apply to it.
+    fn rules_of(&self, node: &Rules) -> Rules {
+        let is_about = |rule: &Rule| match rule.topic {
+            Some(name) => self.has_name(name),
+            None => self.kind == SourceKind::Subscription,
+        };
+        let applies = |rule: &&&Rule| is_about(rule) && rule.kinds.contains(&self.kind);
+        node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
+    }
+
+    /// Returns the level after its last window.
+    fn level(&self) -> Level {
+        let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_of_illness);
+        let [errors, warnings] = &self.rules;
+        match self.judged {
+            // The first window has the first messages; of whole windows, two raise.
+            ..=2 => Level::Ok,
+            _ if is_violated(errors) => Level::Error,
+            _ if is_violated(warnings) => Level::Warn,
+            _ => Level::Ok,
+        }
+    }
+
+    /// The metric whose samples are marked.
+    fn metric(&self) -> Metric {
+        match self.kind {
+            SourceKind::Subscription => Metric::MessageAge,
+            SourceKind::Publisher => Metric::PublishDuration,
+            SourceKind::Timer => Metric::Duration,
+            SourceKind::Counter => Metric::Frequency,
+        }
+    }
+
+    /// Returns whether these are the figures of a window of `samples` samples of this source.
+    fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
+        count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
+    }
+
+    /// Records a sample, which may take time.
+    fn record(&mut self, clocks: &HostClocks) {
+        let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64) as i64);
+        self.samples += 1;
+        match &self.measured {
+            Measured::Subscription(recorder) => {
+                self.messages += 1;
+                let sent = clocks.system() - takes;
+                let info = delivery(self.counts, self.messages, sent);
+                let Some(epoch) = recorder.epoch() else { return };
+                let message = recorder.received_message(epoch, sent, info, || 100);
+                if let Some(running) = recorder.record(&message, || now) {
+                    recorder.record_end(running, now);
+                }
+            }
+            Measured::Publisher(of) => {
+                let mut time = now - takes;
+                let clock = || std::mem::replace(&mut time, now);
+                let _published = of.measure(clock, || Ok::<_, ()>(()), |()| 100);
+            }
+            Measured::Timer(of) => of.record(|| self.mark),
+            Measured::Counter(count) => {
+                count.add(self.counts);
+                self.samples += self.counts - 1;
+            }
+        }
+    }
+}
+
+impl World {
+    /// How many windows of 1 s are simulated.
+    const SECONDS: i64 = 20;
+    /// Samples are recorded so often.
+    const TICK: i64 = 100 * MS;
+    const MOST: usize = 10;
+
+    pub fn new(seed: u64, world: u64) -> Self {
+        let mut random = Rng::with_seed(!seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let clocks = HostClocks::new();
+        let now = clocks.monotonic();
+        let expects_messages = random.u8(..4) == 0;
+        let events = LossEvents::new(NODE.to_owned(), 0.0);
+        let mut schedule = Schedule::new(true, Duration::from_secs(1), false, false, events);
+        schedule.judge_by(NodeExpectations::new(expects_messages.then(Expectations::new)), true);
+        Self {
+            random,
+            clocks,
+            started: Instant::now(),
+            now,
+            schedule,
+            wake: now,
+            names: Arc::default(),
+            reader: Arc::default(),
+            retired: Arc::default(),
+            sources: vec![],
+            created: 0,
+            rules: Rules::default(),
+            expects_messages,
+            received: BTreeMap::new(),
+            windows: 0,
+            history: vec![],
+        }
+    }
+
+    /// Runs the world to its end. Returns how many windows were compared, and the first difference from the oracle.
+    pub fn run(mut self) -> (u64, Result<(), String>) {
+        let lived = self.live();
+        let result = lived.map_err(|error| {
+            let done = &self.history[self.history.len().saturating_sub(15)..];
+            let live: Vec<_> = self.sources.iter().map(|of| format!("{} {}", of.kind, of.task)).collect();
+            let (window, time) = (self.windows, (self.now - 1000 * S) as f64 / 1e9);
+            format!(
+                "equal names: window {window}, at {time:.3} s: {error}\n  {}\n  sources now: {}",
+                done.join("\n  "),
+                live.join(", ")
+            )
+        });
+        (self.windows, result)
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        let end = self.now + Self::SECONDS * S;
+        while self.now < end {
+            let tick = self.now + Self::TICK;
+            if self.random.u8(..3) == 0 {
+                let time = self.now + self.random.i64(0..Self::TICK);
+                self.run_until(time)?;
+                self.change()?;
+            }
+            self.run_until(tick)?;
+            for source in &mut self.sources {
+                (0..self.random.u8(1..4)).for_each(|_| source.record(&self.clocks));
+            }
+        }
+        self.check_totals()
+    }
+
+    fn instant(&self) -> Instant {
+        self.started + Duration::from_nanos((self.now - 1000 * S) as u64)
+    }
+
+    /// Does what the schedule returns until a time.
+    fn run_until(&mut self, end: i64) -> Result<(), String> {
+        while self.wake <= end {
+            self.now = self.wake.max(self.now);
+            self.clocks.set_monotonic(self.now);
+            self.run_thread()?;
+        }
+        self.now = end;
+        self.clocks.set_monotonic(end);
+        Ok(())
+    }
+
+    fn run_thread(&mut self) -> Result<(), String> {
+        loop {
+            match self.schedule.next(self.instant(), &*self.clocks) {
+                Action::HandOut(out) => {
+                    for (source, window) in out.finished {
+                        self.check_window(&source, &window)?;
+                        source.finish(window);
+                    }
+                    out.changed.iter().try_for_each(|changed| self.check_level(changed))?;
+                }
+                Action::Publish { batch, .. } => {
+                    batch.into_iter().for_each(|message| message.publish(&mut Failures::default()));
+                    for message in self.reader.take() {
+                        self.check_message(&message)?;
+                    }
+                }
+                Action::PublishDiagnostics(diagnosed) => self.check_diagnostics(&diagnosed)?,
+                Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
+                Action::Wait(wake) => {
+                    let from_start = |wake: Instant| wake.saturating_duration_since(self.started).as_nanos();
+                    self.wake =
+                        wake.map_or(i64::MAX, |wake| (1000 * S + from_start(wake) as i64).max(self.now + 1));
+                    return Ok(());
+                }
+                Action::End { .. } => return Err("the schedule is closed".to_owned()),
+            }
+        }
+    }
+
+    /// Changes something: sources, or their expectations.
+    fn change(&mut self) -> Result<(), String> {
+        match self.random.u8(..8) {
+            0..=3 if self.sources.len() < Self::MOST => {
+                let fails = self.random.u8(..6) == 0;
+                self.create(fails)?;
+            }
+            4..=6 if !self.sources.is_empty() => self.drop_one()?,
+            _ => self.expect()?,
+        }
+        self.wake = self.now;
+        self.check_totals()
+    }
+
+    /// Creates a source, which fails perhaps after its name is known.
+    fn create(&mut self, fails: bool) -> Result<(), String> {
+        let kind = KINDS[self.random.usize(..4)];
+        let naming = match (kind, self.random.u8(..6)) {
+            (SourceKind::Timer | SourceKind::Counter, number) => Naming::OfNode(
+                [TOPIC, "frames", "frames", "frames (2)", "frames", "front_imu"][usize::from(number)],
+            ),
+            (_, 0) => Naming::Node(TOPIC),
+            (_, 1) => Naming::Custom("front_imu"),
+            (_, 2) => Naming::Custom("/relay:/imu"),
+            _ => Naming::OfNode(TOPIC),
+        };
+        // As the node does.
+        let reserve = |name: &str| self.names.reserve(NODE, name);
+        let name: UniqueName = match naming {
+            Naming::OfNode(name) => reserve(&format!("{NODE}:{name}")),
+            Naming::Node(name) => reserve(&format!("{NODE}:{name}")).shown_as_node(),
+            Naming::Custom(name) => reserve(name),
+        };
+        // By docs/statistics.md.
+        let (base, prefix) = match naming {
+            Naming::OfNode(name) | Naming::Node(name) => (name, "/relay:"),
+            Naming::Custom("/relay:/imu") => (TOPIC, "/relay:"),
+            Naming::Custom(name) => (name, ""),
+        };
+        let is_free = |number: &String| {
+            let task = format!("{base}{number}");
+            self.sources.iter().all(|of| of.task != task)
+        };
+        let numbers = (1..).map(|number| if number == 1 { String::new() } else { format!(" ({number})") });
+        let number = numbers.into_iter().find(is_free).ok_or("no number is free")?;
+        let task = format!("{base}{number}");
+        let shown = match naming {
+            Naming::Node(_) => "relay".to_owned(),
+            _ => format!("{prefix}{task}"),
+        };
+        self.history.push(format!("{kind} of {naming:?}, expected {shown}, {task}; fails: {fails}"));
+        if (&*name, name.task()) != (&*shown, &*task) {
+            return Err(format!(
+                "a {kind} has the name {}, {}, expected {shown}, {task}",
+                &*name,
+                name.task()
+            ));
+        }
+
+        let (collector, measured) = Measured::new(kind, &self.clocks);
+        let publisher = Some(Arc::clone(&self.reader) as _);
+        let now = self.instant();
+        self.schedule.add(&collector, SourceOptions::default(), publisher, now, &*self.clocks);
+        let check = (kind == SourceKind::Subscription).then(|| Box::new(TOPIC.to_owned()) as _);
+        let source = Source::new(name, Arc::clone(&collector), check);
+        if fails {
+            self.schedule.abandon(&collector);
+            return Ok(());
+        }
+        let source = Arc::new(match kind {
+            SourceKind::Publisher => source.of_publisher(TOPIC.to_owned(), TOPIC),
+            _ => source,
+        });
+        let scheduler = Arc::downgrade(&self.retired) as Weak<dyn WindowScheduler>;
+        let handle = SourceHandle::new(Arc::clone(&source), scheduler);
+        self.schedule.complete(&source, now);
+        if kind == SourceKind::Subscription {
+            self.received.entry(shown.clone()).or_default();
+        }
+        self.created += 1;
+        let is_ill = self.random.u8(..4) == 0;
+        let well = 1.0 + self.created as f64 * 0.001;
+        let mark = match (is_ill, kind) {
+            (false, _) => well,
+            (true, SourceKind::Subscription) => 150.0 + well,
+            (true, _) => 6.0 + well,
+        };
+        let mut named = Named {
+            naming,
+            kind,
+            task,
+            number,
+            shown,
+            mark,
+            counts: self.created,
+            is_ill,
+            measured,
+            source,
+            handle,
+            samples: 0,
+            messages: 0,
+            ended: self.now,
+            unpublished: None,
+            rules: Rules::default(),
+            judged: 0,
+        };
+        named.rules = named.rules_of(&self.rules);
+        self.sources.push(named);
+        Ok(())
+    }
+
+    /// Drops a source. Another thread may create one before the schedule knows of that.
+    fn drop_one(&mut self) -> Result<(), String> {
+        let Named { handle, task, kind, shown, messages, .. } =
+            self.sources.remove(self.random.usize(..self.sources.len()));
+        self.history.push(format!("drop of the {kind} {task}"));
+        if let Some(received) = self.received.get_mut(&shown).filter(|_| kind == SourceKind::Subscription) {
+            *received += messages;
+        }
+        drop(handle);
+        let created = if self.random.bool() { self.create(false) } else { Ok(()) };
+        for source in self.retired.take() {
+            self.schedule.remove(&source);
+        }
+        created
+    }
+
+    /// The node expects something else, as its parameter does.
+    fn expect(&mut self) -> Result<(), String> {
+        let index = self.random.usize(..2);
+        let level = [Level::Error, Level::Warn][index];
+        let rules: Vec<_> =
+            (0..self.random.u8(..5)).map(|_| &RULES[self.random.usize(..RULES.len())]).collect();
+        let conditions = conditions(&rules)?;
+        // By docs/health.md: a condition that applies to none of the sources that have its name is refused.
+        let is_about = |rule: &Rule, source: &Named| match rule.topic {
+            Some(name) => source.has_name(name),
+            None => source.kind == SourceKind::Subscription,
+        };
+        let is_refused = rules.iter().any(|rule| {
+            let mut named = self.sources.iter().filter(|source| is_about(rule, source)).peekable();
+            named.peek().is_some() && !named.any(|source| rule.kinds.contains(&source.kind))
+        });
+        let texts: Vec<_> = rules.iter().map(|rule| rule.condition).collect();
+        self.history.push(format!("{level} unless {texts:?}; refused: {is_refused}"));
+        let unmeasured = self.schedule.find_unmeasured(&conditions);
+        if unmeasured.is_some() != is_refused {
+            let found = unmeasured.map(|(source, metric, of)| format!("{}, {metric}: {of}", &*source.name));
+            return Err(format!("refused: {found:?}, expected {is_refused}"));
+        }
+        if is_refused {
+            return Ok(());
+        }
+        self.schedule.set_conditions(level, conditions);
+        self.rules[index] = rules;
+        for source in &mut self.sources {
+            let rules = source.rules_of(&self.rules);
+            let texts = |rules: &Rules| {
+                rules.each_ref().map(|of| of.iter().map(|of| of.condition).collect::<Vec<_>>())
+            };
+            if texts(&rules) != texts(&source.rules) {
+                (source.rules, source.judged) = (rules, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, source: &Arc<Source>) -> Result<&mut Named, String> {
+        let found = self.sources.iter_mut().find(|of| Arc::ptr_eq(&of.source, source));
+        found.ok_or_else(|| format!("{} is dropped", source.name.task()))
+    }
+
+    /// Compares a finished window.
+    fn check_window(&mut self, source: &Arc<Source>, window: &WindowStatistics) -> Result<(), String> {
+        let now = self.now;
+        let named = self.find(source)?;
+        let metric = named.metric();
+        let samples = std::mem::take(&mut named.samples);
+        let ours = window.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary);
+        if !ours.is_some_and(|of| named.is_its_own(of.average, of.sample_count as f64, samples)) {
+            return Err(format!(
+                "the window of {} has {ours:?}, expected {samples} samples of {}",
+                named.task, named.mark
+            ));
+        }
+        if let Some(of) = named.unpublished.replace(samples) {
+            return Err(format!("the window of {of} samples of {} was not published", named.task));
+        }
+        named.ended = now;
+        let has_rules = named.rules.iter().any(|rules| !rules.is_empty());
+        let is_subscription = named.kind == SourceKind::Subscription;
+        let is_judged = has_rules || is_subscription && self.expects_messages;
+        let named = self.find(source)?;
+        named.judged += u32::from(is_judged);
+        self.windows += 1;
+        let late = self.sources.iter().find(|of| now - of.ended > 2 * S + Self::TICK);
+        late.map_or(Ok(()), |of| Err(format!("{} has no window", of.task)))
+    }
+
+    /// Compares the level of a source after a window.
+    fn check_level(&mut self, changed: &Changed) -> Result<(), String> {
+        if changed.health.window.is_none() {
+            return Ok(()); // the judge restarts
+        }
+        let named = self.find(&changed.source)?;
+        match named.judged > 0 && changed.health.level == named.level() {
+            true => Ok(()),
+            false => Err(format!(
+                "the {} {} is {}: {}; expected {} after {} windows judged",
+                named.kind,
+                named.task,
+                changed.health.level,
+                changed.health,
+                named.level(),
+                named.judged
+            )),
+        }
+    }
+
+    /// Compares the sources of /diagnostics, their names and their conditions.
+    fn check_diagnostics(&mut self, diagnosed: &[Diagnosed]) -> Result<(), String> {
+        for Diagnosed { source, judge } in diagnosed {
+            let named = self.find(source)?;
+            if source.name.task() != named.task {
+                return Err(format!("the status of {} is {}", named.task, source.name.task()));
+            }
+            let [errors, warnings] = named.rules.each_ref().map(|rules| conditions(rules));
+            let expected = [errors?, warnings?].concat();
+            let ours: Vec<_> = judge.conditions().map(|of| of.condition.clone()).collect();
+            if ours != expected {
+                let texts = |of: &[Condition]| of.iter().map(|of| format!("{of}; ")).collect::<String>();
+                let (ours, expected) = (texts(&ours), texts(&expected));
+                return Err(format!(
+                    "the {} {} is judged by {ours}expected {expected}",
+                    named.kind, named.task
+                ));
+            }
+        }
+        let expects_messages = self.expects_messages;
+        let is_expected = |of: &&Named| {
+            let is_subscription = of.kind == SourceKind::Subscription;
+            of.rules.iter().any(|rules| !rules.is_empty()) || is_subscription && expects_messages
+        };
+        let expected = self.sources.iter().filter(is_expected).count();
+        match diagnosed.len() == expected {
+            true => Ok(()),
+            false => Err(format!("{} sources are judged, expected {expected}", diagnosed.len())),
+        }
+    }
+
+    /// Compares a message on /statistics, which its reader knows by its source name only.
+    fn check_message(&mut self, message: &Published) -> Result<(), String> {
+        let Published { source, metric, .. } = message;
+        let Figures::Summary(summary) = &message.figures else { return Err("a distribution".to_owned()) };
+        let (average, count) = (summary.average, summary.sample_count as f64);
+        let of_name = || self.sources.iter().filter(|of| of.shown == *source);
+        if of_name().next().is_none() {
+            return Err(format!("a message of {source}, which nothing is named"));
+        }
+        if of_name().all(|of| of.metric() != *metric) {
+            return Ok(());
+        }
+        let is_its_own = |of: &&mut Named| {
+            of.shown == *source
+                && of.metric() == *metric
+                && of.unpublished.is_some_and(|samples| of.is_its_own(average, count, samples))
+        };
+        match self.sources.iter_mut().find(is_its_own) {
+            Some(of) => {
+                of.unpublished = None;
+                Ok(())
+            }
+            None => Err(format!("of no source of that name: {message:?}")),
+        }
+    }
+
+    /// Compares the messages received by the subscriptions of each name.
+    fn check_totals(&self) -> Result<(), String> {
+        let mut ours = BTreeMap::<String, u64>::new();
+        for of in self.schedule.totals() {
+            *ours.entry(of.source_name).or_default() += of.totals.received;
+        }
+        let mut expected = self.received.clone();
+        for of in self.sources.iter().filter(|of| of.kind == SourceKind::Subscription) {
+            *expected.entry(of.shown.clone()).or_default() += of.messages;
+        }
+        match ours == expected {
+            true => Ok(()),
+            false => Err(format!("received {ours:?}, expected {expected:?}")),
+        }
+    }
+}
+
+/// Returns the conditions of rules.
+fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
+    let mut all = vec![];
+    for rule in rules {
+        let of: Conditions =
+            rule.condition.parse().map_err(|error| format!("{}: {error}", rule.condition))?;
+        all.extend(of.0);
+    }
+    Ok(all)
+}

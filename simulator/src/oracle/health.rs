@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The health of a subscription after each window, by the rules of docs/health.md. It keeps all windows and all
+//! samples, where the library keeps little. So it finds an alarm without a cause, a missing alarm, and an alarm at a
+//! wrong time.
+
+use topic_statistics_core::{
+    condition::{Condition, Conditions},
+    health::{self, Expectations, Health, Level, Missing, Silence},
+    window::{Metric, WindowStatistics},
+};
+
+use super::{Expected, Window};
+use crate::check;
+
+/// The quantity of a condition, with its limit.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// In Hz.
+    Rate(f64),
+    /// In milliseconds; so are all others.
+    Age(f64),
+    LargestAge(f64),
+    /// The quantile, and its limit.
+    AgeQuantile(f64, f64),
+    CallbackDuration(f64),
+    Silence(f64),
+    NoLoss,
+}
+
+/// The expectations of a subscription.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Conditions for ERROR first.
+    pub limits: Vec<(Level, Limit)>,
+    pub raise_after: u32,
+    pub clear_after: u32,
+    /// In nanoseconds.
+    pub stale_after: Option<i64>,
+    pub silence: Silence,
+}
+
+/// The health of a subscription, window by window.
+pub struct Judgement {
+    wanted: Wanted,
+    conditions: Vec<Condition>,
+    /// Its possible values: a rate is judged by the last windows, and the library chooses how many of them decide.
+    states: Vec<State>,
+    has_begun: bool,
+    /// Whether no message is expected to be the first one.
+    had_messages: bool,
+    is_silent: bool,
+    /// Since the last message, in whole windows and nanoseconds.
+    silent: i64,
+    /// The messages and seconds of the windows by which a rate is judged, the last one first.
+    windows: Vec<(f64, f64)>,
+    /// The samples of each quantile since it was judged last.
+    samples: Vec<Samples>,
+    /// The last health: level and cause.
+    last: (Level, Cause),
+    /// Whether there was a window.
+    has_window: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    NoMessageYet,
+    AsExpected,
+    /// The condition of that number.
+    Fails(usize),
+    Silence,
+    MessagesAgain,
+}
+
+/// The possible results.
+#[derive(Clone, Debug, PartialEq)]
+struct State {
+    /// Windows without a violation after silence.
+    after_silence: Option<u32>,
+    conditions: Vec<Progress>,
+}
+
+/// The evidence on a condition from the windows up to now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Progress {
+    fails: bool,
+    /// The windows in a row that say the opposite.
+    opposed: u32,
+    violated_by: Violation,
+}
+
+/// The value that violates a condition: between two bounds, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Violation {
+    lowest: f64,
+    highest: f64,
+    is_missing: bool,
+}
+
+/// Whether a window fulfils a condition, or the value that violates it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Fulfils,
+    Violates(Violation),
+    NotKnown,
+}
+
+/// Samples of a judged quantile.
+#[derive(Clone, Debug, Default)]
+struct Samples {
+    known: Vec<f64>,
+    /// Samples with only a known number.
+    unknown: usize,
+}
+
+impl Limit {
+    /// Returns the condition.
+    fn text(self) -> String {
+        match self {
+            Self::Rate(limit) => format!("rate>={limit}"),
+            Self::Age(limit) => format!("age<{limit}"),
+            Self::LargestAge(limit) => format!("age.max<{limit}"),
+            Self::AgeQuantile(quantile, limit) => format!("age.p{}<{limit}", quantile * 100.0),
+            Self::CallbackDuration(limit) => format!("callback_duration.max<{limit}"),
+            Self::Silence(limit) => format!("silent<{limit}"),
+            Self::NoLoss => "lost=0".to_owned(),
+        }
+    }
+
+    /// Returns the metric that it needs.
+    pub fn metric(self) -> Option<Metric> {
+        match self {
+            Self::Rate(_) => None,
+            Self::Age(_) | Self::LargestAge(_) | Self::AgeQuantile(..) => Some(Metric::MessageAge),
+            Self::CallbackDuration(_) => Some(Metric::CallbackDuration),
+            Self::Silence(_) => Some(Metric::TimeSinceLastMessage),
+            Self::NoLoss => Some(Metric::PublicationSeqGap),
+        }
+    }
+
+    fn is_of_silence(self) -> bool {
+        matches!(self, Self::Silence(_))
+    }
+}
+
+impl Wanted {
+    /// Returns the library's input.
+    pub fn expectations(&self) -> Expectations {
+        let of = |level: Level| {
+            let of_it = self.limits.iter().filter(|(of, _)| *of == level);
+            Conditions(of_it.map(|(_, limit)| condition(*limit)).collect())
+        };
+        let expectations = Expectations::new()
+            .error_unless(of(Level::Error))
+            .warn_unless(of(Level::Warn))
+            .raise_after(self.raise_after)
+            .clear_after(self.clear_after)
+            .silence(self.silence);
+        match self.stale_after {
+            Some(time) => expectations.stale_after(std::time::Duration::from_nanos(time as u64)),
+            None => expectations,
+        }
+    }
+
+    pub fn needs_distributions(&self) -> bool {
+        self.limits.iter().any(|(_, limit)| matches!(limit, Limit::AgeQuantile(..)))
+    }
+
+    /// The longest period that conditions accept, three times, in nanoseconds.
+    fn accepted(&self, period: impl Fn(Limit) -> Option<f64>) -> Option<f64> {
+        self.limits.iter().filter_map(|(_, limit)| period(*limit)).reduce(f64::max).map(|of| 3e9 * of)
+    }
+
+    /// Returns how long silence lasts until it is stale, in nanoseconds.
+    fn stale_after(&self) -> f64 {
+        let accepted = self.accepted(|limit| match limit {
+            Limit::Rate(rate) => Some(1.0 / rate),
+            Limit::Silence(milliseconds) => Some(milliseconds * 1e-3),
+            _ => None,
+        });
+        self.stale_after.map(|time| time as f64).or(accepted).unwrap_or(10e9)
+    }
+
+    /// Returns how long to wait for the first message, in nanoseconds.
+    fn first_message_within(&self) -> f64 {
+        let of_rates = self.accepted(|limit| match limit {
+            Limit::Rate(rate) => Some(1.0 / rate),
+            _ => None,
+        });
+        of_rates.unwrap_or(0.0).max(10e9)
+    }
+
+    /// Returns whether windows without messages are no fault.
+    fn may_be_silent(&self) -> bool {
+        self.stale_after.is_some() || self.limits.iter().any(|(_, limit)| limit.is_of_silence())
+    }
+}
+
+fn condition(limit: Limit) -> Condition {
+    let Conditions(conditions) = limit.text().parse().unwrap_or_else(|error| panic!("{error}"));
+    conditions.into_iter().next().expect("one condition")
+}
+
+impl Judgement {
+    /// For how many messages at its limit a rate is counted.
+    const COUNTED: f64 = 100.0;
+    /// That many of the last windows are always known one by one; older ones may be joined.
+    const SINGLE: usize = 3;
+
+    pub fn new(wanted: Wanted, had_messages: bool) -> Self {
+        let count = wanted.limits.len();
+        let progress = vec![Progress::default(); count];
+        Self {
+            conditions: wanted.limits.iter().map(|(_, limit)| condition(*limit)).collect(),
+            wanted,
+            states: vec![State { after_silence: None, conditions: progress }],
+            has_begun: false,
+            had_messages,
+            is_silent: false,
+            silent: 0,
+            windows: vec![],
+            samples: vec![Samples::default(); count],
+            last: (Level::Ok, Cause::NoMessageYet),
+            has_window: false,
+        }
+    }
+
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Returns whether there was a window.
+    pub fn has_window(&self) -> bool {
+        self.has_window
+    }
+
+    /// Accepts the next window, and compares the health after it. `ours`: its figures, where the oracle has bounds
+    /// only.
+    pub fn accept(
+        &mut self,
+        window: &Window,
+        ours: &WindowStatistics,
+        health: &Health,
+        is_change: bool,
+    ) -> Result<Level, String> {
+        self.has_window = true;
+        let length = window.stop - window.start;
+        self.silent = if window.count == Some(0) { self.silent + length } else { 0 };
+        let has_messages = window.count.is_some_and(|count| count > 0);
+        let ages = Ages::of(window, ours);
+        if window.has_distributions {
+            self.samples.iter_mut().for_each(|samples| samples.add(&ages));
+        }
+        let silence = match self.wanted.silence {
+            Silence::Stale => Level::Stale,
+            Silence::Error => Level::Error,
+        };
+        let possible = if self.has_begun && !self.is_silent {
+            if self.silent > 0 && self.silent as f64 >= self.wanted.stale_after() {
+                self.is_silent = true;
+                vec![(silence, Cause::Silence)]
+            } else {
+                let length = length as f64 * 1e-9;
+                self.judge(window, &ages, ours, length);
+                self.states.iter().map(|state| self.level_of(state)).collect()
+            }
+        } else if has_messages {
+            // The windows after this one are whole.
+            let was_ok = self.last.0 == Level::Ok;
+            let conditions = vec![Progress::default(); self.conditions.len()];
+            self.states = vec![State { after_silence: (!was_ok).then_some(0), conditions }];
+            (self.has_begun, self.is_silent) = (true, false);
+            self.windows.clear();
+            let begins = if was_ok { Cause::AsExpected } else { Cause::MessagesAgain };
+            vec![(if was_ok { Level::Ok } else { Level::Warn }, begins)]
+        } else {
+            let (limit, cause) = match self.had_messages {
+                true => (self.wanted.stale_after(), Cause::Silence),
+                false => (self.wanted.first_message_within(), Cause::NoMessageYet),
+            };
+            let is_late = !self.has_begun && self.last.0 == Level::Ok && self.silent as f64 >= limit;
+            vec![if is_late { (silence, cause) } else { self.last }]
+        };
+        let found = self.compare(&possible, health)?;
+        let is_other = found.0 != self.last.0 || (found.0 != Level::Ok && found.1 != self.last.1);
+        if is_other != is_change {
+            return Err(format!("a change: {is_change}, expected {is_other}"));
+        }
+        self.last = found;
+        for (samples, (_, limit)) in self.samples.iter_mut().zip(&self.wanted.limits) {
+            let Limit::AgeQuantile(quantile, _) = limit else { continue };
+            if samples.are_enough(*quantile) || found.1 == Cause::Silence {
+                *samples = Samples::default();
+            }
+        }
+        Ok(found.0)
+    }
+
+    /// Compares a health with the possible ones, and keeps the states that agree.
+    fn compare(&mut self, possible: &[(Level, Cause)], health: &Health) -> Result<(Level, Cause), String> {
+        let is_of = |cause: Cause| match (&health.cause, cause) {
+            (health::Cause::NoMessageYet, Cause::NoMessageYet)
+            | (health::Cause::AsExpected, Cause::AsExpected)
+            | (health::Cause::Silence, Cause::Silence)
+            | (health::Cause::MessagesAgain, Cause::MessagesAgain) => true,
+            (health::Cause::Condition { condition, .. }, Cause::Fails(index)) => {
+                *condition == self.conditions[index]
+            }
+            _ => false,
+        };
+        let agrees = |(level, cause): (Level, Cause), state: Option<&State>| {
+            level == health.level
+                && is_of(cause)
+                && match (&health.cause, cause, state) {
+                    (health::Cause::Condition { value, missing, .. }, Cause::Fails(index), Some(state)) => {
+                        state.conditions[index].violated_by.is(*value, *missing)
+                    }
+                    _ => true,
+                }
+        };
+        let is_judged = possible.len() == self.states.len();
+        let mut found = None;
+        let mut kept = vec![];
+        for (index, of) in possible.iter().enumerate() {
+            let state = self.states.get(index).filter(|_| is_judged);
+            if agrees(*of, state) {
+                found = Some(*of);
+                kept.extend(state.cloned());
+            }
+        }
+        let Some(found) = found else {
+            return Err(format!(
+                "health {health:?}, expected {possible:?}\n  of {:?}, {:?}, silent for {} ns",
+                self.wanted, self.states, self.silent
+            ));
+        };
+        if !kept.is_empty() {
+            self.states = kept;
+        }
+        Ok(found)
+    }
+
+    fn judge(&mut self, window: &Window, ages: &Ages, ours: &WindowStatistics, length: f64) {
+        match window.count {
+            Some(count) => self.windows.insert(0, (count as f64, length)),
+            // The number of messages up to now is unknown.
+            None => self.windows.clear(),
+        }
+        let limits = self.wanted.limits.iter().zip(&self.samples);
+        let answers: Vec<Vec<Answer>> =
+            limits.map(|((_, limit), samples)| self.answers(*limit, window, ages, ours, samples)).collect();
+        // Only known values clear a level.
+        let counts = window.count.is_some_and(|count| count > 0 || self.wanted.may_be_silent());
+        let mut after: Vec<State> = vec![];
+        for state in &self.states {
+            let mut possible = vec![(state.clone(), false)];
+            for (index, answers) in answers.iter().enumerate() {
+                let is_of_silence = self.wanted.limits[index].1.is_of_silence();
+                let raise = if is_of_silence { 1 } else { self.wanted.raise_after };
+                let clear = self.wanted.clear_after;
+                let each = |(state, violated): &(State, bool)| {
+                    let (state, violated) = (state.clone(), *violated);
+                    answers.iter().map(move |answer| {
+                        let mut state = state.clone();
+                        state.conditions[index].accept(*answer, raise, clear);
+                        (state, violated || matches!(answer, Answer::Violates(_)))
+                    })
+                };
+                possible = possible.iter().flat_map(each).collect();
+            }
+            for (mut state, violated) in possible {
+                state.after_silence = state.after_silence.and_then(|windows| match windows {
+                    _ if violated => Some(0),
+                    windows if counts && windows + 1 >= self.wanted.clear_after => None,
+                    windows => Some(windows + u32::from(counts)),
+                });
+                match after.iter_mut().find(|of| of.is_like(&state)) {
+                    Some(of) => of.widen(&state),
+                    None => after.push(state),
+                }
+            }
+        }
+        self.states = after;
+    }
+
+    fn level_of(&self, state: &State) -> (Level, Cause) {
+        match state.conditions.iter().position(|condition| condition.fails) {
+            Some(index) => (self.wanted.limits[index].0, Cause::Fails(index)),
+            None if state.after_silence.is_some() => (Level::Warn, Cause::MessagesAgain),
+            None => (Level::Ok, Cause::AsExpected),
+        }
+    }
+
+    /// The possible results of a window for a condition.
+    fn answers(
+        &self,
+        limit: Limit,
+        window: &Window,
+        ages: &Ages,
+        ours: &WindowStatistics,
+        samples: &Samples,
+    ) -> Vec<Answer> {
+        let has_messages = window.count != Some(0);
+        // By docs/health.md: a window without a message is no evidence on ages, losses and the like.
+        let of_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
+        let below = |value: f64, limit: f64| match value {
+            value if value < limit => Answer::Fulfils,
+            value => Answer::Violates(Violation::by(value)),
+        };
+        let of_ages = |value: fn(&[f64]) -> f64, ours: f64, limit: f64| match ages {
+            Ages::Known(ages) => below(value(ages), limit),
+            Ages::Some(_) => below(ours, limit),
+            Ages::Missing => Answer::Violates(Violation::MISSING),
+            Ages::NotKnown => Answer::NotKnown,
+        };
+        let single = |metric: Metric| {
+            let of = window.metrics.iter().find(|(of, _)| *of == metric);
+            match of {
+                Some((_, Expected::Samples(samples))) => samples.iter().copied().reduce(f64::max),
+                _ => None,
+            }
+        };
+        let summary = ours.get(Metric::MessageAge).copied().unwrap_or_default();
+        match limit {
+            Limit::Rate(limit) => self.rate(limit, has_messages),
+            Limit::Age(limit) => {
+                of_message(of_ages(|of| of.iter().sum::<f64>() / of.len() as f64, summary.average, limit))
+            }
+            Limit::LargestAge(limit) => of_message(of_ages(
+                |of| of.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                summary.maximum,
+                limit,
+            )),
+            Limit::AgeQuantile(quantile, limit) => match ages {
+                _ if !has_messages => vec![Answer::NotKnown],
+                Ages::Missing => vec![Answer::Violates(Violation::MISSING)],
+                Ages::NotKnown => vec![Answer::NotKnown],
+                _ => samples.judge(quantile, limit),
+            },
+            // A callback may end in a window without a message.
+            Limit::CallbackDuration(limit) => {
+                vec![single(Metric::CallbackDuration).map_or(Answer::NotKnown, |of| below(of, limit))]
+            }
+            Limit::Silence(limit) => {
+                vec![single(Metric::TimeSinceLastMessage).map_or(Answer::NotKnown, |of| below(of, limit))]
+            }
+            Limit::NoLoss => of_message(match window.lost {
+                Some(0) => Answer::Fulfils,
+                Some(lost) => Answer::Violates(Violation::by(lost as f64)),
+                None => Answer::NotKnown,
+            }),
+        }
+    }
+
+    /// The possible results of the windows up to now for a rate: n messages prove n - 1 to n + 1 of them in that time.
+    fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
+        let (mut messages, mut seconds) = (0.0, 0.0);
+        let (mut fulfils, mut violates, mut decides_nothing) = (false, None::<Violation>, false);
+        for (index, (count, length)) in self.windows.iter().enumerate() {
+            messages += count;
+            seconds += length;
+            let answer = if (messages - 1.0) / seconds >= limit {
+                Answer::Fulfils
+            } else if (messages + 1.0) / seconds < limit {
+                Answer::Violates(Violation::by(messages / seconds))
+            } else if seconds < Self::COUNTED / limit {
+                continue;
+            } else if has_messages {
+                Answer::Fulfils
+            } else {
+                Answer::NotKnown
+            };
+            if index < Self::SINGLE {
+                return vec![answer];
+            }
+            match answer {
+                Answer::Fulfils => fulfils = true,
+                Answer::NotKnown => decides_nothing = true,
+                Answer::Violates(by) => violates = Some(violates.map_or(by, |of| of.or(by))),
+            }
+            if seconds > 3.0 * Self::COUNTED / limit + 20.0 {
+                break;
+            }
+        }
+        let has_answer = fulfils || violates.is_some() || decides_nothing;
+        let answers = [fulfils.then_some(Answer::Fulfils), violates.map(Answer::Violates)];
+        let not_known =
+            (decides_nothing || !has_answer || self.windows.len() > Self::SINGLE).then_some(Answer::NotKnown);
+        answers.into_iter().chain([not_known]).flatten().collect()
+    }
+}
+
+/// The knowledge of the ages of a window.
+enum Ages {
+    Known(Vec<f64>),
+    /// That many, within bounds that were checked.
+    Some(usize),
+    /// The publisher does not set the stamps.
+    Missing,
+    NotKnown,
+}
+
+impl Ages {
+    fn of(window: &Window, ours: &WindowStatistics) -> Self {
+        let ages = window.metrics.iter().find(|(of, _)| *of == Metric::MessageAge);
+        let count = ours.get(Metric::MessageAge).map_or(0, |ages| ages.sample_count) as usize;
+        match ages {
+            Some((_, Expected::Samples(samples) | Expected::SomeOf(samples, _)))
+                if count > 0 && count == samples.len() =>
+            {
+                Self::Known(samples.clone())
+            }
+            Some((_, Expected::SomeOf(..))) if count > 0 => Self::Some(count),
+            _ if window.is_unstamped => Self::Missing,
+            _ => Self::NotKnown,
+        }
+    }
+}
+
+impl Samples {
+    fn add(&mut self, ages: &Ages) {
+        match ages {
+            Ages::Known(ages) => self.known.extend(ages),
+            Ages::Some(count) => self.unknown += count,
+            Ages::Missing | Ages::NotKnown => {}
+        }
+    }
+
+    /// A quantile `q` needs 1 / (1 - q) samples.
+    fn are_enough(&self, quantile: f64) -> bool {
+        (self.known.len() + self.unknown) as f64 * (1.0 - quantile) >= 1.0 - 1e-9
+    }
+
+    fn judge(&self, quantile: f64, limit: f64) -> Vec<Answer> {
+        if !self.are_enough(quantile) {
+            return vec![Answer::NotKnown];
+        }
+        if self.unknown > 0 {
+            let any = Violation { lowest: limit, highest: f64::INFINITY, is_missing: false };
+            return vec![Answer::Fulfils, Answer::Violates(any), Answer::NotKnown];
+        }
+        let mut sorted = self.known.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (sorted.len() as f64 * quantile - 1e-9).ceil() as usize;
+        let exact = sorted[rank - 1];
+        let error = exact.abs() * check::relative_error(&sorted) * (1.0 + 1e-9);
+        let by = Violation { lowest: exact - error, highest: exact + error, is_missing: false };
+        let near_zero = sorted.last().map_or(0.0, |last| last.abs().max(sorted[0].abs())) / 9e11;
+        let answers = [
+            (by.lowest < limit).then_some(Answer::Fulfils),
+            (by.highest >= limit).then_some(Answer::Violates(by)),
+            (exact.abs() <= near_zero && exact != 0.0).then_some(Answer::NotKnown),
+        ];
+        answers.into_iter().flatten().collect()
+    }
+}
+
+impl State {
+    /// Returns whether they differ in nothing but values.
+    fn is_like(&self, other: &Self) -> bool {
+        let of = |state: &Self| {
+            let conditions = state.conditions.iter();
+            let conditions: Vec<_> =
+                conditions.map(|of| (of.fails, of.opposed, of.violated_by.is_missing)).collect();
+            (state.after_silence, conditions)
+        };
+        of(self) == of(other)
+    }
+
+    fn widen(&mut self, other: &Self) {
+        for (condition, other) in self.conditions.iter_mut().zip(&other.conditions) {
+            condition.violated_by = condition.violated_by.or(other.violated_by);
+        }
+    }
+}
+
+impl Violation {
+    const MISSING: Self = Self { lowest: 0.0, highest: 0.0, is_missing: true };
+
+    fn by(value: f64) -> Self {
+        Self { lowest: value, highest: value, is_missing: false }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            lowest: self.lowest.min(other.lowest),
+            highest: self.highest.max(other.highest),
+            is_missing: self.is_missing,
+        }
+    }
+
+    fn is(self, value: f64, missing: Option<Missing>) -> bool {
+        let size = self.lowest.abs().max(self.highest.abs()).max(1.0) * 1e-9;
+        match missing {
+            Some(missing) => self.is_missing && value.is_nan() && missing == Missing::HeaderStamps,
+            None => !self.is_missing && value >= self.lowest - size && value <= self.highest + size,
+        }
+    }
+}
+
+impl Progress {
+    fn accept(&mut self, answer: Answer, raise: u32, clear: u32) {
+        let fulfils = match answer {
+            Answer::NotKnown => return,
+            Answer::Fulfils => true,
+            Answer::Violates(by) => {
+                self.violated_by = by;
+                false
+            }
+        };
+        if fulfils != self.fails {
+            self.opposed = 0;
+            return;
+        }
+        self.opposed += 1;
+        if self.opposed >= if fulfils { clear } else { raise } {
+            (self.fails, self.opposed) = (!self.fails, 0);
+        }
+    }
+}
