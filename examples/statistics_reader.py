@@ -8,6 +8,7 @@ message. NaN is null.
 import argparse
 import json
 import math
+import os
 import sys
 
 import rclpy
@@ -54,10 +55,16 @@ def main():
     arguments = parser.parse_args()
     show = as_json if arguments.json else as_text
 
+    # A middleware may log to standard output, as Zenoh does: from here on, that is standard error.
+    output = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)
     rclpy.init()
     node = rclpy.create_node('statistics_reader')
     node.create_subscription(
-        MetricsMessage, '/statistics', lambda message: print(show(message), flush=True), arguments.depth)
+        MetricsMessage,
+        '/statistics',
+        lambda message: print(show(message), file=output, flush=True),
+        arguments.depth)
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -51,7 +51,8 @@ impl fmt::Display for Report {
 /// `out` counts as the first prefix, unless it is among the prefixes of the search. A crate that fits its definition
 /// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new
 /// crate goes to `out`, which has to come before it. Crates of other generators are never overwritten. A crate appears
-/// whole or not at all. `progress` gets how many of how many crates are written, and the package that is next.
+/// whole or not at all. The crate in `out` of a package whose C libraries contain another layout of a type is removed,
+/// unless the search is restricted to some packages. `progress` gets how many of how many crates are written, and the package that is next.
 ///
 /// # Errors
 /// If prefixes cannot be read or written, have none of the packages, or no type descriptions
@@ -66,6 +67,11 @@ pub fn generate(
     refuse_without_descriptions(&search, &definitions)?;
     let _lock = write::lock(out)?;
 
+    // A build contains all crates: one that cannot be used would stop the builds of those who do not use it.
+    let is_removed = |package: &str, problem: &Problem| {
+        let has_no_usable_crate = matches!(problem, Problem::BuiltWithOther { .. } | Problem::Needs(_));
+        has_no_usable_crate && !search.is_restricted() && is_ours(out, package)
+    };
     let mut report = Report::default();
     let mut ready = BTreeMap::new();
     for (name, package) in &definitions.read {
@@ -78,14 +84,17 @@ pub fn generate(
             }
             Err(_) => continue, // below
         };
+        let other = built_with_other(&definitions, package);
         let problem = match plan(&search, out, package) {
             Plan::Keep => {
-                report.kept.push(name.clone());
-                let other = built_with_other(&definitions, package);
-                report.notes.extend(other.map(|problem| (name.clone(), problem.to_string())));
-                continue;
+                if !other.as_ref().is_some_and(|problem| is_removed(name, problem)) {
+                    report.kept.push(name.clone());
+                    report.notes.extend(other.map(|problem| (name.clone(), problem.to_string())));
+                    continue;
+                }
+                other
             }
-            Plan::Write => built_with_other(&definitions, package),
+            Plan::Write => other,
             Plan::Skip(problem) => Some(problem),
         };
         match problem {
@@ -95,7 +104,10 @@ pub fn generate(
             }
         }
     }
-    drop_those_without_dependencies(&mut ready, &mut report);
+    drop_those_without_dependencies(&definitions, &is_removed, &mut ready, &mut report);
+    for (name, _) in report.skipped.iter().filter(|(name, problem)| is_removed(name, problem)) {
+        write::remove_crate(out, name)?;
+    }
 
     for (done, (name, package)) in ready.iter().enumerate() {
         progress(done, ready.len(), name);
@@ -104,9 +116,13 @@ pub fn generate(
         report.notes.extend(package.notes.iter().map(|note| ((*name).to_owned(), note.clone())));
     }
     for name in &report.kept {
-        if Record::read(&crate_directory(out, name)).is_some() {
+        if is_ours(out, name) {
             write::remove_remains(out, name)?;
             write::register(out, name)?;
+            // ros-env's build script runs again only if a crate changes that it has found before.
+            if !report.written.is_empty() {
+                write::touch(out, name)?;
+            }
         }
     }
     for (name, package) in definitions.read {
@@ -117,6 +133,11 @@ pub fn generate(
         }
     }
     Ok(report)
+}
+
+/// Whether this generator wrote the crate of a package to `out`.
+fn is_ours(out: &Path, package: &str) -> bool {
+    Record::read(&crate_directory(out, package)).is_some()
 }
 
 /// Without type descriptions, as in Humble, there is nothing to generate from.
@@ -163,17 +184,32 @@ fn plan(search: &Search, out: &Path, package: &Package) -> Plan {
 }
 
 /// A crate whose dependencies have none would break the build of all the others.
-fn drop_those_without_dependencies(ready: &mut BTreeMap<&str, &Package>, report: &mut Report) {
-    let kept: BTreeSet<&str> = report.kept.iter().map(String::as_str).collect();
+fn drop_those_without_dependencies(
+    definitions: &Definitions,
+    is_removed: &dyn Fn(&str, &Problem) -> bool,
+    ready: &mut BTreeMap<&str, &Package>,
+    report: &mut Report,
+) {
     loop {
-        let missing = ready.iter().find_map(|(name, package)| {
-            let mut dependencies = package.dependencies().into_iter();
-            let is_there = |name: &str| ready.contains_key(name) || kept.contains(name);
-            let missing = dependencies.find(|dependency| !is_there(dependency))?;
+        let kept: BTreeSet<&str> = report.kept.iter().map(String::as_str).collect();
+        let is_there = |name: &str| ready.contains_key(name) || kept.contains(name);
+        let of_ready = ready.iter().find_map(|(name, package)| {
+            let missing = package.dependencies().into_iter().find(|dependency| !is_there(dependency))?;
             Some(((*name).to_owned(), missing))
         });
-        let Some((name, missing)) = missing else { return };
+        let removed = report.skipped.iter().filter(|(name, problem)| is_removed(name, problem));
+        let removed: BTreeSet<&str> = removed.map(|(name, _)| name.as_str()).collect();
+        let of_kept = || {
+            kept.iter().find_map(|name| {
+                let package = definitions.read.get(*name)?.as_ref().ok()?;
+                let missing = package.dependencies().into_iter().find(|of| removed.contains(of.as_str()))?;
+                let problem = Problem::Needs(missing.clone());
+                is_removed(name, &problem).then(|| ((*name).to_owned(), missing))
+            })
+        };
+        let Some((name, missing)) = of_ready.or_else(of_kept) else { return };
         ready.remove(name.as_str());
+        report.kept.retain(|kept| *kept != name);
         report.skipped.push((name, Problem::Needs(missing)));
     }
 }

@@ -2,7 +2,8 @@
 //! Which generator this is.
 
 /// The sources that decide what is written.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
+    include_str!("constants.rs"),
     include_str!("doc.rs"),
     include_str!("generator.rs"),
     include_str!("idl.rs"),

@@ -32,6 +32,7 @@
 #![warn(missing_docs)]
 
 mod check;
+mod constants;
 mod doc;
 mod error;
 mod foreign;

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{idl, render::is_keyword, search::RESOURCE_INDEX, Error};
+use crate::{constants::constants_hash, idl, render::is_keyword, search::RESOURCE_INDEX, Error};
 
 /// An interface package.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Package {
     pub namespaces: BTreeMap<String, Namespace>,
     /// The hashes of the types of this package, and of those that they contain, by name (`package/msg/Name`).
     pub type_hashes: BTreeMap<String, String>,
+    /// The hashes of the constants of each interface that has some.
+    pub constants: BTreeMap<String, String>,
     /// The SHA-256 hash of the version and of all files of the definition.
     pub definition: String,
     /// Constants and comments that cannot be read.
@@ -127,6 +129,7 @@ impl Package {
             prefix: prefix.to_owned(),
             namespaces: BTreeMap::new(),
             type_hashes: BTreeMap::new(),
+            constants: BTreeMap::new(),
             definition: String::new(),
             notes: vec![],
         })
@@ -263,6 +266,9 @@ impl Package {
         interface: &str,
         idl: io::Result<String>,
     ) -> BTreeMap<String, idl::Structure> {
+        if let Some(hash) = idl.as_deref().ok().and_then(constants_hash) {
+            self.constants.insert(format!("{}/{interface}", self.name), hash);
+        }
         match idl.map_err(|error| error.to_string()).and_then(|text| idl::read(&text)) {
             Ok(file) => {
                 self.notes.extend(file.notes);

@@ -23,6 +23,8 @@ pub struct Record {
     pub definition: String,
     /// [`Package::own_type_hashes`].
     pub type_hashes: BTreeMap<String, String>,
+    /// [`Package::constants`]; `None` in a record of an earlier generator.
+    pub constants: Option<BTreeMap<String, String>>,
 }
 
 impl Record {
@@ -35,6 +37,7 @@ impl Record {
             version: package.version.clone(),
             definition: package.definition.clone(),
             type_hashes: type_hashes.collect(),
+            constants: Some(package.constants.clone()),
         }
     }
 

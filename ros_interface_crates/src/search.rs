@@ -48,6 +48,11 @@ impl Search {
         Search { packages: Some(packages.into_iter().map(Into::into).collect()), ..self }
     }
 
+    /// Whether only some packages are asked for.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.packages.is_some()
+    }
+
     /// The prefixes with `out` among them: in front, unless it is there already.
     pub(crate) fn with(&self, out: &Path) -> Search {
         let same = |prefix: &PathBuf| {

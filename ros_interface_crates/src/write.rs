@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes crates to a prefix.
 
-#[cfg(unix)]
-use std::fs::File;
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crate::{
@@ -66,6 +65,24 @@ pub fn register(out: &Path, package: &str) -> Result<(), Error> {
         fs::write(&marker, "").map_err(Error::write(&marker))?;
     }
     Ok(())
+}
+
+/// Removes a crate and its marker.
+pub fn remove_crate(out: &Path, package: &str) -> Result<(), Error> {
+    let place = crate_directory(out, package);
+    remove(&place).map_err(Error::write(&place))?;
+    let marker = out.join(RESOURCE_INDEX).join("rust_packages").join(package);
+    match fs::remove_file(&marker) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::write(&marker)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the manifest of a crate newer, as if the crate had been written.
+pub fn touch(out: &Path, package: &str) -> Result<(), Error> {
+    let manifest = crate_directory(out, package).join("Cargo.toml");
+    let file = File::options().append(true).open(&manifest).map_err(Error::write(&manifest))?;
+    file.set_modified(SystemTime::now()).map_err(Error::write(&manifest))
 }
 
 /// Removes what a generator left that was killed; returns the names under which a crate is made and replaced.

@@ -1,17 +1,17 @@
-//! `cargo xtask bench`: what statistics cost, as ratios within one run.
+//! `cargo xtask bench`: the cost of statistics, as ratios within one run.
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, ExitCode, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
 };
 
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 
-use crate::environment::Environment;
+use crate::{domain::domain, environment::Environment};
 
-/// Messages, windows, and what is counted; ends with one line for scripts.
+/// Messages, windows and counts; ends with one line for scripts.
 pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
     cargo(environment, project, &["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"])?;
     eprintln!("Counting allocations, bytes and instructions ...");
@@ -94,7 +94,7 @@ fn median(directory: &Path) -> Result<f64> {
     Ok(estimates.median.point_estimate)
 }
 
-/// What the listener of the benchmarks says.
+/// The report of the benchmarks' listener.
 #[derive(Deserialize)]
 struct Listened {
     received: u64,
@@ -192,7 +192,7 @@ pub fn scale(environment: &Environment, project: &Path, seconds: u64) -> Result<
         command.args([count.to_string(), seconds.to_string()]);
         println!(
             "{count:>5} subscriptions: {}",
-            output(&mut alone(&mut command).stdout(Stdio::piped()).spawn()?)?
+            output(&mut alone(&mut command)?.stdout(Stdio::piped()).spawn()?)?
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -202,11 +202,12 @@ pub fn scale(environment: &Environment, project: &Path, seconds: u64) -> Result<
 pub fn contention(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let programs = build(environment, project)?;
     let mut command = environment.command(programs.join("bench_contention"));
-    println!("{}", output(&mut alone(command.arg(seconds.to_string())).stdout(Stdio::piped()).spawn()?)?);
+    println!("{}", output(&mut alone(command.arg(seconds.to_string()))?.stdout(Stdio::piped()).spawn()?)?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// 1e8 messages recorded; and a listener for ten minutes at 2000 Hz: its windows, and its memory beside that of a short run.
+/// 1e8 messages recorded; and a listener for ten minutes at 2000 Hz: its windows, and its memory beside that of a short
+/// run.
 pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let programs = build(environment, project)?;
     cargo(
@@ -219,10 +220,10 @@ pub fn soak(environment: &Environment, project: &Path, seconds: f64) -> Result<E
             "--package",
             "benchmarks",
             "--test",
-            "message",
+            "it",
             "--",
             "--ignored",
-            "soak",
+            "message::soak",
         ],
     )?;
     println!("100000000 messages recorded: memory constant, every message in its window");
@@ -252,9 +253,9 @@ fn listen(
 ) -> Result<Listened> {
     let mut listener = environment.command(programs.join("bench_listener"));
     listener.args([topic_type, statistics, scope, &seconds.to_string()]);
-    let mut listener = alone(&mut listener).stdout(Stdio::piped()).spawn()?;
+    let mut listener = alone(&mut listener)?.stdout(Stdio::piped()).spawn()?;
     let mut talker = environment.command(programs.join("bench_talker"));
-    let listened = match alone(talker.args([topic_type, &rate.to_string()])).spawn() {
+    let listened = match alone(talker.args([topic_type, &rate.to_string()]))?.spawn() {
         Ok(mut talker) => {
             let listened = output(&mut listener);
             let _ended = (talker.kill(), talker.wait());
@@ -268,15 +269,18 @@ fn listen(
     serde_json::from_str(&listened?).context("What the listener said cannot be read")
 }
 
-/// A domain of our own, on this machine only.
-pub fn alone(command: &mut std::process::Command) -> &mut std::process::Command {
-    command
-        .env("ROS_DOMAIN_ID", (1 + std::process::id() % 101).to_string())
+/// Gives a program a domain of our own, on this machine only.
+pub fn alone(command: &mut Command) -> Result<&mut Command> {
+    let domain = domain().context(
+        "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
+    )?;
+    Ok(command
+        .env("ROS_DOMAIN_ID", domain.to_string())
         .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        .stdin(Stdio::null())
+        .stdin(Stdio::null()))
 }
 
-/// What a child with piped output says until it ends.
+/// The output of a child, piped, until it ends.
 fn output(child: &mut Child) -> Result<String> {
     let mut text = String::new();
     let output = child.stdout.as_mut().context("The program has no output")?;
@@ -288,7 +292,7 @@ fn output(child: &mut Child) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Between two values, what lies between them in proportion: the median of an even count is the mean of the middle two.
+/// Interpolates between two values: the median of an even count is the mean of the middle two.
 fn quantile(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = values.len().saturating_sub(1) as f64 * quantile;
@@ -298,7 +302,7 @@ fn quantile(mut values: Vec<f64>, quantile: f64) -> f64 {
     }
 }
 
-/// Runs cargo; gives what it prints.
+/// Runs cargo; returns its output.
 pub fn cargo(environment: &Environment, project: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = environment.command("cargo");
     let child = command.current_dir(project).args(arguments).stdout(Stdio::piped()).spawn();

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-/// What became of a check.
-#[derive(Debug, PartialEq, Eq)]
+/// The outcome of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
     Failed,
@@ -50,7 +50,8 @@ pub fn run<C: ValueEnum>(
     Ok(ExitCode::from(u8::from(results.iter().any(|(_, outcome, _)| outcome.is_failure(no_skip)))))
 }
 
-fn table(results: &[(String, Outcome, Duration)]) -> String {
+/// Returns a line for each result.
+pub fn table(results: &[(String, Outcome, Duration)]) -> String {
     let width = results.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
     let row = |(name, outcome, time): &(String, Outcome, Duration)| {
         let (result, reason) = match outcome {

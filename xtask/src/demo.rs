@@ -17,7 +17,7 @@ use anyhow::{bail, Context, Result};
 use console::{truncate_str, Term};
 use serde::Deserialize;
 
-use crate::environment::Environment;
+use crate::{bench::alone, environment::Environment};
 
 /// How long the first metrics may take to come: DDS discovery and a window.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     watch(&received, [reader, listener, talker], seconds.map(Duration::from_secs))
 }
 
-/// What the demo waits for.
+/// The events that the demo waits for.
 enum Event {
     /// A line of the reader's.
     Line(String),
@@ -78,7 +78,7 @@ enum Event {
     Interrupted,
 }
 
-/// Shows what the reader reads, until the time is up or somebody ends it.
+/// Shows the reader's output, until the time is up or somebody ends it.
 fn watch(
     events: &mpsc::Receiver<Event>,
     mut processes: [Process; 3],
@@ -126,11 +126,8 @@ impl Process {
         let log = logs.join(format!("{}.log", name.replace(' ', "_")));
         let file = File::create(&log).with_context(|| format!("Cannot write {}", log.display()))?;
         end_with_this_process(&mut command);
-        let child = command
-            // A domain of our own, on this machine only: nobody else's nodes in the table.
-            .env("ROS_DOMAIN_ID", (1 + std::process::id() % 101).to_string())
-            .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-            .stdin(Stdio::null())
+        // Nobody else's nodes are in the table.
+        let child = alone(&mut command)?
             .stdout(output)
             .stderr(file)
             .spawn()
@@ -159,15 +156,15 @@ fn end_with_this_process(command: &mut Command) {
         let parent = getpid();
         let set = move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // If the parent has died before that, nobody will say so.
+            // If the parent has died before that, there is no signal.
             if getppid() == Some(parent) {
                 Ok(())
             } else {
                 Err(std::io::ErrorKind::Interrupted.into())
             }
         };
-        // SAFETY: Between fork and exec `set` makes two system calls and neither allocates nor locks: an ErrorKind and an Errno
-        // become io::Errors without an allocation.
+        // SAFETY: Between fork and exec `set` makes two system calls and neither allocates nor locks: an ErrorKind and
+        // an Errno become io::Errors without an allocation.
         unsafe { std::os::unix::process::CommandExt::pre_exec(command, set) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -220,9 +217,10 @@ impl Metric {
     }
 }
 
+/// The headings, and how wide their columns are at least: the demo's own names fit.
 const HEADINGS: [(&str, usize); 9] = [
-    ("source", 17),
-    ("metric", 15),
+    ("source", 18),
+    ("metric", 14),
     ("unit", 4),
     ("window", 8),
     ("average", 9),
@@ -252,27 +250,45 @@ impl Table {
             self.rows.sort();
             let width = usize::from(term.size().1);
             term.clear_last_lines(self.shown)?;
-            for row in
-                std::iter::once(HEADINGS.map(|(heading, _)| heading.to_owned())).chain(self.rows.clone())
-            {
+            for line in self.lines() {
                 // A line that wraps would be two, and the next table would not be where this one is.
-                term.write_line(&truncate_str(&line(row), width, ""))?;
+                term.write_line(&truncate_str(&line, width, ""))?;
             }
             self.shown = self.rows.len() + 1;
         } else {
             let mut out = std::io::stdout().lock();
             if is_first {
-                writeln!(out, "{}", line(HEADINGS.map(|(heading, _)| heading.to_owned())))?;
+                writeln!(out, "{}", line(&headings(), &self.widths()))?;
             }
-            writeln!(out, "{}", line(columns))?;
+            writeln!(out, "{}", line(&columns, &self.widths()))?;
         }
         Ok(())
     }
+
+    /// The headings and all rows, in columns that the widest text fits.
+    fn lines(&self) -> Vec<String> {
+        let widths = self.widths();
+        std::iter::once(&headings()).chain(&self.rows).map(|row| line(row, &widths)).collect()
+    }
+
+    fn widths(&self) -> [usize; 9] {
+        let mut widths = HEADINGS.map(|(_, width)| width);
+        for row in &self.rows {
+            for (width, text) in widths.iter_mut().zip(row) {
+                *width = text.chars().count().max(*width);
+            }
+        }
+        widths
+    }
 }
 
-/// Columns of fixed width: names to the left, numbers to the right.
-fn line(columns: [String; 9]) -> String {
-    let cells = columns.iter().zip(HEADINGS).enumerate().map(|(index, (text, (_, width)))| {
+fn headings() -> [String; 9] {
+    HEADINGS.map(|(heading, _)| heading.to_owned())
+}
+
+/// Columns of these widths: names to the left, numbers to the right.
+fn line(columns: &[String; 9], widths: &[usize; 9]) -> String {
+    let cells = columns.iter().zip(widths).enumerate().map(|(index, (text, &width))| {
         if index < 3 {
             format!("{text:<width$}")
         } else {
@@ -285,6 +301,36 @@ fn line(columns: [String; 9]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_lines_have_their_columns_in_the_same_places() {
+        for sources in [["/listener:/chatter", "/listener:/imu"], ["/a/much/longer/name:/chatter", "/x:/y"]] {
+            let mut table = Table::default();
+            for (source, metric) in
+                sources.into_iter().flat_map(|of| [(of, "message_age"), (of, "message_period")])
+            {
+                let numbers = ["1.000 s", "10.001", "9.755", "10.317", "0.105", "99"];
+                let columns = [&[source, metric, "ms"][..], &numbers].concat();
+                table.rows.push(
+                    columns.iter().map(|text| text.to_string()).collect::<Vec<_>>().try_into().unwrap(),
+                );
+            }
+            let lines = table.lines();
+            let ends = |of: &str, texts: &[&str]| {
+                texts.iter().map(|text| of.find(text).unwrap() + text.len()).collect::<Vec<_>>()
+            };
+            let numbers = ends(&lines[0], &["window", "average", " min", " max", "std dev", "count"]);
+            for line in &lines[1..] {
+                assert_eq!(
+                    ends(line, &["1.000 s", "10.001", " 9.755", "10.317", "0.105", " 99"]),
+                    numbers,
+                    "{lines:#?}"
+                );
+                assert_eq!(line.find("message_"), lines[0].find("metric"), "{lines:#?}");
+                assert_eq!(line.find(" ms"), lines[0].find(" unit"), "{lines:#?}");
+            }
+        }
+    }
 
     #[test]
     fn a_metric_is_a_row_with_nan_where_nothing_was_measured() {

@@ -16,7 +16,7 @@ use anyhow::{bail, Result};
 const SEARCH_PATHS: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH"];
 
-/// Variables for one ROS 2: the sourced one with what the project adds to it, or an embedded one.
+/// Variables for one ROS 2: the sourced one with the project's additions, or an embedded one.
 pub struct Environment {
     description: String,
     target_dir: PathBuf,
@@ -32,7 +32,7 @@ impl Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
 
-    /// What this environment is, in a few words.
+    /// A description of this environment, in a few words.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -123,7 +123,7 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.as_path())
     }
 
-    /// Ours first, then the caller's, without what is hidden and without what is there already.
+    /// Ours first, then the caller's, without hidden and repeated entries.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).map(Path::to_owned).collect();
         for directory in callers(name) {
@@ -146,7 +146,8 @@ fn callers(name: &str) -> Vec<PathBuf> {
     env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
 }
 
-/// Whether `cargo run` has put a directory on LD_LIBRARY_PATH, for this program alone: its toolchain's, and where it built.
+/// Whether `cargo run` has put a directory on LD_LIBRARY_PATH, for this program alone: its toolchain's, and where it
+/// built.
 fn is_cargos(directory: &Path) -> bool {
     let toolchain = env::var_os("CARGO").map(PathBuf::from);
     let toolchain = toolchain.as_deref().and_then(Path::parent).and_then(Path::parent);

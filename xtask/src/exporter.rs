@@ -19,9 +19,9 @@ use crate::{
 
 /// How often it is scraped.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How long an exporter may take until it has all sources. One that is slower is measured with those that it has.
+/// How long an exporter may take until it has all sources. A slower one is measured with the sources that it has.
 const START: Duration = Duration::from_secs(30);
-/// The exporter's responses are made anew after that time, at the latest.
+/// The exporter makes new responses after this time, at the latest.
 const RESPONSE_AGE: Duration = Duration::from_secs(2);
 /// How many sources the load has.
 const SOURCES: usize = 1000;
@@ -29,9 +29,9 @@ const TEXT: &str = "text/plain;version=0.0.4";
 const PROTOBUF: &str =
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-/// 1000 sources with 10 metrics, 5 of them with distributions, in windows of 1 s, scraped every 5 s: the exporter's CPU, memory,
-/// scrape time and bytes, and the messages that it has received of those that were published to it; beside those of a minimal
-/// rclpy exporter with the official Python client, which does not read distributions.
+/// 1000 sources with 10 metrics, 5 of them with distributions, in windows of 1 s, scraped every 5 s: the exporter's
+/// CPU, memory, scrape time and bytes, and the messages that it has received of those that were published to it; beside
+/// those of a minimal rclpy exporter with the official Python client, which does not read distributions.
 pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     cargo(
         environment,
@@ -72,7 +72,7 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the load has published so far, as it prints it.
+/// The load's messages so far, as printed by it.
 struct Published {
     lines: Receiver<String>,
     /// Messages on /statistics, and on /statistics/distribution.
@@ -151,7 +151,7 @@ impl Exporter {
         Ok(response.split_off(end + 4))
     }
 
-    /// Returns how many sources it has: those with an average of the first metric; 0 while it does not serve yet.
+    /// Returns the number of its sources: those with an average of the first metric; 0 while it does not serve yet.
     fn sources(&self) -> usize {
         let text = self.scrape("/metrics", TEXT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -169,7 +169,7 @@ impl Exporter {
             "topic_statistics_exporter_messages_refused_total{",
             "statistics_messages_received_total ",
         ];
-        // The official client leaves out all else, which takes it seconds.
+        // The official client filters, which takes it seconds.
         let path = "/metrics?name[]=statistics_messages_received_total";
         std::thread::sleep(RESPONSE_AGE);
         let text = self.scrape(path, TEXT)?;

@@ -28,8 +28,8 @@ const BUILD: [(&str, &str); 3] = [
     ("RUSTFLAGS", "-Cdebuginfo=0"),
 ];
 
-/// An input has at most so many bytes, and a run takes at most so many seconds and megabytes: what is read from the network or from
-/// a file is handled in bounded time and memory.
+/// Limits of an input, in bytes, and of a run, in seconds and megabytes: input from the network or from a file is
+/// handled in bounded time and memory.
 const LIMITS: [&str; 3] = ["-max_len=8192", "-timeout=20", "-rss_limit_mb=1024"];
 
 /// Builds the targets, all of them if none is named, runs each for some seconds from its seeds, and prints a table.
@@ -45,7 +45,7 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
     };
     let place = environment.target_dir();
     let mut build = environment.command(cargo_fuzz);
-    // What handles the inputs is safe Rust: a sanitizer would find nothing, and a stable compiler will do.
+    // Safe Rust handles the inputs: a sanitizer would find nothing, and a stable compiler is enough.
     build.current_dir(project).args([
         "build",
         "--sanitizer",
@@ -92,7 +92,7 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
     Ok(if has_failed { Outcome::Failed } else { Outcome::Passed })
 }
 
-/// What libFuzzer reports at the end of a run.
+/// libFuzzer's report at the end of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Report {
     executions: u64,
@@ -101,7 +101,7 @@ struct Report {
     coverage: u64,
     /// Those, how often, and compared values.
     features: u64,
-    /// What to tell of an input that a target fails with.
+    /// The report of an input that makes a target fail.
     crash: Option<String>,
 }
 
@@ -156,12 +156,12 @@ fn read(log: &str) -> Report {
     }
 }
 
-/// Returns the file to which libFuzzer wrote the input that a target fails with.
+/// Returns the file with the input that makes a target fail, as written by libFuzzer.
 fn input(log: &str) -> Option<PathBuf> {
     log.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim().into())
 }
 
-/// Returns what to tell of a failure: the reason, the input, and how to run it again.
+/// Returns the report of a failure: the reason, the input, and how to run it again.
 fn crash(target: &str, log: &str, input: Option<&Path>) -> Result<String> {
     let panic = log.lines().skip_while(|line| !line.contains(" panicked at ")).take(2);
     let error = log.lines().filter(|line| line.contains("ERROR: libFuzzer"));
@@ -248,6 +248,27 @@ mod tests {
         for target in all_targets(project).unwrap() {
             let seeds = fs::read_dir(seeds(project, &target)).unwrap();
             assert!(seeds.count() > 0, "{target}");
+        }
+    }
+
+    /// The target directory is one, and cargo builds the targets as programs for the test of the seeds. A target named
+    /// `exporter` replaced the exporter there.
+    #[test]
+    fn no_target_has_the_name_of_a_program() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1"]);
+        let metadata: serde_json::Value =
+            serde_json::from_slice(&cargo.output().unwrap().stdout).expect("what cargo prints");
+        let packages = metadata["packages"].as_array().unwrap();
+        let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+        let programs: Vec<_> = targets
+            .filter(|target| target["kind"][0] == "bin")
+            .map(|target| target["name"].as_str().unwrap())
+            .collect();
+        assert!(programs.contains(&"topic_monitor"), "{programs:?}");
+        for target in all_targets(project).unwrap() {
+            assert!(!programs.contains(&target.as_str()), "{target}");
         }
     }
 }

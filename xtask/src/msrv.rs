@@ -65,7 +65,7 @@ pub fn install(toolchain: &str, arguments: &[&str]) -> Result<()> {
     succeeds(rustup(&[&["toolchain", "install", toolchain][..], arguments].concat())?)
 }
 
-/// Installs components of a toolchain, those that are not there.
+/// Installs the missing components of a toolchain.
 pub fn add_components(toolchain: &str, components: &[&str]) -> Result<()> {
     succeeds(rustup(&[&["component", "add", "--toolchain", toolchain][..], components].concat())?)
 }

@@ -17,12 +17,12 @@ use crate::{
     workspace::{Package, Workspace},
 };
 
-/// The platforms beside this one for which the libraries have to build: those of rclrs.
+/// The other platforms for which the libraries have to build: rclrs's platforms.
 const PLATFORMS: [&str; 4] =
     ["aarch64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
-/// Checks that each package builds from what would be published, that the documentation builds without ROS as on docs.rs, and that
-/// the libraries build for other platforms.
+/// Checks that each package builds from its published files, that the documentation builds without ROS as on docs.rs,
+/// and that the libraries build for other platforms.
 pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<ExitCode> {
     let packages: Vec<_> =
         Workspace::read(project)?.packages.into_iter().filter(Package::is_public).collect();
@@ -30,7 +30,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     eprintln!("-- what would be published");
     let of_all: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
     forget_unpacked(&cargo_home()?, &packages)?;
-    // What was built of it is forgotten, too: cargo takes the content of an unpacked package for unchangeable.
+    // Its build results are removed, too: cargo assumes that an unpacked package never changes.
     let mut clean = environment.command("cargo");
     let has_cleaned = passes(clean.current_dir(project).args(["clean", "--quiet"]).args(&of_all))?;
     let mut publish = environment.command("cargo");
@@ -41,7 +41,8 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     for package in packages.iter().filter(|package| package.has_library()) {
         eprintln!("-- documentation of {} without ROS", package.name);
         let mut doc = without_ros(project, package);
-        doc.args(["doc", "--no-deps"]);
+        // docs.rs has a nightly compiler, which the badges of features need.
+        doc.args(["doc", "--no-deps"]).env("RUSTC_BOOTSTRAP", &package.name);
         has_failed |= passes(with_features(&mut doc, package))? == Outcome::Failed;
 
         let mut check = without_ros(project, package);
@@ -64,10 +65,11 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Removes what cargo unpacked of these packages when they were last checked.
+/// Removes cargo's unpacked copies of these packages from the last check.
 ///
-/// Where a package depends on another one, cargo checks it with that one's archive. It unpacks the archive into its home, in a
-/// directory that is named after the path of the project and the version alone. If the directory exists, it builds what is there.
+/// Where a package depends on another one, cargo checks it with that one's archive. It unpacks the archive into its
+/// home, in a directory that is named after the path of the project and the version alone. If the directory exists, it
+/// builds what is there.
 fn forget_unpacked(cargo_home: &Path, packages: &[Package]) -> Result<()> {
     let sources = cargo_home.join("registry/src");
     let registries = match fs::read_dir(&sources) {
@@ -92,7 +94,7 @@ fn forget_unpacked(cargo_home: &Path, packages: &[Package]) -> Result<()> {
     Ok(())
 }
 
-/// Returns where cargo keeps what it has unpacked.
+/// Returns where cargo keeps unpacked packages.
 fn cargo_home() -> Result<PathBuf> {
     let default = || Some(env::home_dir()?.join(".cargo"));
     env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default).context("there is no home directory")
@@ -127,6 +129,27 @@ fn install(platform: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_is_packed_with_every_file_that_its_sources_include() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["package", "--list", "--allow-dirty", "--package", "rclrs_topic_statistics"]);
+        let output = cargo.current_dir(project).output().unwrap();
+        let packed = String::from_utf8(output.stdout).unwrap();
+        let packed: Vec<_> = packed.lines().collect();
+        let mut included = 0;
+        for source in packed.iter().filter(|file| file.ends_with(".rs")) {
+            let text = fs::read_to_string(project.join(source)).unwrap();
+            for file in text.split("include_str!(\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+                let path = project.join(source).with_file_name(file).canonicalize().unwrap();
+                let path = path.strip_prefix(project).unwrap().to_str().unwrap();
+                assert!(packed.contains(&path), "{source} includes {path}, which is not packed");
+                included += 1;
+            }
+        }
+        assert!(included > 10, "the pages whose examples are compiled");
+    }
 
     #[test]
     fn what_cargo_unpacked_of_an_earlier_state_is_removed_and_nothing_else() {

@@ -1,4 +1,4 @@
-//! What a long step shows: a bar on a terminal, plain lines when piped.
+//! The progress of a long step: a bar on a terminal, plain lines when piped.
 
 use std::{
     io::IsTerminal,
@@ -32,13 +32,13 @@ impl Step {
         Step { label, started: Instant::now(), bar }
     }
 
-    /// `done` parts are done; `message` says what is at work now.
+    /// `done` parts are done; `message` names the present work.
     pub fn advance(&self, done: usize, message: &str) {
         self.bar.set_position(done as u64);
         self.bar.set_message(message.to_owned());
     }
 
-    /// The step is done; `outcome` says with what result.
+    /// The step is done; `outcome` is its result.
     pub fn finish(self, outcome: &str) {
         self.bar.finish_and_clear();
         eprintln!("{}: {outcome} ({:.1} s)", self.label, self.started.elapsed().as_secs_f32());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask prove`: what looks for faults for longer than CI can.
+//! `cargo xtask prove`: looks for faults for longer than CI can.
 
 use std::{
     path::Path,
@@ -21,32 +21,37 @@ use crate::{
 
 const CARGO_MUTANTS: &str = "27.1.0";
 
-/// The unit tests of code with `unsafe` or with a lock of its own. (Miri cannot call ROS's C libraries.)
-const UNDER_MIRI: [&str; 9] = [
-    "a_stamp_is_read_at_its_place",
-    "a_string_is_read_up_to_its_first_nul",
-    "collector::",
-    "lengths_are_read_at_their_places",
-    "measure::clock::",
-    "measure::host::",
-    "measure::recorder::",
-    "measure::sample_lock::",
-    "n_values_end_where_one_after_the_other_ends",
+/// The unit tests of code with `unsafe` or with a lock of its own, by package. (Miri cannot call ROS's C libraries.)
+const UNDER_MIRI: [(&str, &[&str]); 2] = [
+    (
+        "topic_statistics_core",
+        &["collector::", "record::clock::", "record::host::", "record::recorder::", "record::sample_lock::"],
+    ),
+    (
+        "rclrs_topic_statistics",
+        &[
+            "a_stamp_is_read_at_its_place",
+            "a_string_is_read_up_to_its_first_nul",
+            "lengths_are_read_at_their_places",
+            "n_values_end_where_one_after_the_other_ends",
+        ],
+    ),
 ];
-/// The integration tests of one process. What runs in another process is not instrumented.
-const OF_ONE_PROCESS: [&str; 10] = [
-    "bounds",
-    "code",
-    "compatibility",
-    "dynamic",
-    "errors",
-    "forms",
-    "lifetime",
-    "log",
-    "options",
-    "parameters",
+/// The unit tests, and the integration tests of one process. What runs in another program is not instrumented.
+const OF_ONE_PROCESS: [&str; 11] = [
+    "tests::",
+    "bounds::",
+    "code::",
+    "compatibility::",
+    "dynamic::",
+    "errors::",
+    "forms::",
+    "lifetime::",
+    "log::",
+    "options::",
+    "parameters::",
 ];
-/// Tests in these files that have a second process, or that are about memory, of which AddressSanitizer keeps what is freed.
+/// Tests among these that have a second process, or that are about memory: AddressSanitizer keeps freed memory.
 const NOT_SANITIZED: [&str; 3] = [
     "a_dynamic_subscription_is_measured_like_any_other",
     "a_stopped_reader_does_not_fill_the_memory_or_block_the_drop",
@@ -96,25 +101,26 @@ fn simulator(environment: &Environment, project: &Path) -> Result<Outcome> {
 }
 
 fn models(environment: &Environment, project: &Path) -> Result<Outcome> {
-    let mut models = environment.command("cargo");
-    models
-        .current_dir(project)
-        .args(["test", "--package", "loom_models", "--test", "models", "--", "--nocapture"])
-        .env("LOOM_MAX_PREEMPTIONS", "3");
-    passes(&mut models)
+    passes(crate::models(environment, project, false).arg("--nocapture").env("LOOM_MAX_PREEMPTIONS", "3"))
 }
 
 fn miri(environment: &Environment, project: &Path) -> Result<Outcome> {
     if let Err(error) = install_nightly(&["miri", "rust-src"]) {
         return Ok(Outcome::Skipped(reason(&error)));
     }
-    let mut miri = nightly(environment, project, "miri");
-    // Each test has a clock and reads the environment. A property is checked with few values, because Miri is slow.
-    miri.args(["miri", "test", "--lib", "--"])
-        .args(UNDER_MIRI)
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
-        .env("PROPTEST_CASES", "1");
-    passes(&mut miri)
+    for (package, tests) in UNDER_MIRI {
+        let mut miri = nightly(environment, project, "miri");
+        // Each test has a clock and reads the environment. A property is checked with few values, because Miri is slow.
+        miri.args(["miri", "test", "--package", package, "--lib", "--"])
+            .args(tests)
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
+            .env("PROPTEST_CASES", "1");
+        let outcome = passes(&mut miri)?;
+        if outcome != Outcome::Passed {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Passed)
 }
 
 /// A sanitizer of rustc.
@@ -124,11 +130,11 @@ struct Sanitizer {
 }
 
 impl Sanitizer {
-    /// The libraries of ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they synchronise. What
-    /// they do themselves is ignored.
+    /// The libraries of ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they
+    /// synchronise. Reports within these libraries are ignored.
     const THREAD: Self =
         Self { name: "thread", options: ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1") };
-    /// Leaks are looked for by the tests' own counts: rcl and Fast DDS keep what they never free.
+    /// The tests' own counts look for leaks: rcl and Fast DDS keep memory that they never free.
     const ADDRESS: Self = Self { name: "address", options: ("ASAN_OPTIONS", "detect_leaks=0") };
 }
 
@@ -137,9 +143,10 @@ fn sanitizer(environment: &Environment, project: &Path, sanitizer: &Sanitizer) -
         return Ok(Outcome::Skipped(reason(&error)));
     }
     let mut test = nightly(environment, project, sanitizer.name);
-    test.args(["test", "-Zbuild-std", "--target", &fuzz::host()?, "--no-fail-fast", "--lib"])
-        .args(OF_ONE_PROCESS.iter().flat_map(|name| ["--test", name]))
-        .arg("--")
+    test.args(["test", "-Zbuild-std", "--target", &fuzz::host()?, "--no-fail-fast"])
+        .args(["--package", "rclrs_topic_statistics", "--package", "topic_statistics_core"])
+        .args(["--lib", "--test", "it", "--"])
+        .args(OF_ONE_PROCESS)
         .args(NOT_SANITIZED.iter().flat_map(|name| ["--skip", name]))
         .env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.name))
         .env(sanitizer.options.0, sanitizer.options.1)

@@ -15,13 +15,14 @@ use anyhow::{bail, Context, Result};
 use crate::{checks::reason, environment::Environment, msrv, setup::tools, workspace::Workspace};
 
 const CARGO_PUBLIC_API: &str = "0.52.0";
-/// rustdoc's JSON is not stable, and its version has to be one that CARGO_PUBLIC_API reads. (The compiler's 2026-05-19.)
+/// rustdoc's JSON is not stable, and its version has to be one that CARGO_PUBLIC_API reads. (The compiler's
+/// 2026-05-19.)
 pub const TOOLCHAIN: &str = "nightly-2026-05-20";
 
 /// The auto traits whose loss breaks no code that somebody writes.
 const OMITTED: [&str; 5] = ["Freeze", "Unpin", "UnsafeUnpin", "RefUnwindSafe", "UnwindSafe"];
 
-/// Compares the lists, or writes them anew with `bless`.
+/// Compares the lists, or rewrites them with `bless`.
 pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool) -> Result<ExitCode> {
     let installed = msrv::install(TOOLCHAIN, &["--profile", "minimal"])
         .with_context(|| format!("{TOOLCHAIN} cannot be installed"))
@@ -81,7 +82,7 @@ fn without_omitted(list: &str) -> String {
     })
 }
 
-/// Lines that went with a minus, lines that came with a plus.
+/// Removed lines with a minus, added lines with a plus.
 fn changes(old: &str, new: &str) -> String {
     let lines = |list: &'_ str| list.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     let (old, new) = (lines(old), lines(new));

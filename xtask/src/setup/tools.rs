@@ -14,7 +14,7 @@ use anyhow::{ensure, Result};
 
 use super::{child, remove, write_whole, Workshop};
 
-/// What pip installs, with hashes.
+/// Pip's requirements, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");
 /// A tool that runs for a second need not be optimised, and no debugger will look at it. It builds in about a minute.
 const QUICKLY: [(&str, &str); 5] = [

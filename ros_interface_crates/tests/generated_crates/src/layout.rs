@@ -35,7 +35,7 @@ pub enum Shape {
     BoundedSequence(usize),
 }
 
-/// What one element is.
+/// The kind of one element.
 #[derive(Debug, PartialEq)]
 pub enum Element {
     /// By its name in Rust.

@@ -4,7 +4,7 @@
 use rosidl_runtime_rs::{BoundedSequence, BoundedString, BoundedWString, Sequence, SequenceAlloc, WString};
 use serde_json::Value;
 
-/// What kind of values a message is filled with.
+/// The kind of values in a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Variant {
     /// All different, none the default, bounded sequences and strings at their bounds.
@@ -21,7 +21,7 @@ impl Variant {
     pub const ALL: [Variant; 4] = [Variant::Full, Variant::Empty, Variant::Highest, Variant::Lowest];
 }
 
-/// Where values come from: the same ones in every run.
+/// The source of values: the same ones in every run.
 pub struct Source {
     variant: Variant,
     /// How many values it has given.
@@ -33,7 +33,7 @@ impl Source {
         Self { variant, given: 0 }
     }
 
-    /// A number that is never 0 and seldom the same twice.
+    /// A number that is never 0 and rarely repeats.
     fn next(&mut self) -> u32 {
         self.given += 1;
         self.given
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// Text that fills `bound`, for characters that take the space that `size` says.
+    /// Text that fills `bound`, with characters of `size`.
     fn bounded_text(&mut self, bound: usize, size: impl Fn(char) -> usize) -> String {
         let (mut text, mut left) = (String::new(), if self.variant == Variant::Empty { 0 } else { bound });
         let characters = ['é', '世', '𝄞', 'x'];

@@ -1,4 +1,4 @@
-"""The other end of tests/round_trip.rs: says what it received, and sends it back.
+"""The other end of tests/it/round_trip.rs: says what it received, and sends it back.
 
     echo.py INTERFACE...    such as std_msgs/msg/String, test_msgs/srv/Empty, test_msgs/action/Fibonacci
 

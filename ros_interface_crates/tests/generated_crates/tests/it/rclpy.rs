@@ -17,7 +17,7 @@ use std::{
 use rclrs::{Context, CreateBasicExecutor, Executor, InitOptions, Node, Promise, SpinOptions};
 use serde_json::Value;
 
-/// How long anything may take. Far more than it does, so that only what never comes is found missing.
+/// How long anything may take: far more than usual, so that only messages that never arrive are missing.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A node here, and one in Python.
@@ -25,17 +25,17 @@ pub struct Conversation {
     pub node: Node,
     executor: Executor,
     echo: Echo,
-    /// What Python has said of what it received, in order.
+    /// Python's reports of received messages, in order.
     pub reports: Vec<Report>,
 }
 
 /// A line of `echo.py`.
 pub struct Report {
     pub interface: String,
-    /// What kind of message it is about: `message`, `request`, `result`, ...
+    /// The kind of message: `message`, `request`, `result`, ...
     pub what: String,
     pub fields: Value,
-    /// Everything it said.
+    /// The whole report.
     pub all: Value,
 }
 
@@ -44,11 +44,9 @@ impl Conversation {
     pub fn about(interfaces: &[&str]) -> Self {
         static ENVIRONMENT: Once = Once::new();
         ENVIRONMENT.call_once(|| std::env::set_var("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"));
-        // Nobody else's, as far as 101 domains allow: the tests in this process number their conversations, and
-        // processes that run at the same time have other ids.
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let domain = 1 + (std::process::id() * 4 + number) % 101;
+        let domain = test_support::domain();
 
         let options = InitOptions::new().with_domain_id(Some(domain as usize));
         let executor = Context::new([], options).unwrap().create_basic_executor();
@@ -79,7 +77,7 @@ impl Conversation {
         self.executor.commands().run(future)
     }
 
-    /// What Python said it received of one kind, in order.
+    /// Python's reports of one kind, in order.
     pub fn received<'a>(&'a self, interface: &'a str, what: &'a str) -> impl Iterator<Item = &'a Report> {
         self.reports.iter().filter(move |report| report.interface == interface && report.what == what)
     }

@@ -3,13 +3,15 @@
 //! `cargo xtask demo`, with the ROS 2 in which the tests run as the sourced one.
 
 use std::{
+    collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write as _},
+    net::UdpSocket,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-/// Starts the demo; its processes can be told by the variable MARK.
+/// Starts the demo; the variable MARK identifies its processes.
 fn demo(mark: &str, arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["demo"])
@@ -21,17 +23,23 @@ fn demo(mark: &str, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// The command lines of the processes with that mark that are alive.
-fn alive(mark: &str) -> Vec<String> {
+/// The processes with that mark that are alive: their command lines and environments.
+fn marked(mark: &str) -> Vec<(String, String)> {
     let variable = format!("MARK={mark}");
     let mut found = vec![];
     for process in fs::read_dir("/proc").unwrap().flatten() {
-        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()) {
-            found.push(fs::read_to_string(process.path().join("cmdline")).unwrap_or_default());
+        let read = |file: &str| fs::read(process.path().join(file)).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&read("environ")).into_owned();
+        if environment.split('\0').any(|entry| entry == variable) {
+            found.push((String::from_utf8_lossy(&read("cmdline")).into_owned(), environment));
         }
     }
     found
+}
+
+/// The command lines of the processes with that mark that are alive.
+fn alive(mark: &str) -> Vec<String> {
+    marked(mark).into_iter().map(|(command, _)| command).collect()
 }
 
 #[test]
@@ -99,4 +107,35 @@ fn a_demo_without_metrics_fails_with_the_reason() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("error: No statistics came in 0 s"), "{errors}");
     assert_eq!(alive(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn the_demo_takes_no_domain_that_a_program_uses() {
+    let mark = format!("domain-{}", std::process::id());
+    // The shell's id becomes the demo's, and decides the domain that the demo asks for first.
+    let mut child = Command::new("sh")
+        .args(["-c", "read go && exec \"$0\" demo", env!("CARGO_BIN_EXE_xtask")])
+        .env("MARK", &mark)
+        .env_remove("ROS_DOMAIN_ID")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let domain = 1 + child.id() * 16 % 101;
+    // As the first participant on that domain. If another program has the port, the domain is in use as well.
+    let _program = UdpSocket::bind(("127.0.0.1", 7410 + 250 * domain as u16));
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("source "));
+
+    let processes = marked(&mark);
+    let variables = processes.iter().flat_map(|(_, environment)| environment.split('\0'));
+    let domains: BTreeSet<_> = variables.filter_map(|entry| entry.strip_prefix("ROS_DOMAIN_ID=")).collect();
+    assert_eq!(domains.len(), 1, "of the talker, the listener and the reader: {domains:?}");
+    assert!(!domains.contains(domain.to_string().as_str()), "{domains:?}");
+
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which crates are written, rewritten and left alone.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
 
 use crate::prefix::{hash, search, Field, Prefix, X, Y};
 use ros_interface_crates::{generate, Error, Problem};
@@ -29,6 +32,23 @@ fn a_package_without_a_crate_gets_one_and_the_second_run_leaves_it_alone() {
     let second = out.generate(&[&ros]);
     assert_eq!((second.written.len(), second.kept), (0, vec!["shapes".to_owned()]));
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), before);
+}
+
+#[test]
+fn a_new_crate_makes_those_beside_it_newer_because_ros_env_watches_no_others() {
+    let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
+    out.generate(&[&ros]);
+    let manifest = out.crate_file("shapes", "Cargo.toml");
+    let modified = || fs::metadata(&manifest).unwrap().modified().unwrap();
+    let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    fs::File::options().append(true).open(&manifest).unwrap().set_modified(before).unwrap();
+
+    out.generate(&[&ros]);
+    assert_eq!(modified(), before, "nothing is written, nothing is built again");
+
+    ros.install("other", "Other", &[X], "", &[]);
+    assert_eq!(out.generate(&[&ros]).written, ["other"]);
+    assert!(modified() > before);
 }
 
 #[test]
@@ -155,6 +175,38 @@ fn a_package_that_was_built_with_another_definition_of_a_type_gets_no_crate() {
 }
 
 #[test]
+fn a_crate_of_a_package_that_was_built_with_another_definition_is_removed_with_those_that_need_it() {
+    let (ros, overlay, out) = (Prefix::with_point(&[X]), Prefix::with_point(&[X, Y]), Prefix::new());
+    ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X]))]);
+    ros.install("maps", "Map", &[("path", 1, "paths/msg/Path", "paths::msg::Path")], "", &[]);
+    assert_eq!(out.generate(&[&ros]).written, ["maps", "paths", "shapes"]);
+
+    let only_shapes = search(&[&overlay, &ros]).only(["shapes", "paths"]);
+    let report = generate(&only_shapes, out.path(), &mut |_, _, _| ()).unwrap();
+    assert_eq!(
+        (&report.written[..], &report.kept[..]),
+        (&["shapes".to_owned()][..], &["paths".to_owned()][..])
+    );
+
+    let report = out.generate(&[&overlay, &ros]);
+    assert_eq!(report.kept, ["shapes"]);
+    let skipped: Vec<_> =
+        report.skipped.iter().map(|(package, problem)| format!("{package}: {problem}")).collect();
+    assert!(
+        skipped[0].starts_with("paths: it was built with another definition of shapes/msg/Point"),
+        "{report}"
+    );
+    assert_eq!(skipped[1], "maps: it needs paths, which has no usable Rust crate");
+    let crates = ["maps", "paths", "shapes"].map(|package| out.crate_file(package, "Cargo.toml").exists());
+    assert_eq!(crates, [false, false, true]);
+    assert!(!out.share().join("ament_index/resource_index/rust_packages/paths").exists());
+
+    // They return once the packages are rebuilt.
+    ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X, Y]))]);
+    assert_eq!(out.generate(&[&overlay, &ros]).written, ["maps", "paths"]);
+}
+
+#[test]
 fn only_the_packages_that_are_asked_for_and_their_dependencies_are_written() {
     let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
     ros.install("paths", "Path", &[POINT], "", &[]);
@@ -176,7 +228,7 @@ fn humble_is_refused() {
     assert!(matches!(error, Error::NoTypeDescriptions(_)), "{error}");
     assert!(error.to_string().contains("Humble"), "{error}");
 
-    // With crates from elsewhere there is nothing to do.
+    // With crates of another generator there is nothing to do.
     ros.install_foreign_crate();
     assert_eq!(run().unwrap().kept, ["shapes"]);
 }

@@ -90,7 +90,7 @@ impl Prefix {
         self.write(&format!("{package}/msg/{name}.idl"), &idl);
     }
 
-    /// Installs a crate as rosidl_generator_rs writes it, whose `Point` has the field x.
+    /// Installs a crate as rosidl_generator_rs writes it. Its `Point` has the field x.
     pub fn install_foreign_crate(&self) {
         self.write("shapes/rust/Cargo.toml", "[package]\nname = \"shapes\"\nversion = \"1.2.3\"\n");
         self.write(
@@ -108,7 +108,7 @@ impl Prefix {
         fs::write(path, content).unwrap();
     }
 
-    /// Generates into this prefix what packages of `prefixes` lack.
+    /// Generates the missing crates of `prefixes` into this prefix.
     pub fn generate(&self, prefixes: &[&Prefix]) -> Report {
         generate(&search(prefixes), self.path(), &mut |_, _, _| ()).unwrap()
     }

@@ -7,17 +7,15 @@ use std::sync::{
     Arc,
 };
 
-use rclrs::*;
 use ros_env::sensor_msgs::msg::Joy;
-use test_support::{context, domain, of, Process, Reader, Spinning};
+use test_support::{domain, node, of, Process, Reader, Spinning};
 
 #[test]
 fn a_bridge_publishes_statistics_of_its_calls_publishers_and_subscription() {
-    let domain = domain(0);
+    let domain = domain();
     let arguments = ["--ros-args", "-p", "slow_call:=0.03"];
     let (_bridge, log) = Process::start_logging(env!("CARGO_BIN_EXE_bridge"), &arguments, domain);
-    let executor = context(domain, &[]).create_basic_executor();
-    let node = executor.create_node("driver").unwrap();
+    let (executor, node) = node("driver", &[]);
     let commands = node.create_publisher::<Joy>("control_command").unwrap();
     let _spinning = Spinning::start(executor);
     let mut reader = Reader::start(domain);

@@ -113,7 +113,7 @@ fn a_complete_prefix_that_cannot_be_written_is_used() {
 
     succeeded(&run().output().unwrap());
 
-    // What has to be made needs the lock all the same.
+    // Making something still needs the lock.
     fs::remove_file(prefix.join("steps/interfaces")).unwrap();
     let refused = run().output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("lock"), "{refused:?}");

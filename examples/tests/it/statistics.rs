@@ -2,12 +2,12 @@
 
 //! A talker, a listener with statistics and an rclpy reader of /statistics: three processes with real DDS.
 
-use test_support::{domain, of, Metric, Process, Reader};
+use test_support::{domain, of, preload, Metric, Process, Reader};
 
 const IMU: &str = "/listener:/imu";
 const CHATTER: &str = "/listener:/chatter";
 
-/// Returns the windows with messages, without the first and the last of them, which may be filled only in part.
+/// Returns the windows with messages, except the first and the last: they may be partial.
 fn full_windows(windows: &[Metric]) -> &[Metric] {
     let with_messages = |window: &Metric| window.count() > 0.0;
     let first = windows.iter().position(with_messages).unwrap();
@@ -17,7 +17,7 @@ fn full_windows(windows: &[Metric]) -> &[Metric] {
 
 #[test]
 fn statistics_of_a_real_topic_match_what_the_talker_did() {
-    let domain = domain(0);
+    let domain = domain();
     let mut reader = Reader::start(domain);
     let _listener = Process::start(env!("CARGO_BIN_EXE_listener"), &[], domain);
     let talker = Process::start(
@@ -99,7 +99,7 @@ fn statistics_of_a_real_topic_match_what_the_talker_did() {
 
 #[test]
 fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
-    let domain = domain(1);
+    let domain = domain();
     let mut reader = Reader::start(domain);
     let _listener = Process::start(
         env!("CARGO_BIN_EXE_listener"),
@@ -120,4 +120,15 @@ fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
         let seconds = (window.stop - window.start) as f64 * 1e-9;
         assert!(seconds < 3.0, "every window ended in time: {window:?}");
     }
+}
+
+#[test]
+fn what_a_middleware_writes_to_standard_output_is_not_in_that_of_the_reader() {
+    let Some(library) = preload::library("noisy_rcl") else { return };
+    let domain = domain();
+    let _listener = Process::start(env!("CARGO_BIN_EXE_listener"), &[], domain);
+    let mut command = Reader::command(domain, 100);
+    preload::preload(&mut command, &library);
+    let mut reader: Reader = command.spawn().unwrap().into();
+    reader.read_until("metrics, without other lines", |metrics| metrics.len() >= 4);
 }

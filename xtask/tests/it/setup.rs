@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Setup of an embedded ROS 2, really made: killed, completed, repeated; and what it says when it cannot.
+//! Setup of an embedded ROS 2, really made: killed, completed, repeated; and its errors.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ fn can_be_embedded() -> bool {
 fn xtask(ros_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("--ros-dir").arg(ros_dir).arg("--distro").arg(distro());
-    // What is killed leaves its temporary directory.
+    // A killed process leaves its temporary directory.
     command.env("TMPDIR", ros_dir.parent().unwrap());
     command
 }
@@ -42,7 +42,8 @@ fn output(command: &mut Command) -> (Output, String) {
     (output, text)
 }
 
-/// A directory of the test's own beside cargo's, where there is room for a ROS 2, and in it one named as users name theirs.
+/// A directory of the test's own beside cargo's, where there is room for a ROS 2, and in it one named as users name
+/// theirs.
 fn ros_dir() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let ros_dir = directory.path().join("robôt ws");
@@ -137,7 +138,7 @@ fn a_setup_that_is_killed_in_any_step_is_completed_by_the_next() {
     let changed: Vec<_> = before.iter().filter(|(path, state)| after.get(*path) != Some(state)).collect();
     assert!(changed.is_empty(), "a second setup changes nothing: {changed:?}");
 
-    // A step whose result is gone stale is done again with all that stands on it, and nothing else.
+    // A step with a stale result is done again with all steps that depend on it, and no others.
     fs::write(prefix.join("steps/statistics_msgs"), "made from something else").unwrap();
     let (repaired, text) = output(xtask(ros_dir).arg("setup"));
     assert!(repaired.status.success() && !text.contains("[2/5]"), "{text}");

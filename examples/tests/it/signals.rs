@@ -17,7 +17,9 @@ use signal_hook::{
     consts::{SIGINT, SIGTERM},
     low_level::raise,
 };
-use test_support::{context, domain, program, wait_for, Process, Program, Spinning};
+use test_support::{
+    domain, in_a_process_of_its_own, itself, node, program, wait_for, Process, Program, Spinning,
+};
 
 /// The examples, and the monitor.
 fn programs() -> Vec<(String, &'static [&'static str])> {
@@ -41,9 +43,8 @@ struct Observer {
 }
 
 impl Observer {
-    fn new(domain: u32) -> Observer {
-        let executor = context(domain, &[]).create_basic_executor();
-        let node = executor.create_node("observer").unwrap();
+    fn new() -> Observer {
+        let (executor, node) = node("observer", &[]);
         Observer { node, _spinning: Spinning::start(executor) }
     }
 
@@ -79,8 +80,8 @@ fn end_as_launch_does(process: &mut Process) -> ExitStatus {
 
 #[test]
 fn programs_end_with_0_on_the_sigint_of_a_launch_file_and_on_sigterm() {
-    let domain = domain(0);
-    let observer = Observer::new(domain);
+    let domain = domain();
+    let observer = Observer::new();
     for is_launch in [true, false] {
         let start = |(program, arguments): (String, &[&str])| {
             let mut command = test_support::command(&program, arguments, domain);
@@ -137,8 +138,8 @@ fn ignores_interrupts(id: &str) -> bool {
 
 #[test]
 fn programs_that_a_script_started_in_the_background_end_with_0() {
-    let domain = domain(1);
-    let observer = Observer::new(domain);
+    let domain = domain();
+    let observer = Observer::new();
     for signal in ["TERM", "INT"] {
         let mut scripts = vec![];
         for (program, arguments) in programs() {
@@ -164,25 +165,13 @@ fn programs_that_a_script_started_in_the_background_end_with_0() {
     }
 }
 
-/// Runs an ignored test of this file in its own process.
-fn start_test(name: &str, environment: &[(&str, &str)]) -> Process {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--ignored", "--exact", "--nocapture", name])
-        .envs(test_support::on_this_host())
-        .envs(environment.iter().copied());
-    Process::from(command.stdout(Stdio::null()).spawn().unwrap())
-}
-
-const DOMAIN: &str = "TEST_SIGNALS_DOMAIN";
 const FILE: &str = "TEST_SIGNALS_FILE";
 
 #[test]
-#[ignore = "the next test runs it in its own process"]
-fn in_a_process_of_its_own_a_node_loses_messages_until_a_signal() {
+#[ignore = "is the program of the next test"]
+fn a_node_loses_messages_until_a_signal() {
     let until_signal = rclrs_topic_statistics_examples::until_signal().unwrap();
-    let domain = std::env::var(DOMAIN).unwrap().parse().unwrap();
-    let mut executor = context(domain, &[]).create_basic_executor();
+    let mut executor = Context::default_from_env().unwrap().create_basic_executor();
     let node = executor.create_node("lossy").unwrap();
     let options = NodeStatisticsOptions::new()
         .topic_statistics(TopicStatisticsOptions::new().metrics([Metric::PublicationSeqGap]))
@@ -198,13 +187,13 @@ fn in_a_process_of_its_own_a_node_loses_messages_until_a_signal() {
 
 #[test]
 fn pending_losses_are_published_and_the_totals_file_is_written_on_a_signal() {
-    let domain = domain(2);
+    let domain = domain();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
     let mut reader = Program::start("losses.py", &[], domain);
     let _publisher = Program::start("publisher.py", &["--subscribers", "1"], domain);
-    let environment = [(DOMAIN, &*domain.to_string()), (FILE, file.to_str().unwrap())];
-    let mut node = start_test("in_a_process_of_its_own_a_node_loses_messages_until_a_signal", &environment);
+    let mut node = itself("signals::a_node_loses_messages_until_a_signal", domain);
+    let mut node = Process::spawn(node.env(FILE, &file).stdout(Stdio::null()));
 
     let json = |line: String| serde_json::from_str::<Value>(&line).unwrap();
     let mut lost = 0;
@@ -221,29 +210,20 @@ fn pending_losses_are_published_and_the_totals_file_is_written_on_a_signal() {
 }
 
 #[test]
-#[ignore = "the next test runs it in its own process"]
-fn in_a_process_of_its_own_a_signal_comes_before_the_executor_spins() {
-    for signal in [SIGINT, SIGTERM] {
-        let until_signal = rclrs_topic_statistics_examples::until_signal().unwrap();
-        raise(signal).unwrap();
-        let mut executor =
-            context(std::env::var(DOMAIN).unwrap().parse().unwrap(), &[]).create_basic_executor();
-        let _node = executor.create_node("late").unwrap();
-        executor.spin(until_signal).first_error().unwrap();
-    }
-}
-
-#[test]
 fn a_signal_that_comes_before_the_executor_spins_ends_it() {
-    let environment = [(DOMAIN, &*domain(3).to_string())];
-    let status =
-        start_test("in_a_process_of_its_own_a_signal_comes_before_the_executor_spins", &environment).wait();
-    assert!(status.success(), "{status}");
+    in_a_process_of_its_own(|| {
+        for signal in [SIGINT, SIGTERM] {
+            let until_signal = rclrs_topic_statistics_examples::until_signal().unwrap();
+            raise(signal).unwrap();
+            let (mut executor, _node) = node("late", &[]);
+            executor.spin(until_signal).first_error().unwrap();
+        }
+    });
 }
 
 #[test]
 fn a_second_signal_ends_a_program_whose_callback_goes_on() {
-    let domain = domain(4);
+    let domain = domain();
     let _talker = Process::start(env!("CARGO_BIN_EXE_talker"), &[], domain);
     let slow = ["--ros-args", "-p", "callback_duration:=60.0"];
     let (mut listener, log) = Process::start_logging(env!("CARGO_BIN_EXE_listener"), &slow, domain);

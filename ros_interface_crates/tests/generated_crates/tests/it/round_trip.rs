@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Interfaces travel from Rust to Python and back over the real middleware.
 //!
-//! Python says what it received, so that an error that Rust makes in both directions shows as well.
-
-mod rclpy;
+//! Python reports what it received, so that an error of Rust in both directions shows, too.
 
 use std::{
     collections::BTreeSet,
@@ -15,13 +13,14 @@ use generated_crates::{
     for_each_message, for_each_service,
     sample::{Interface, Sample, Source, Variant},
 };
-use rclpy::{Conversation, Report};
 use rclrs::{IntoPrimitiveOptions, Node, Promise, Publisher, Subscription};
 use rosidl_runtime_rs::{Message, Service};
 use serde_json::Value;
 
-/// The packages whose messages travel: those of ROS 2 itself. What else a prefix may have is checked by its layout
-/// only, because rclpy does not carry every type that IDL can define (it aborts on a `wchar`).
+use crate::rclpy::{Conversation, Report};
+
+/// The packages whose messages are sent: ROS 2's own. Other packages of a prefix are checked by layout only, because
+/// rclpy does not support every type of IDL (it aborts on a `wchar`).
 const PACKAGES: [&str; 15] = [
     "action_msgs",
     "builtin_interfaces",
@@ -253,7 +252,7 @@ where
 
     let from_python = requests.lock().unwrap();
     assert_same(&format!("{name}, request from Python"), &from_python, std::slice::from_ref(&request));
-    // The fields of test_msgs' responses are those of their requests.
+    // test_msgs' responses have the same fields as their requests.
     assert_eq!(answered.unwrap().to_json(), request.to_json(), "{name}: response from Python");
     let reported = |what| conversation.received(name, what).map(|report| &report.fields).collect::<Vec<_>>();
     assert_eq!(reported("request"), [&request.to_json()], "{name}: request in Python");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The layout of every generated rmw structure is that of the C structure, as the introspection type support of
-//! its package tells it.
+//! The layout of every generated rmw structure equals the C structure's, by the introspection type support of its
+//! package.
 //!
 //! rcl and the middleware read and write these structures through pointers, so a wrong offset is memory corruption.
 
@@ -59,7 +59,7 @@ struct TypeSupport {
 
 type TypeSupportFunction = unsafe extern "C" fn() -> *const TypeSupport;
 
-/// A member, with what was behind pointers.
+/// A member, with its pointers followed.
 #[derive(Debug, PartialEq)]
 struct Member {
     name: String,
@@ -173,7 +173,7 @@ fn ros_name(field: &Field) -> &str {
     field.name.strip_suffix('_').unwrap_or(field.name)
 }
 
-/// Whether `element` is what the constants of rosidl_typesupport_introspection_c/field_types.h say.
+/// Whether `element` fits the constants of rosidl_typesupport_introspection_c/field_types.h.
 fn is(element: &Element, member: &Member) -> bool {
     match element {
         Element::Primitive(name) => matches!(
@@ -200,7 +200,7 @@ fn is(element: &Element, member: &Member) -> bool {
 }
 
 /// # Safety
-/// `members` must be what the C code of rosidl_typesupport_introspection_c has made.
+/// `members` must come from the C code of rosidl_typesupport_introspection_c.
 unsafe fn read_members(members: &MessageMembers) -> Vec<Member> {
     // SAFETY: By contract this is an array of `member_count` members, and their pointers are valid or null.
     unsafe {
@@ -240,7 +240,7 @@ fn introspection_library(package: &str) -> Library {
         .map(|prefix| prefix.join("lib").join(&name))
         .find(|path| path.is_file())
         .unwrap_or_else(|| panic!("No prefix has {name}"));
-    // SAFETY: A type support library does nothing when it is loaded but initialise its own statics.
+    // SAFETY: Loading a type support library only initialises its own statics.
     unsafe { Library::new(&path) }.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `cargo xtask test`: builds the tests, runs their programs two at a time, and reports all failures at the end.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    io::{Read as _, Seek as _},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::{
+    checks::{self, Outcome},
+    environment::Environment,
+    print,
+    workspace::Workspace,
+};
+
+/// The packages whose tests are statistical: simulated windows, a soak test. They run with `--all`.
+const STATISTICAL: [&str; 2] = ["simulator", "soak"];
+/// The other packages whose manifest says `doctest = false`, which `--doc` would override.
+const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
+/// The tests of this automation, which set up ROS 2 and build with colcon. They run with `--all`.
+const OF_AUTOMATION: &str = "xtask it";
+/// The tests that build crates anew, with another feature or for their documentation. They run with `--all`.
+const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
+/// The program that runs longest, and so begins first.
+const LONGEST: &str = "rclrs_topic_statistics it";
+/// What computes more than it waits runs at the lowest priority, beside tests that wait.
+const COMPUTING: [&str; 2] = ["simulator it", OF_AUTOMATION];
+
+/// What of the tests is built and run.
+pub struct Selection {
+    /// Whether tests that are statistical, test the automation or build for themselves run, too.
+    pub all: bool,
+    /// Whether the tests are only built.
+    pub no_run: bool,
+    /// Whether it is an error if Cargo.lock has to change.
+    pub locked: bool,
+}
+
+/// A program of tests, or a command of cargo.
+struct Job {
+    name: String,
+    command: Command,
+}
+
+/// A job that has ended.
+struct Ended {
+    name: String,
+    outcome: Outcome,
+    time: Duration,
+    /// The names of the tests that failed.
+    failures: BTreeSet<String>,
+}
+
+/// Builds and runs the tests, and prints a table with the time of each program.
+pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> Result<ExitCode> {
+    let begun = Instant::now();
+    let Some(programs) = build(environment, project, selection)? else { return Ok(ExitCode::FAILURE) };
+    let built = begun.elapsed();
+    if selection.no_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut jobs = VecDeque::new();
+    let mut computing = vec![];
+    for (name, command) in programs {
+        match COMPUTING.contains(&name.as_str()) {
+            false if name == LONGEST => jobs.push_front(Job { name, command }),
+            false => jobs.push_back(Job { name, command }),
+            true => computing.push(Job { name, command }),
+        }
+    }
+    jobs.extend(commands(environment, project, selection));
+    if selection.all {
+        jobs.extend(computing);
+    }
+    let ended = two_at_a_time(jobs, print)?;
+    let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
+    rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
+    let not_run = if selection.all {
+        ""
+    } else {
+        "Not run: statistical tests, and tests of the automation; --all runs them\n"
+    };
+    print(&format!("\n{}{not_run}{}", checks::table(&rows), failures_of(&ended)))?;
+    Ok(ExitCode::from(u8::from(ended.iter().any(|job| job.outcome == Outcome::Failed))))
+}
+
+/// Returns the commands of cargo that build for themselves: examples in the documentation and, if all tests run, the
+/// models, the seeds of the fuzz targets, a million simulated windows, and the instructions of a message in a release build.
+fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
+    let job = |name: &str, directory: &str, arguments: &[&str]| {
+        let mut command = environment.command("nice");
+        command.args(["-n", "19", "cargo"]).args(arguments).args(selection.locked.then_some("--locked"));
+        command.current_dir(project.join(directory));
+        Job { name: name.to_owned(), command }
+    };
+    let mut examples = vec!["test", "--workspace", "--doc"];
+    examples.extend(STATISTICAL.iter().chain(&WITHOUT_EXAMPLES).flat_map(|package| ["--exclude", package]));
+    let examples = job("examples in the documentation", "", &examples);
+    if !selection.all {
+        return vec![examples];
+    }
+    let mut jobs = vec![
+        Job { name: "models".to_owned(), command: crate::models(environment, project, selection.locked) },
+        job("a million simulated windows", "", &["run", "--release", "--quiet", "--package", "simulator"]),
+        job("seeds of the fuzz targets", "fuzz", &["test"]),
+        examples,
+    ];
+    let valgrind = environment.command("valgrind").arg("--version").output();
+    if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
+        let arguments = ["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
+        jobs.insert(0, job("instructions of a message", "", &arguments));
+    }
+    jobs
+}
+
+/// Builds the tests. Returns the name and the command of each program, or `None` if the build fails.
+fn build(
+    environment: &Environment,
+    project: &Path,
+    selection: &Selection,
+) -> Result<Option<Vec<(String, Command)>>> {
+    let mut cargo = environment.command("cargo");
+    cargo.current_dir(project).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+    cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked"));
+    if !selection.all {
+        cargo.args(STATISTICAL.iter().flat_map(|package| ["--exclude", package]));
+    }
+    let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
+    if !output.status.success() {
+        return Ok(None);
+    }
+    let workspace = Workspace::read(project)?;
+    let mut programs = vec![];
+    for built in String::from_utf8_lossy(&output.stdout).lines().filter_map(Built::parse) {
+        let package = workspace.packages.iter().find(|package| package.directory() == built.directory());
+        let package = package.with_context(|| format!("{} is of no package", built.executable.display()))?;
+        let name = format!("{} {}", package.name, built.target.label());
+        let mut command = match COMPUTING.contains(&name.as_str()) {
+            true => environment.command("nice"),
+            false => environment.command(&built.executable),
+        };
+        if COMPUTING.contains(&name.as_str()) {
+            command.args(["-n", "19"]).arg(&built.executable);
+        }
+        if !selection.all && name == BUILDING.0 {
+            command.args(BUILDING.1.iter().flat_map(|module| ["--skip", module]));
+        }
+        // As cargo does.
+        command.current_dir(package.directory()).env("CARGO_MANIFEST_DIR", package.directory());
+        programs.push((name, command));
+    }
+    programs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(Some(programs))
+}
+
+/// A line that cargo prints of a program of tests.
+#[derive(Deserialize)]
+struct Built {
+    manifest_path: PathBuf,
+    target: Target,
+    profile: Profile,
+    executable: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+impl Built {
+    fn parse(line: &str) -> Option<Built> {
+        serde_json::from_str(line).ok().filter(|built: &Built| built.profile.test)
+    }
+
+    fn directory(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+}
+
+impl Target {
+    /// Returns what distinguishes it from the other programs of its package.
+    fn label(&self) -> String {
+        match self.kind.first().map(String::as_str) {
+            Some("test") => self.name.clone(),
+            Some("bin") => format!("bin {}", self.name),
+            _ => "lib".to_owned(),
+        }
+    }
+}
+
+/// Runs jobs two at a time, one from the front and one from the back. Calls `print` with the output of each when it has
+/// ended.
+fn two_at_a_time(jobs: VecDeque<Job>, print: fn(&str) -> Result<()>) -> Result<Vec<Ended>> {
+    let (jobs, ended) = (Mutex::new(jobs), Mutex::new(vec![]));
+    let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| loop {
+        let job = take(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(job) = job else { return };
+        let result = run_one(job, print);
+        ended.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| work(VecDeque::pop_front));
+        work(VecDeque::pop_back);
+    });
+    ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+}
+
+fn run_one(Job { name, mut command }: Job, print: fn(&str) -> Result<()>) -> Result<Ended> {
+    print(&format!("-- {name}\n"))?;
+    let mut log = tempfile::tempfile()?;
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    let status = command.status().with_context(|| format!("{name} cannot be started"))?;
+    let time = begun.elapsed();
+    let mut output = vec![];
+    log.rewind()?;
+    log.read_to_end(&mut output)?;
+    let output = String::from_utf8_lossy(&output);
+    print(&format!("\n== {name}: {status}, {:.0} s\n{output}", time.as_secs_f32()))?;
+    let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
+    Ok(Ended { name, outcome, time, failures: failed_tests(&output) })
+}
+
+/// Returns the names of the tests that failed, from the lists in the harness's output. A test in a process of its own
+/// has a list, too.
+fn failed_tests(output: &str) -> BTreeSet<String> {
+    let lists = output.split("\nfailures:\n").skip(1);
+    let names = lists.flat_map(|list| list.lines().map_while(|line| line.strip_prefix("    ")));
+    names.map(str::to_owned).collect()
+}
+
+/// Returns one line for each test that failed, or for its program if that names none.
+fn failures_of(ended: &[Ended]) -> String {
+    let mut lines = String::new();
+    for job in ended.iter().filter(|job| job.outcome == Outcome::Failed) {
+        if job.failures.is_empty() {
+            lines += &format!("FAILED: {}\n", job.name);
+        }
+        lines.extend(job.failures.iter().map(|test| format!("FAILED: {}: {test}\n", job.name)));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(name: &str, script: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Job { name: name.to_owned(), command }
+    }
+
+    #[test]
+    fn all_jobs_run_and_all_failures_are_reported() {
+        let list =
+            r"\nfailures:\n\n---- m::b stdout ----\n\nfailures:\n    m::b\n    a\n\ntest result: FAILED.\n";
+        let failing = &format!("printf '{list}{list}'; exit 101");
+        let jobs = [shell("one", failing), shell("two", "kill -KILL $$"), shell("three", "echo fine")];
+        let mut ended = two_at_a_time(jobs.into(), |_| Ok(())).unwrap();
+        ended.sort_by(|one, other| one.name.cmp(&other.name));
+        assert_eq!(failures_of(&ended), "FAILED: one: a\nFAILED: one: m::b\nFAILED: two\n");
+    }
+
+    #[test]
+    fn two_jobs_run_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        // Each waits for the other.
+        let [one, other] = ["one", "other"].map(|file| directory.path().join(file));
+        let meets = |name: &str, mine: &Path, theirs: &Path| {
+            let wait =
+                format!("touch {}; until [ -e {} ]; do sleep 0.01; done", mine.display(), theirs.display());
+            shell(name, &wait)
+        };
+        let jobs = [meets("one", &one, &other), meets("other", &other, &one)];
+        let ended = two_at_a_time(jobs.into(), |_| Ok(())).unwrap();
+        assert!(ended.len() == 2 && ended.iter().all(|job| job.outcome == Outcome::Passed));
+    }
+
+    #[test]
+    fn a_program_of_tests_is_recognised_in_what_cargo_prints() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","target":{{"kind":["test"],"name":"it"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let built = Built::parse(&line(true, r#""/t/it-1""#)).unwrap();
+        assert_eq!((built.directory(), built.target.label()), (Path::new("/p"), "it".to_owned()));
+        for other in [&line(false, r#""/t/program""#), &line(true, "null"), r#"{"reason":"build-finished"}"#]
+        {
+            assert!(Built::parse(other).is_none(), "{other}");
+        }
+    }
+}
