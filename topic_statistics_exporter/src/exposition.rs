@@ -2,7 +2,7 @@
 
 //! The state as Prometheus reads it.
 //!
-//! `families` walks through the state, and `text` and `protobuf` write what it finds. So all formats have the same series.
+//! `families` walks through the state; `text` and `protobuf` write its series. So all formats have the same series.
 
 mod families;
 mod protobuf;
@@ -29,9 +29,9 @@ pub enum Format {
 pub struct Family {
     /// The name, with the unit, and without `_total`.
     pub name: String,
-    /// What it is, and what a high value means.
+    /// The meaning, and the meaning of a high value.
     pub help: String,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
     /// The unit, which is also in the name.
     pub unit: &'static str,
@@ -53,7 +53,7 @@ pub enum Kind {
 /// The names and values of labels. Empty values are left out.
 pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// What a summary has.
+/// The values of a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryValue {
     /// The number of samples.
@@ -73,7 +73,7 @@ pub trait Writer {
     /// Labels as they are written. A source has the same ones in many time series.
     type Labels: Clone;
 
-    /// What it has written.
+    /// The text or bytes written.
     type Output;
 
     /// Returns labels as they are written.
@@ -137,7 +137,7 @@ impl Format {
         }
     }
 
-    /// Returns the state in this format. `buffer` is what it is written to; what is in it is lost.
+    /// Returns the state in this format. It overwrites `buffer`.
     pub fn encode(self, state: &State, now: Instant, unix_time: f64, buffer: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Text => write_state(state, now, unix_time, text::Text::new(buffer, false)),

@@ -2,8 +2,8 @@
 
 //! Serves the state over HTTP: `/metrics` and `/healthz`.
 //!
-//! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the state is
-//! read. So no client holds up another one or the subscriptions. No path of a request names a file.
+//! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the
+//! state is read. So no client holds up another one or the subscriptions. No path of a request names a file.
 
 use std::{
     collections::VecDeque,
@@ -36,7 +36,7 @@ use super::{exposition::Format, state::SharedState};
 
 /// How many connections there are at most.
 const MAX_CONNECTIONS: usize = 100;
-/// If there are so many, the oldest one gives way if it is older than that.
+/// With [`MAX_CONNECTIONS`], a new connection closes the oldest one if that is older than this.
 const GIVES_WAY: Duration = Duration::from_secs(2);
 /// How long the header of a request may take.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -45,8 +45,8 @@ const CONNECTION_TIME: Duration = Duration::from_secs(30);
 /// How many bytes the header of a request may have, and how many fields.
 const MAX_HEADER: usize = 16 * 1024;
 const MAX_FIELDS: usize = 64;
-/// How old a response may be. One that has taken long to make may be ten times as old as that took, so the state is locked for at
-/// most a tenth of the time.
+/// The largest age of a response. A slow response may be ten times as old as the time to make it, so the state is
+/// locked for at most a tenth of the time.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
 /// The server, until this is dropped.
@@ -152,7 +152,7 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Arc<Met
         .max_headers(MAX_FIELDS)
         .max_buf_size(MAX_HEADER)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client does wrong concerns the client only.
+    // A client's mistake concerns only that client.
     let _ended = time::timeout(CONNECTION_TIME, connection).await;
 }
 
@@ -189,11 +189,12 @@ impl Metrics {
         Self { state, made: Mutex::default() }
     }
 
-    /// Returns the state in a format. It is made anew if the last one is too old.
+    /// Returns the state in a format: the last response, or a new one if that is too old.
     fn body(&self, format: Format) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
-        // The memory of the last response, if nobody reads it any more: fresh memory would take as long as what is written to it.
+        // The memory of the last response, if nobody reads it any more: fresh memory would cost as much time as the
+        // writing.
         let expired =
             made.extract_if(.., |made| made.expires <= begun).filter(|made| made.body.is_unique()).last();
         if let Some(made) = made.iter().find(|made| made.format == format) {

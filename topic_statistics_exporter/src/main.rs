@@ -11,8 +11,8 @@
 //!                                                           └──▶ otlp    to a collector
 //! ```
 //!
-//! `model` is what was received, as values whose names and numbers have been checked. `state` is what is known of all sources.
-//! Every way out reads the state, and nothing else. `options`, `executor` and `signals` are about the process.
+//! `model` has the received messages, as values with checked names and numbers. `state` has the figures of all sources.
+//! Every output reads the state, and nothing else. `options`, `executor` and `signals` are about the process.
 
 mod executor;
 mod exposition;
@@ -51,7 +51,7 @@ type Failure = Box<dyn std::error::Error>;
 const REFRESH: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    // First of all: a signal that arrives while it starts ends it as one that arrives later.
+    // First of all: a signal during the start has the same effect as a later one.
     let interrupt = Interrupt::listen();
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let options = Options::parse_from(own);

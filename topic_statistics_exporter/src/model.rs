@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What nodes publish, as plain values whose names and numbers have been checked.
+//! The messages of nodes, as plain values with checked names and numbers.
 //!
-//! Anybody can publish on these topics, and anything. What is wrong is refused as a whole, with the reason: of a message
-//! with one impossible figure, the others cannot be trusted.
+//! Anybody can publish anything on these topics. A wrong message is refused as a whole, with the reason: one impossible
+//! figure makes the others untrustworthy.
 
 use std::fmt;
 
@@ -38,13 +38,13 @@ pub enum Received {
     Diagnostic(Diagnostic),
 }
 
-/// What a source is called: the part of `measurement_source_name` before the first colon, and the part after it.
+/// The name of a source: the part of `measurement_source_name` before the first colon, and the part after it.
 ///
 /// Without control characters, and at most 256 characters each. No name of ROS has a colon.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName {
-    /// The fully qualified name of the node. Without a colon, it is the whole name: the bare node name, as rclcpp has it, or
-    /// the host of `clock_offset_ms`.
+    /// The fully qualified name of the node. Without a colon, it is the whole name: the bare node name, as rclcpp has
+    /// it, or the host of `clock_offset_ms`.
     pub node: Box<str>,
     /// The resolved topic, or the name of a timer or counter. `None` without a colon, or with nothing after it.
     pub name: Option<Box<str>>,
@@ -75,12 +75,12 @@ pub enum Unit {
     Messages,
     /// Hertz.
     Hertz,
-    /// A unit that is not known, as it was received, without control characters.
+    /// An unknown unit as received, without control characters.
     Other(Box<str>),
 }
 
-/// A window of time, as nanoseconds since the epoch on the system clock of the node's host. If that clock was stepped, the
-/// stop can lie before the start.
+/// A window of time, as nanoseconds since the epoch on the system clock of the node's host. If that clock was stepped,
+/// the stop can lie before the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The start.
@@ -89,7 +89,7 @@ pub struct Window {
     pub stop: i64,
 }
 
-/// The five figures of a window, in the base unit of the metric. What was not measured is `None`.
+/// The five figures of a window, in the base unit of the metric. `None`: not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// The average of the samples.
@@ -126,7 +126,7 @@ pub struct MetricDistribution {
     pub metric: Metric,
     /// The window.
     pub window: Window,
-    /// The samples, in the metric's own unit ([`Metric::unit`]), because the buckets are those of that unit.
+    /// The samples, in the metric's own unit ([`Metric::unit`]), because the buckets are in that unit.
     pub distribution: Box<Distribution>,
 }
 
@@ -142,13 +142,13 @@ pub struct Losses {
 /// A diagnostic status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// The names of what has this status.
+    /// The names of the parts with this status.
     pub name: DiagnosticName,
     /// How bad it is.
     pub level: Level,
 }
 
-/// What has a diagnostic status. Names are without control characters, and at most 256 characters each.
+/// A part with a diagnostic status. Names are without control characters, and at most 256 characters each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiagnosticName {
     /// `name`, for example `/listener: Topic statistics`.
@@ -406,7 +406,7 @@ impl Figures {
         })
     }
 
-    /// Returns the sum of the samples; `None` if their average is not known.
+    /// Returns the sum of the samples; `None` if their average is unknown.
     pub fn sum(&self) -> Option<f64> {
         self.mean.map(|mean| mean * self.count as f64)
     }
@@ -420,7 +420,7 @@ fn check_names(names: &[&str]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Accepts NaN, which means that nothing was measured.
+/// Accepts NaN: nothing was measured.
 fn check_figure(figure: &'static str, value: f64, least: f64) -> Result<(), Refused> {
     if value.is_nan() || (least..=MAX_FIGURE).contains(&value) {
         Ok(())

@@ -14,10 +14,10 @@ use super::state::Limits;
 
 /// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP, and to an OpenTelemetry collector, by OTLP.
 ///
-/// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The parameter takes
-/// precedence.
+/// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The
+/// parameter takes precedence.
 #[derive(Parser, Clone, Debug, PartialEq)]
-#[command(name = "exporter", version, max_term_width = 100)]
+#[command(name = "exporter", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Options {
     /// Where to listen for HTTP: an address of this host, and a port
     ///
@@ -33,21 +33,30 @@ pub struct Options {
     /// Topics with diagnostics
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
     pub diagnostics_topics: Vec<String>,
-    /// How many time series there are at most
+    /// The largest number of time series
     ///
-    /// A metric of a source is at most 11 of them, and a source at most 8 more. What is beyond that is left out, and counted.
+    /// A metric of a source has at most 11 of them, and a source at most 8 more. Further ones are left out, and
+    /// counted.
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_series: u32,
-    /// A source that has published nothing for so many of its windows, and 10 s, is gone
+    /// A source that has published nothing for this number of its windows, and 10 s, is gone
     #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub keep_windows: u32,
-    /// A diagnostic status that is not repeated for so many seconds is gone
+    /// A diagnostic status that is not repeated for this number of seconds is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub keep_diagnostics: u32,
     /// How to push to a collector.
     #[command(flatten)]
     pub push: PushOptions,
 }
+
+const AFTER_HELP: &str = "\
+Exit status:
+  0  ended by SIGINT or SIGTERM
+  1  could not start or go on: a parameter is not valid, the address is in use, ROS failed
+  2  wrong usage
+
+ROS arguments come after --ros-args: exporter --ros-args -p max_series:=5000";
 
 /// A parameter with a value that it cannot have.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -104,19 +113,19 @@ impl Options {
                 "max_series",
                 self.max_series,
                 10_000_000,
-                "How many time series there are at most",
+                "The largest number of time series",
             )?,
             keep_windows: number(
                 "keep_windows",
                 self.keep_windows,
                 100_000,
-                "A source without statistics for so many of its windows is gone",
+                "A source without statistics for this number of its windows is gone",
             )?,
             keep_diagnostics: number(
                 "keep_diagnostics",
                 self.keep_diagnostics,
                 86_400,
-                "A diagnostic status that is not repeated for so many seconds is gone",
+                "A diagnostic status that is not repeated for this number of seconds is gone",
             )?,
             push: self.push.with_parameters_of(node)?,
         })
@@ -138,7 +147,8 @@ fn invalid(name: &'static str, error: &DeclarationError, right: &str) -> Invalid
     InvalidParameter { name, value: format!("invalid ({error})"), right: right.to_owned() }
 }
 
-/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the end.
+/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
+/// end.
 pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
     for argument in line {
@@ -161,6 +171,12 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_valid() {
         Options::command().debug_assert();
+    }
+
+    #[test]
+    fn the_exit_statuses_are_in_the_help() {
+        let help = Options::command().render_help().to_string();
+        assert!(help.contains("Exit status:\n  0  ended by SIGINT or SIGTERM\n  1  "), "{help}");
     }
 
     #[test]

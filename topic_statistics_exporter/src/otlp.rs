@@ -7,7 +7,8 @@
 //!           each interval          each request, again and again
 //! ```
 //!
-//! Two threads: one reads the state once per interval, and one waits for the collector. Neither holds up the subscriptions.
+//! Two threads: one reads the state once per interval, and one waits for the collector. Neither holds up the
+//! subscriptions.
 
 mod backoff;
 mod client;
@@ -57,7 +58,7 @@ pub struct Options {
     pub interval: Duration,
     /// Which samples a sum or a histogram has.
     pub temporality: Temporality,
-    /// What the robot is, as name and value.
+    /// The robot's attributes: names and values.
     pub resource: Vec<(String, String)>,
     /// The longest wait after a first failure.
     pub retry_initial: Duration,
@@ -69,7 +70,7 @@ pub struct Options {
     pub buffer_limits: Limits,
 }
 
-/// Why nothing can be pushed.
+/// The reason why nothing can be pushed.
 #[derive(Debug, Error)]
 pub enum PushError {
     /// The endpoint or its options.
@@ -87,7 +88,7 @@ pub enum PushError {
 #[derive(Debug)]
 pub struct Push {
     sender: Arc<Sender>,
-    /// The end of the reports, when it is dropped.
+    /// Ends the reports when it is dropped.
     stop: mpsc::Sender<()>,
     is_on_disk: bool,
     reports: JoinHandle<()>,
@@ -116,9 +117,9 @@ impl Push {
         Ok(Self { sender, stop, is_on_disk: options.buffer_directory.is_some(), reports })
     }
 
-    /// Sends a last report and what waits, for 2 s at most, and ends.
+    /// Sends a last report and the waiting requests, for 2 s at most, and ends.
     ///
-    /// Returns how many requests are lost by that: those that still wait in memory. What waits on disk, the next process sends.
+    /// Returns the number of requests lost: they still wait in memory. The next process sends requests on disk.
     pub fn stop(self) -> usize {
         drop(self.stop);
         let end = Instant::now() + FLUSH;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is known of all sources: the figures of the last window, and totals that only grow.
+//! The state of all sources: the figures of the last window, and totals that only grow.
 //!
-//! Everything that is kept has a bound. Lifetimes are measured on the monotonic clock, and totals are sums of what nodes have
-//! measured, so no step of the system clock changes either.
+//! Everything that is kept has a bound. Lifetimes are measured on the monotonic clock, and totals are sums of what
+//! nodes have measured, so no step of the system clock changes either.
 
 mod histogram;
 mod life;
@@ -23,7 +23,7 @@ pub use self::{
     push::{DroppedRequests, PushCounts},
     source::Source,
 };
-use super::model::{Diagnostic, DiagnosticName, Level, Received, Refused, SourceName};
+use super::model::{Diagnostic, DiagnosticName, Level, Losses, Received, Refused, SourceName};
 
 /// The state, as the subscriptions write it and the ways out read it.
 ///
@@ -41,16 +41,29 @@ pub struct Limits {
     pub keep_diagnostics: Duration,
 }
 
-/// What is known of all sources.
+/// The state of all sources.
 #[derive(Debug)]
 pub struct State {
     limits: Limits,
     sources: BTreeMap<SourceName, Source>,
+    /// By node and topic. Events do not tell the subscriptions of a topic apart, so these are no losses of a source.
+    reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
     budget: Budget,
     counts: Counts,
     push: Option<PushCounts>,
     created: SystemTime,
+}
+
+/// The messages lost of all subscriptions of a node to a topic, as its events have reported.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportedLosses {
+    /// Their number.
+    pub lost: u64,
+    /// When the last event was received.
+    last_received: Instant,
+    /// When the first event was received.
+    pub created: SystemTime,
 }
 
 /// A diagnostic status.
@@ -62,7 +75,7 @@ pub struct DiagnosticState {
     pub last_received: Instant,
 }
 
-/// What the exporter itself has counted since it was started.
+/// The exporter's own counts since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Metrics of windows that were accepted.
@@ -75,17 +88,20 @@ pub struct Counts {
     pub diagnostics: u64,
     /// Metrics and distributions of windows that had been counted already.
     pub duplicate: u64,
-    /// What was refused because its names or numbers are impossible.
+    /// Messages refused because of impossible names or numbers.
     pub invalid: u64,
-    /// Distributions that the totals cannot take: their samples span more than 12 orders of magnitude, and the smallest have
-    /// no bucket.
+    /// Distributions that the totals cannot take: their samples span more than 12 orders of magnitude, and the smallest
+    /// have no bucket.
     pub too_wide: u64,
-    /// What was left out because there are as many time series as there may be.
+    /// Time series left out because their limit is reached.
     pub beyond_max_series: u64,
 }
 
-/// How many time series a diagnostic status is.
-const SERIES_OF_DIAGNOSTIC: usize = 1;
+/// How many time series a diagnostic status is, and the reported losses of a topic.
+const SINGLE_SERIES: usize = 1;
+/// The reported losses of a topic are kept while the node publishes statistics of it, and for that time after the last
+/// event.
+const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
 
 impl Default for Limits {
     fn default() -> Self {
@@ -130,6 +146,7 @@ impl State {
         Self {
             limits,
             sources: BTreeMap::new(),
+            reported_losses: BTreeMap::new(),
             diagnostics: BTreeMap::new(),
             budget: Budget { used: 0, max: limits.max_series },
             counts: Counts::default(),
@@ -138,7 +155,7 @@ impl State {
         }
     }
 
-    /// Adds what was received, or counts why it was not added.
+    /// Adds a received message, or counts why it was not added.
     pub fn accept(&mut self, received: Result<Received, Refused>, now: Now) {
         let Ok(received) = received else {
             self.counts.invalid += 1;
@@ -159,8 +176,7 @@ impl State {
                     source.accept_distribution(of.metric, of.window, &of.distribution, budget, now)
                 })
             }
-            Received::Losses(of) => source(&mut self.sources, of.source, budget, now)
-                .map(|source| source.accept_losses(of.lost, now.monotonic)),
+            Received::Losses(of) => accept_losses(&mut self.reported_losses, of, budget, now),
             Received::Diagnostic(of) => accept_diagnostic(&mut self.diagnostics, of, budget, now.monotonic),
         };
         let counter = match added {
@@ -172,7 +188,7 @@ impl State {
         *counter += 1;
     }
 
-    /// Removes what has ended. Called before the state is reported, and from time to time.
+    /// Removes ended sources and figures. Called before the state is reported, and from time to time.
     pub fn expire(&mut self, now: Instant) {
         let Self { limits, budget, .. } = self;
         self.sources.retain(|_, source| {
@@ -182,11 +198,20 @@ impl State {
             }
             is_kept
         });
+        let sources = &self.sources;
+        self.reported_losses.retain(|name, losses| {
+            let silent = now.saturating_duration_since(losses.last_received);
+            let is_kept = silent <= KEEP_LOSSES || sources.contains_key(name);
+            if !is_kept {
+                budget.release(SINGLE_SERIES);
+            }
+            is_kept
+        });
         self.diagnostics.retain(|_, diagnostic| {
             let silent = now.saturating_duration_since(diagnostic.last_received);
             let is_kept = silent <= limits.keep_diagnostics;
             if !is_kept {
-                budget.release(SERIES_OF_DIAGNOSTIC);
+                budget.release(SINGLE_SERIES);
             }
             is_kept
         });
@@ -197,22 +222,27 @@ impl State {
         self.sources.iter()
     }
 
+    /// Returns the reported losses of topics, in the order of their nodes and topics.
+    pub fn reported_losses(&self) -> impl ExactSizeIterator<Item = (&SourceName, &ReportedLosses)> {
+        self.reported_losses.iter()
+    }
+
     /// Returns the diagnostic statuses, in the order of their names.
     pub fn diagnostics(&self) -> impl ExactSizeIterator<Item = (&DiagnosticName, &DiagnosticState)> {
         self.diagnostics.iter()
     }
 
-    /// Returns what the exporter has counted.
+    /// Returns the exporter's counts.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns what became of what was pushed, as it was at the last report. `None` if nothing is pushed.
+    /// Returns the counts of pushed requests as of the last report. `None` if nothing is pushed.
     pub fn push(&self) -> Option<&PushCounts> {
         self.push.as_ref()
     }
 
-    /// Sets what became of what was pushed.
+    /// Sets the counts of pushed requests.
     pub fn set_push(&mut self, counts: PushCounts) {
         self.push = Some(counts);
     }
@@ -234,7 +264,7 @@ impl State {
 }
 
 impl Budget {
-    /// Reserves time series, if there are so many left.
+    /// Reserves time series, if enough are left.
     fn reserve(&mut self, series: usize) -> Result<(), NotAdded> {
         let used = self.used.saturating_add(series);
         if used > self.max {
@@ -267,6 +297,24 @@ fn source<'a>(
     }
 }
 
+fn accept_losses(
+    reported: &mut BTreeMap<SourceName, ReportedLosses>,
+    received: Losses,
+    budget: &mut Budget,
+    now: Now,
+) -> Result<(), NotAdded> {
+    let of_topic = match reported.entry(received.source) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            budget.reserve(SINGLE_SERIES)?;
+            entry.insert(ReportedLosses { lost: 0, last_received: now.monotonic, created: now.system })
+        }
+    };
+    of_topic.lost = of_topic.lost.saturating_add(received.lost);
+    of_topic.last_received = now.monotonic;
+    Ok(())
+}
+
 fn accept_diagnostic(
     diagnostics: &mut BTreeMap<DiagnosticName, DiagnosticState>,
     received: Diagnostic,
@@ -277,7 +325,7 @@ fn accept_diagnostic(
     match diagnostics.entry(received.name) {
         Entry::Occupied(mut entry) => *entry.get_mut() = state,
         Entry::Vacant(entry) => {
-            budget.reserve(SERIES_OF_DIAGNOSTIC)?;
+            budget.reserve(SINGLE_SERIES)?;
             entry.insert(state);
         }
     }

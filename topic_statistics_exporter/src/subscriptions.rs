@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The subscriptions whose messages become the state.
+//! The subscriptions that fill the state.
 
 use std::{
     any::Any,
@@ -27,7 +27,7 @@ pub struct Subscriptions {
     worker: Worker<()>,
     state: SharedState,
     topics: Vec<Topic>,
-    /// What had been refused when it was logged last.
+    /// The refusals when they were logged last.
     logged: Counts,
 }
 
@@ -50,12 +50,12 @@ pub struct SubscriptionError {
 
 type Subscribe = fn(&Worker<()>, SubscriptionOptions<'_>, SharedState) -> Result<Box<dyn Any>, RclrsError>;
 
-/// Adds to the state what is in a message.
+/// Adds a message to the state.
 type Accept<'a> = dyn FnMut(Result<Received, Refused>) + 'a;
 
 impl Subscriptions {
-    /// How many messages of a topic wait in the middleware: many nodes publish at the same time, and while a response is made no
-    /// message is accepted.
+    /// How many messages of a topic wait in the middleware: many nodes publish at the same time, and while a response
+    /// is made no message is accepted.
     const DEPTH: u32 = 10_000;
 
     /// Subscribes to the topics of the options.
@@ -105,8 +105,8 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Subscribes anew to the topics that have a publisher which the subscription cannot receive from, and logs what was refused
-    /// since the last time.
+    /// Subscribes again to topics with a publisher that the subscription cannot receive from, and logs refusals since
+    /// the last time.
     pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
             let error = |error| SubscriptionError { topic: topic.name.clone(), error };
@@ -118,7 +118,7 @@ impl Subscriptions {
                 continue;
             }
             let mut options = SubscriptionOptions::new(&topic.name);
-            // What was published before the exporter was started would be counted twice.
+            // Messages published before the exporter's start would be counted twice.
             let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).volatile();
             options.qos = if is_reliable { qos.reliable() } else { qos.best_effort() };
             topic.subscription = None;
@@ -147,11 +147,11 @@ impl Subscriptions {
         self.logged = counts;
     }
 
-    /// What was refused is logged that often, at most.
+    /// Refusals are logged this often, at most.
     const LOG_INTERVAL: Duration = Duration::from_secs(60);
 }
 
-/// Subscribes to a topic. `receive` gives what is in a message to its second argument, which adds it to the state.
+/// Subscribes to a topic. `receive` passes the content of a message to its second argument, which adds it to the state.
 fn subscribe<T: rosidl_runtime_rs::Message>(
     worker: &Worker<()>,
     options: SubscriptionOptions<'_>,

@@ -12,7 +12,8 @@ use crate::{
     require::{Condition, Conditions},
 };
 
-/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their bytes.
+/// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their
+/// bytes.
 ///
 /// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
@@ -24,8 +25,9 @@ pub struct Arguments {
     /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them. Topics that appear
     /// later are watched, too.
     ///
-    /// Without TOPIC, the topics of --expect are watched, or those of the --require conditions if each condition names its
-    /// topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden ones.
+    /// Without TOPIC, the topics of --expect are watched, or those of the --require conditions if each condition names
+    /// its topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden
+    /// ones.
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Pattern>,
 
@@ -39,7 +41,7 @@ pub struct Arguments {
     /// When there are more, some are left out, and their number is reported.
     #[arg(
         long, value_name = "NUMBER", help_heading = WATCHED,
-        value_parser = clap::value_parser!(u32).range(1..=10_000)
+        value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
     )]
     pub max_topics: Option<u32>,
     /// How many messages of a topic may wait for the monitor [default: 1000]
@@ -47,7 +49,8 @@ pub struct Arguments {
     /// The default is 100 for types with arrays of bytes, such as images.
     #[arg(
         long, value_name = "MESSAGES", help_heading = WATCHED,
-        value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "from_statistics"
+        value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true,
+        conflicts_with = "from_statistics"
     )]
     pub depth: Option<u32>,
     /// Show the statistics that nodes publish instead, on /statistics or another topic
@@ -64,10 +67,16 @@ pub struct Arguments {
     pub publish: bool,
 
     /// The length of a window in seconds, 0.1 to 86400
-    #[arg(long, value_name = "SECONDS", help_heading = TIME, default_value = "1", value_parser = window)]
+    #[arg(
+        long, value_name = "SECONDS", help_heading = TIME, default_value = "1", value_parser = window,
+        allow_negative_numbers = true
+    )]
     pub period: Duration,
     /// End after that many seconds
-    #[arg(long, alias = "timeout", value_name = "SECONDS", help_heading = TIME, value_parser = seconds)]
+    #[arg(
+        long, alias = "timeout", value_name = "SECONDS", help_heading = TIME, value_parser = seconds,
+        allow_negative_numbers = true
+    )]
     pub duration: Option<Duration>,
     /// End after one whole window of each topic
     #[arg(long, help_heading = TIME)]
@@ -81,20 +90,22 @@ pub struct Arguments {
     pub json: bool,
     /// Write a page of the whole run to this file when the program ends
     ///
-    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions, and
-    /// the --require conditions that failed. With it, conditions do not end the program: each window is judged.
+    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions,
+    /// and the --require conditions that failed. With it, conditions do not end the program: each window is judged.
     #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
     pub report: Option<PathBuf>,
     /// Wait until all topics fulfil these conditions in the same window, then end
     ///
     /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
-    /// /imu:lost=0'. One without a topic is about all watched topics. --duration limits the wait.
+    /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all watched topics.
+    /// --duration limits the wait.
     #[arg(long, value_name = "CONDITIONS", help_heading = OUTPUT)]
     pub require: Vec<Conditions>,
     /// Judge the topics by the expectations in this file
     ///
-    /// It has conditions for WARN and for ERROR, by topic or by pattern; docs/health.md describes it. The state of a topic is
-    /// then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end.
+    /// It has conditions for WARN and for ERROR, by topic or by pattern. The state of a topic is then OK, WARN,
+    /// ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at the end. It is
+    /// described at https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
     #[arg(long, value_name = "FILE.yaml", help_heading = HEALTH, conflicts_with_all = ["require", "once"])]
     pub expect: Option<PathBuf>,
     /// Publish the states of --expect on /diagnostics, once per second, and errors at once
@@ -123,25 +134,32 @@ const HEALTH: &str = "Health";
 
 const AFTER_HELP: &str = "\
 Conditions:
-  Metrics    rate (Hz); bandwidth (bytes/s); age, period, silent (ms); gap (messages); received, lost,
-             out_of_order (messages in the window); bytes (in the window); publishers; any
-             metrics_source, such as source_to_receive_ms
-  Figures    mean (default), min, max, std, count; of age, period, silent, gap and metrics_sources;
-             p50, p90, p99, p999: percentiles of the last minute, which need 2, 10, 100 and 1000 samples
+  Metrics    rate (Hz); bandwidth (bytes/s); age, period, silent (ms);
+             gap (messages); received, lost, out_of_order (messages in the
+             window); bytes (in the window); publishers; any metrics_source,
+             such as source_to_receive_ms
+  Figures    mean (default), min, max, std, count; of age, period, silent, gap
+             and metrics_sources; p50, p90, p99, p999: percentiles of the last
+             minute, which need 2, 10, 100 and 1000 samples
   Operators  < <= > >= = == !=
-  Values     90, 50ms, 0.05s, 1.5MB/s; with = and != also 90..110 and 100±10% (or 100+-10%)
+  Values     90, 50ms, 0.05s, 1.5MB/s; with = and != also 90..110 and 100±10%
+             (or 100+-10%)
   A metric without a value in the window fulfils no condition.
 
 Keys of the live view:
-  up/down select, Enter details, h histogram, Esc back, s sort, r reverse, / filter, q quit
+  up/down select, Enter details, h histogram, Esc back, s sort, r reverse,
+  / filter, q quit
 
 Exit status:
   0  ended as asked; with --require, all conditions are fulfilled
-  1  conditions are not fulfilled; with --expect, there is an ERROR at the end
+  1  conditions are not fulfilled; with --expect, there is an ERROR at the end;
+     with --once, no window of a topic came in time; with
+     --print-expectations, no message came
   2  wrong usage
   3  could not start or go on
 
-ROS arguments come after --ros-args: topic_monitor imu --ros-args -p use_sim_time:=true";
+ROS arguments come after --ros-args:
+  topic_monitor imu --ros-args -p use_sim_time:=true";
 
 impl Arguments {
     /// Errors if the arguments contradict each other.
@@ -237,6 +255,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let long: Vec<&str> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
+    fn the_help_names_no_file_that_a_user_of_the_program_does_not_have() {
+        let help = Arguments::command().render_long_help().to_string();
+        let (all, urls) = (help.matches("docs/"), help.matches("/blob/main/docs/"));
+        assert_eq!((all.count(), urls.count()), (1, 1), "{help}");
+    }
+
+    #[test]
     fn ros_arguments_are_split_off() {
         let line =
             ["topic_monitor", "imu", "--ros-args", "-r", "__node:=m", "--", "--json"].map(OsString::from);
@@ -252,7 +283,12 @@ mod tests {
             parse(line).patterns(None).iter().map(|pattern| pattern.text().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(patterns(&["--require", "/imu:rate>1 odom: age<5"]), ["/imu", "/odom"]);
-        assert!(patterns(&["--require", "/imu:rate>1 age<5"]).is_empty());
+        assert!(patterns(&["--require", "age<5 /imu:rate>1"]).is_empty());
+        assert_eq!(
+            patterns(&["--require", "/imu:rate>1 age<5"]),
+            ["/imu", "/imu"],
+            "a topic holds up to the next"
+        );
         assert_eq!(patterns(&["x", "--require", "/imu:rate>1"]), ["/x"]);
         assert!(patterns(&[]).is_empty());
     }

@@ -17,21 +17,18 @@ use std::{
 
 use rclrs_topic_statistics::{
     condition::Quantity,
-    health::{Change, Health, Judge, JudgedWindow, Level},
+    health::{Cause, Change, Health, Judge, JudgedWindow, Level, Value},
     Metric, Window,
 };
 
-use crate::{
-    require::{missing_samples, value_of},
-    row::{self, Row},
-};
+use crate::{require::value_of, row::Row};
 
 /// Judges the windows of the rows.
 pub struct Expected {
     file: ExpectationFile,
     /// The length of a window of a row that has none.
     period: Duration,
-    /// By the name of a row; None: nothing is expected of it.
+    /// By the name of a row; None: no expectations.
     sources: BTreeMap<String, Option<Source>>,
 }
 
@@ -43,23 +40,13 @@ pub struct JudgedRow {
     pub change: Option<Change>,
 }
 
-/// A row of which something is expected.
+/// A row with expectations.
 struct Source {
     judge: Judge,
     /// When the last judged window ended.
     judged_until: Instant,
-    /// What its windows have told of messages so far.
-    told: Told,
-}
-
-/// How a source that does not tell the number of its messages tells whether there are any.
-#[derive(Clone, Copy, PartialEq)]
-enum Told {
-    Nothing,
-    /// By periods, at least two of which fit a window: a window without a period has one message at most.
-    Periods,
-    /// By a sample for each message.
-    Samples,
+    /// The lengths of the last two windows. A window that ends late is followed by a shorter one.
+    lengths: [Duration; 2],
 }
 
 impl Expected {
@@ -67,7 +54,7 @@ impl Expected {
         Self { file, period, sources: BTreeMap::new() }
     }
 
-    /// Judges the rows: each new window, and a row without windows as silent. Returns what was judged.
+    /// Judges the rows: each new window, and a row without windows as silent. Returns the results.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -76,27 +63,25 @@ impl Expected {
         for row in rows {
             let source = self.sources.entry(row.name.clone()).or_insert_with(|| {
                 let judge = Judge::new(self.file.expectations(&row.name)?);
-                Some(Source { judge, judged_until: now, told: Told::Nothing })
+                Some(Source { judge, judged_until: now, lengths: [self.period; 2] })
             });
             let Some(source) = source else { continue };
             let window = if new.contains(&row.name) { source.window_of(row) } else { None };
-            let period = row.window.as_ref().map_or(self.period, |window| window.length);
             let is_overdue = window.is_none();
-            let Some(window) = window.or_else(|| source.silent_window(period, now)) else { continue };
+            let Some(window) = window.or_else(|| source.silent_window(now)) else { continue };
+            source.begin_with_messages_before(&window, row);
             let change = source.judge.accept(&window, |quantity: Quantity| match quantity {
-                // The figures of the row are those of a window that ended long ago.
-                Quantity::Metric(Metric::TimeSinceLastMessage, _) if is_overdue => {
-                    Some(row.silence(now)).filter(|silence| !silence.is_nan())
-                }
-                _ if is_overdue => None,
-                _ => missing_samples(quantity, row, now).is_none().then(|| value_of(quantity, row, now)),
+                // The figures of the row belong to a window that ended long ago.
+                Quantity::Metric(Metric::TimeSinceLastMessage, _) if is_overdue => row.silence(now).into(),
+                _ if is_overdue => Value::Unknown,
+                _ => value_of(quantity, row, now),
             });
             judged.push(JudgedRow { name: row.name.clone(), health: source.judge.health().clone(), change });
         }
         judged
     }
 
-    /// Returns those of the rows of which something is expected, with their judges.
+    /// Returns the rows with expectations, with their judges.
     pub fn judged<'a>(&'a self, rows: &'a [&Row]) -> impl Iterator<Item = (&'a Row, &'a Judge)> {
         rows.iter().filter_map(|row| Some((*row, &self.sources.get(&row.name)?.as_ref()?.judge)))
     }
@@ -109,59 +94,37 @@ impl Expected {
 }
 
 impl Source {
-    /// A row without a window for so many periods is silent: its node has ended, or it has no publisher yet.
+    /// A row without a window for this number of periods is silent: its node has ended, or it has no publisher yet.
     const LATE: u32 = 3;
 
-    /// Returns the last window of a row. None if it is not known whether it has messages.
+    /// Has the judge know of messages before the first window. A subscription's first window is not whole, so the row
+    /// has none of it; but a map that is published once has no message after it.
+    fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
+        let start = self.judged_until.checked_sub(first.length);
+        let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
+        if self.judge.health().cause == Cause::NoMessageYet && first.messages == Some(0) && is_before {
+            let window = Window { start: first.window.start, stop: first.window.start };
+            self.judge.accept(&JudgedWindow { window, length: Duration::ZERO, messages: Some(1) }, |_| {
+                Value::Unknown
+            });
+        }
+    }
+
+    /// Returns the last window of a row.
     fn window_of(&mut self, row: &Row) -> Option<JudgedWindow> {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
+        self.lengths = [self.lengths[1], window.length];
         Some(JudgedWindow {
             window: Window { start: window.start, stop: window.stop },
             length: window.length,
-            messages: window.received.or_else(|| self.messages_told(window))?,
+            messages: window.received.or(window.told),
         })
     }
 
-    /// Returns the number of messages by the metrics of a window.
-    fn messages_told(&mut self, window: &row::Window) -> Option<u64> {
-        let seconds = window.length.as_secs_f64();
-        let (mut samples, mut by_rate) = (0, None);
-        for row::MetricFigures { name, figures, .. } in &window.metrics {
-            match name.parse::<Metric>() {
-                // n messages have n or n - 1 periods.
-                Ok(Metric::MessagePeriod | Metric::PublishPeriod) if figures.mean > 0.0 => {
-                    by_rate = Some(1000.0 / figures.mean * seconds);
-                }
-                Ok(Metric::Frequency) if figures.mean >= 0.0 => {
-                    (samples, self.told) = (whole(figures.mean * seconds), Told::Samples);
-                }
-                // A window has one sample of time and clock, whether it has messages or not.
-                Ok(
-                    Metric::MessagePeriod
-                    | Metric::PublishPeriod
-                    | Metric::Frequency
-                    | Metric::TimeSinceLastMessage
-                    | Metric::ClockOffset,
-                )
-                | Err(_) => {}
-                Ok(_) => samples = samples.max(figures.count),
-            }
-        }
-        let by_rate = by_rate.filter(|_| samples == 0);
-        if samples > 0 {
-            self.told = Told::Samples;
-        } else if by_rate.is_some_and(|messages| messages >= 2.0) && self.told == Told::Nothing {
-            self.told = Told::Periods;
-        }
-        match by_rate {
-            Some(messages) => Some(whole(messages).max(1)),
-            None => (self.told != Told::Nothing).then_some(samples),
-        }
-    }
-
     /// Returns the time since the last window as one without a message, once a new one is overdue.
-    fn silent_window(&mut self, period: Duration, now: Instant) -> Option<JudgedWindow> {
+    fn silent_window(&mut self, now: Instant) -> Option<JudgedWindow> {
+        let period = self.lengths[0].max(self.lengths[1]);
         let silent = now.saturating_duration_since(self.judged_until);
         if silent < period.saturating_mul(Self::LATE) {
             return None;
@@ -170,20 +133,20 @@ impl Source {
         let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         let stop = nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let window = Window { start: stop.saturating_sub(nanoseconds(silent)), stop };
-        Some(JudgedWindow { window, length: silent, messages: 0 })
+        Some(JudgedWindow { window, length: silent, messages: Some(0) })
     }
-}
-
-/// Returns a number of messages. Figures of other nodes can be anything.
-fn whole(messages: f64) -> u64 {
-    const MOST: f64 = 1e12;
-    messages.round().clamp(0.0, MOST) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::{at, row, window};
+    use crate::{
+        row::{
+            self,
+            tests::{at, row, window, S},
+        },
+        statistics::{Source as Statistics, SourceMetric},
+    };
 
     fn expected(text: &str) -> Expected {
         Expected::new(ExpectationFile::parse(text).unwrap(), Duration::from_secs(1))
@@ -197,6 +160,27 @@ mod tests {
         assert_eq!(judged.len(), 1);
         let JudgedRow { health, change, .. } = judged.remove(0);
         (health.level, change)
+    }
+
+    #[test]
+    fn a_message_before_the_first_whole_window_is_the_first_message() {
+        let last_level = |message: i64, silence: &str| {
+            let mut expected = expected(&format!("topics: {{/map: {{warn_unless: silent<30s{silence}}}}}"));
+            let judged = (102..122).map(|stop| {
+                let mut map = row("/map", 0.0, 0);
+                map.add_window(window(stop, 0.0, 0));
+                map.last_message = Some(at(message)).filter(|_| stop > message);
+                expected.judge(&["/map".to_owned()], &[&map], at(stop)).remove(0).health.level
+            });
+            judged.last()
+        };
+        assert_eq!(last_level(100, ", stale_after: never"), Some(Level::Ok));
+        assert_eq!(
+            last_level(100, ", stale_after: 15"),
+            Some(Level::Stale),
+            "after 15 s without another message"
+        );
+        assert_eq!(last_level(200, ", stale_after: never"), Some(Level::Stale), "no message yet");
     }
 
     #[test]
@@ -232,6 +216,21 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_is_short_because_the_one_before_ended_late_makes_no_silence() {
+        let mut expected = expected("topics: {/imu: {error_unless: rate>=50}}");
+        let mut imu = row("/imu", 100.0, 0);
+        let time = |milliseconds: u64| at(100) + Duration::from_millis(milliseconds);
+        for (ended, length) in [(1000, 1000), (2700, 1700), (3000, 300)] {
+            let mut window = window(100, 100.0, 0);
+            (window.ended, window.length) = (time(ended), Duration::from_millis(length));
+            imu.add_window(window);
+            expected.judge(&["/imu".to_owned()], &[&imu], time(ended));
+        }
+        assert!(expected.judge(&[], &[&imu], time(4100)).is_empty());
+        assert_eq!(expected.judge(&[], &[&imu], time(8200))[0].health.level, Level::Stale);
+    }
+
+    #[test]
     fn a_row_without_windows_is_judged_by_its_silence_now_and_not_by_its_last_window() {
         let mut expected = expected("topics: {/imu: {error_unless: silent<2s}}");
         let mut imu = row("/imu", 100.0, 0);
@@ -259,33 +258,87 @@ mod tests {
         assert_eq!((judge(1009), judge(1012)), (Some(Level::Ok), Some(Level::Stale)));
     }
 
-    /// Judges windows of 1 s of a source that tells only these metrics, by name with mean and count. Returns the last level.
-    fn judge_told(windows: &[&[(&str, f64, u64)]]) -> Level {
-        let mut expected = expected("topics: {/imu: {error_unless: rate>=0.5}}");
-        let (mut row, mut level) = (row("/imu", 1.0, 0), Level::Ok);
-        for (stop, metrics) in (100..).zip(windows) {
-            let figures =
-                |mean: f64, count| row::Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count };
-            let metric = |&(name, mean, count): &(&str, f64, u64)| row::MetricFigures {
-                name: name.to_owned(),
-                unit: String::new(),
-                figures: figures(mean, count),
-            };
-            let metrics = metrics.iter().map(metric).collect();
-            row.add_window(row::Window { received: None, metrics, ..window(stop, 1.0, 0) });
-            for judged in expected.judge(&["/imu".to_owned()], &[&row], at(stop)) {
-                level = judged.health.level;
+    /// The metrics of a window, by name with mean and count.
+    type Told = &'static [(&'static str, f64, u64)];
+
+    /// Judges windows of 1 s of a source of statistics; the first stops at `stop` (s) on its system clock. Returns the
+    /// levels.
+    fn levels(text: &str, windows: &[(i64, Told)]) -> Vec<Level> {
+        let mut expected = expected(&format!("topics: {{/imu: {{error_unless: {text}}}}}"));
+        let mut source = Statistics::new("/imu");
+        let windows = (100..).zip(windows).map(|(second, (stop, metrics))| {
+            for &(name, mean, count) in *metrics {
+                source.accept(SourceMetric {
+                    received_at: at(second),
+                    source: "/imu".to_owned(),
+                    start: (stop - 1) * S,
+                    stop: stop * S,
+                    metric: row::MetricFigures {
+                        name: name.to_owned(),
+                        unit: String::new(),
+                        figures: row::Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count },
+                    },
+                });
             }
+            let settled = at(second) + Duration::from_millis(300);
+            assert!(source.settle(settled));
+            let judged = expected.judge(&["/imu".to_owned()], &[&source.row], settled);
+            judged[0].health.level
+        });
+        windows.collect()
+    }
+
+    /// Returns the last level of these windows at `rate>=0.5`.
+    fn judge_told(windows: &[Told]) -> Level {
+        let windows: Vec<_> = (100..).zip(windows.iter().copied()).collect();
+        levels("rate>=0.5", &windows)[windows.len() - 1]
+    }
+
+    const NONE: f64 = f64::NAN;
+    const EMPTY: Told = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
+
+    #[test]
+    fn a_window_that_lost_its_samples_is_no_silence_but_a_silent_source_is() {
+        let fast: Told = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
+        // An overflow at the end of a window leaves this and the next one without figures.
+        for lost in [1, 2] {
+            let windows = [vec![fast; 10], vec![EMPTY; lost], vec![fast; 10]].concat();
+            let windows: Vec<_> = (100..).zip(windows).collect();
+            let levels = levels("rate>=90", &windows);
+            assert!(levels.iter().all(|level| *level == Level::Ok), "{lost} lost: {levels:?}");
         }
-        level
+        let windows: Vec<_> = (100..).zip([[fast; 10], [EMPTY; 10]].concat()).collect();
+        assert_eq!(levels("rate>=90", &windows)[11..13], [Level::Ok, Level::Stale]);
+        // A source that publishes its silence is known to be silent at once.
+        let silent: Told = &[("message_age", NONE, 0), ("time_since_last_message_ms", 1005.0, 1)];
+        let windows: Vec<_> = (100..).zip([[fast; 10], [silent; 10]].concat()).collect();
+        assert_eq!(levels("rate>=90", &windows)[9..11], [Level::Ok, Level::Stale]);
+    }
+
+    #[test]
+    fn a_clock_that_was_stepped_back_is_no_silence_where_only_ages_tell() {
+        let slow: Told = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
+        let sized: Told = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
+        // After 10 windows the clock is stepped back by 9 s. The messages of the next ones have no age.
+        let stepped = |before: Told, empty: Told, empties: i64, after: Told| {
+            let before = (100..110).map(|stop| (stop, before));
+            let empty = (0..empties).map(|window| (101 + window, empty));
+            let after = (0..10).map(|window| (101 + empties + window, after));
+            levels("rate>=0.9", &before.chain(empty).chain(after).collect::<Vec<_>>())
+        };
+        let levels = stepped(slow, EMPTY, 10, slow);
+        assert!(levels.iter().all(|level| *level == Level::Ok), "{levels:?}");
+        let levels = stepped(slow, EMPTY, 10, EMPTY);
+        assert_eq!(levels.last(), Some(&Level::Stale), "{levels:?}");
+        // The sizes do not depend on the clock.
+        let unsized_: Told = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
+        let levels = stepped(sized, unsized_, 10, sized);
+        assert_eq!(levels[10..16].last(), Some(&Level::Stale), "{levels:?}");
     }
 
     #[test]
     fn a_source_that_does_not_tell_its_messages_is_silent_only_if_its_metrics_say_so() {
-        const NONE: f64 = f64::NAN;
-        let repeat = |one: &'static [(&str, f64, u64)], other: &'static [(&str, f64, u64)]| {
-            judge_told(&[[one; 10], [other; 10]].concat())
-        };
+        let repeat = |one: Told, other: Told| judge_told(&[[one; 10], [other; 10]].concat());
         let aged: &[_] = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
         let silent: &[_] =
             &[("message_age", NONE, 0), ("time_since_last_message_ms", 5.0, 1), ("other", 1.0, 9)];
@@ -294,13 +347,46 @@ mod tests {
         let periods: &[_] = &[("message_age", NONE, 0), ("message_period", 20.0, 49)];
         let no_period: &[_] = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
         assert_eq!((repeat(periods, periods), repeat(periods, no_period)), (Level::Ok, Level::Stale));
-        // At 1 Hz, a window has one message and no period: nothing is known.
+        // At 1 Hz, a window has one message and no period: unknown.
         assert_eq!(repeat(no_period, no_period), Level::Ok);
         let counter: &[_] = &[("frequency_hz", 3.0, 1)];
         assert_eq!(
             (repeat(counter, counter), repeat(counter, &[("frequency_hz", 0.0, 1)])),
             (Level::Ok, Level::Stale)
         );
+    }
+
+    #[test]
+    fn what_is_not_known_neither_raises_nor_clears_and_a_stamp_that_is_not_set_raises() {
+        let text = "topics: {/imu: {warn_unless: rate=100±10% age<50ms lost=0 age.std<9 period.std<9, stale_after: never}}";
+        let mut expected = expected(text);
+        let mut imu = row("/imu", 100.0, 0);
+        let mut judge = |stop: i64, change: &dyn Fn(&mut row::Window)| {
+            let mut window = window(stop, 100.0, 0);
+            change(&mut window);
+            imu.add_window(window);
+            expected.judge(&["/imu".to_owned()], &[&imu], at(stop)).remove(0).health
+        };
+        (100..105).for_each(|stop| assert_eq!(judge(stop, &|_| ()).level, Level::Ok));
+        let without_samples = |window: &mut row::Window| {
+            window.metrics.iter_mut().for_each(|metric| metric.figures = row::Figures::NONE);
+        };
+        let uncounted = |window: &mut row::Window| {
+            (window.received, window.rate, window.lost) = (None, f64::NAN, None);
+            without_samples(window);
+        };
+        for stop in 105..120 {
+            let level = judge(stop, if stop % 3 == 0 { &uncounted } else { &without_samples }).level;
+            assert_eq!(level, Level::Ok, "{stop}");
+        }
+        let unstamped = |window: &mut row::Window| {
+            without_samples(window);
+            window.unstamped = true;
+        };
+        assert_eq!((judge(120, &unstamped).level, judge(121, &unstamped).level), (Level::Ok, Level::Warn));
+        let health = judge(122, &without_samples);
+        let text = "age not measured, because the header stamps are not set, expected below 50, since 3 s";
+        assert_eq!((health.level, &*health.to_string()), (Level::Warn, text), "it does not clear either");
     }
 
     #[test]

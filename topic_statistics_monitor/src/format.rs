@@ -43,7 +43,7 @@ pub fn count(count: u64) -> String {
     }
 }
 
-/// Returns a count in at most 5 characters; `-` if it is not known.
+/// Returns a count in at most 5 characters; `-` if unknown.
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
@@ -53,7 +53,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns a duration of so many milliseconds with its unit, in at most 5 characters; `-` for NaN.
+/// Returns a duration in milliseconds with a unit, in at most 5 characters; `-` for NaN.
 pub fn seconds(milliseconds: f64) -> String {
     let seconds = milliseconds / 1000.0;
     if seconds.is_nan() {
@@ -88,7 +88,7 @@ pub fn end_of(text: &str, width: usize) -> String {
     }
 }
 
-/// Returns a text in at most `width` characters. A longer text loses its end, to an ellipsis.
+/// Returns a text in at most `width` characters. A longer text ends in an ellipsis.
 pub fn start_of(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

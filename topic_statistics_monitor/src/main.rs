@@ -13,8 +13,9 @@
 //! ```
 //!
 //! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
-//! `views`, `recording`, `require` and `expect` read it. So both sides import `row`, `row` imports `format`, and neither side imports the
-//! other. `arguments` and `pattern` are the command line; `signals`, `executor`, `error` and `origin` are about the process.
+//! `views`, `recording`, `require` and `expect` read it. So both sides import `row`, `row` imports `format`, and
+//! neither side imports the other. `arguments` and `pattern` are the command line; `signals`, `executor`, `output`,
+//! `error` and `origin` are about the process.
 
 mod arguments;
 mod error;
@@ -22,6 +23,7 @@ mod executor;
 mod expect;
 mod format;
 mod origin;
+mod output;
 mod pattern;
 mod provider;
 mod recording;
@@ -33,10 +35,7 @@ mod statistics;
 mod topics;
 mod views;
 
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Parser;
 use rclrs::*;
@@ -46,6 +45,7 @@ use crate::{
     error::{has_no_reader, print_error, Failure},
     executor::Spinning,
     expect::{Diagnostics, ExpectationFile},
+    output::take_stdout,
     provider::RowProvider,
     session::{Session, FAILED, UNFULFILLED},
     signals::Interrupt,
@@ -56,8 +56,7 @@ fn main() -> ExitCode {
     let (own, ros) = split_ros_arguments(std::env::args_os());
     let arguments = Arguments::parse_from(own);
     arguments.check().unwrap_or_else(|error| error.exit());
-    let is_terminal = io::stdout().is_terminal();
-    match run(&arguments, ros, is_terminal) {
+    match run(&arguments, ros) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             print_error(&error.to_string());
@@ -66,23 +65,26 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, ros: Vec<String>, is_terminal: bool) -> Result<u8, Failure> {
+fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let interrupt = Interrupt::listen()?;
     let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
     let patterns = arguments.patterns(expected.as_ref());
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
+    // Before the context, which loads the middleware.
+    let output = take_stdout()?;
+    let is_terminal = output.is_terminal();
     let ros_arguments = [vec!["topic_monitor".to_owned()], ros].concat();
     let context = Context::new(ros_arguments, InitOptions::default())?;
     let executor = context.create_basic_executor();
     let node = executor.create_node("topic_monitor")?;
-    // The rows show what the library warns of in the node's log.
+    // The rows show the library's warnings in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
     let mut provider = RowProvider::new(&node, arguments, patterns)?;
     let hardware_id = || arguments.hardware_id.clone();
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
     let spinning = Spinning::start(executor)?;
-    let mut session = Session::new(arguments, expected, diagnostics, spinning, interrupt);
+    let mut session = Session::new(arguments, output, expected, diagnostics, spinning, interrupt);
     let ended = if let Some(tolerance) = arguments.print_expectations {
         session.print_expectations(&mut provider, tolerance)
     } else if arguments.is_live(is_terminal) {

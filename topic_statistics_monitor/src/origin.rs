@@ -14,10 +14,10 @@ extern "C" {
     fn rmw_get_implementation_identifier() -> *const c_char;
 }
 
-/// Returns the origin of what this process measures.
+/// Returns the origin of this process's measurements.
 pub fn of_this_process() -> Origin {
-    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library, which is never
-    // unloaded.
+    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
+    // never unloaded.
     let middleware = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
     Origin {
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -32,7 +32,7 @@ impl FromStr for Pattern {
             None => check(text, "a topic's name")?,
             Some((node, topic)) => {
                 check(node, "a node's name")?;
-                check(topic, "a topic's name")?;
+                check(without_number(topic), "a topic's name")?;
             }
         }
         let text = if text.starts_with('/') { text.to_owned() } else { format!("/{text}") };
@@ -79,10 +79,17 @@ impl Pattern {
     }
 }
 
+/// Returns the topic of a source without the number that another source of the same node and name has: `/imu` of
+/// `/imu (2)`.
+fn without_number(topic: &str) -> &str {
+    let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
+    parts.filter(|(_, number)| number.parse::<u64>().is_ok()).map_or(topic, |(plain, _)| plain)
+}
+
 const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Errors if a text cannot be a name or pattern of that kind. The rules are those of rmw_validate_full_topic_name,
-/// which hold for nodes, too.
+/// Errors if a text cannot be a name or pattern of that kind. The rules of rmw_validate_full_topic_name also apply to
+/// nodes.
 fn check(text: &str, kind: &str) -> Result<(), String> {
     let name = text.strip_prefix('/').unwrap_or(text);
     if name.is_empty() {
@@ -159,6 +166,10 @@ mod tests {
         assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a timer's");
         assert!(is_match("cpp_listener", "cpp_listener"), "rclcpp's bare node name");
         assert!("imu:/x".parse::<Pattern>().unwrap().is_of_sources());
+        let second = "/relay:/imu (2)";
+        assert!(
+            is_match(second, second) && !is_match("/relay:/imu", second) && is_match("/relay:/imu*", second)
+        );
     }
 
     #[test]
@@ -178,6 +189,8 @@ mod tests {
             ("imu/", "end"),
             ("/1imu", "\"1imu\""),
             ("a b", "' '"),
+            ("/imu (2)", "' '"),
+            ("a:b (c)", "' '"),
             ("imu-front", "'-'"),
             ("~/x", "private"),
             ("[a", "pattern is wrong"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where the rows come from: watched topics, or the statistics that nodes publish.
+//! The origin of the rows: watched topics, or the statistics that nodes publish.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     topics::{self, silence_history_errors, TopicWatcher},
 };
 
-/// Where the rows come from.
+/// The origin of the rows.
 pub enum RowProvider {
     Topics(Box<TopicWatcher>),
     Statistics(Box<StatisticsReader>),
@@ -46,7 +46,7 @@ impl RowProvider {
         Ok(Self::Topics(Box::new(TopicWatcher::new(node, options)?)))
     }
 
-    /// Updates the rows. Returns the names of those with a new whole window.
+    /// Updates the rows. Returns the names of rows with a new whole window.
     pub fn poll(&mut self) -> Result<Vec<String>, Failure> {
         Ok(match self {
             Self::Topics(topics) => topics.poll(),
@@ -72,7 +72,7 @@ impl RowProvider {
         }
     }
 
-    /// Returns what is left out or dropped because a bound is reached, in a few words.
+    /// Describes in a few words what is left out or dropped because a bound is reached.
     pub fn notice(&self) -> Option<String> {
         let (left_out, dropped, invalid) = match self {
             Self::Topics(topics) => (topics.left_out(), 0, None),
@@ -96,7 +96,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// A notice whose numbers change is reported no more often than this.
+    /// A notice with changing numbers is reported no more often than this.
     const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
     /// Returns the notice if it is to be reported now.

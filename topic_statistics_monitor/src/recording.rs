@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a report shows of a run: the windows of each topic, merged so that their memory has a bound, and which
-//! conditions failed.
+//! The content of a run's report: the windows of each topic, merged so that their memory has a bound, and the failed
+//! conditions.
 
 mod merged;
 mod timeline;
@@ -61,7 +61,7 @@ pub struct RecordedMetric {
     pub name: String,
     pub unit: String,
     pub figures: Merged,
-    /// Of the windows that had a distribution. Those of other nodes may have none, or one that was not received.
+    /// Of the windows with a distribution. Windows of other nodes may have none, or one that was not received.
     pub distribution: Distribution,
 }
 
@@ -95,8 +95,8 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Ends the recording with the rows of that time: topics without a window are recorded, and conditions without a
-    /// value have failed.
+    /// Ends the recording with the present rows: topics without a window are recorded, and conditions without a value
+    /// have failed.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
             if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
@@ -110,7 +110,7 @@ impl Recording {
         }
     }
 
-    /// Returns the topics, those with failed conditions first, then by their state.
+    /// Returns the topics: first those with failed conditions, then by their state.
     pub fn topics(&self, now: Instant) -> Vec<&RecordedTopic> {
         let mut topics: Vec<_> = self.topics.values().collect();
         topics.sort_by_cached_key(|topic| (!topic.is_failed(), topic.row.status(now)));
@@ -176,7 +176,7 @@ impl RecordedTopic {
 
     fn add(&mut self, row: &Row, started: Instant, conditions: &[Condition]) {
         let Some(window) = &row.window else { return };
-        // The distributions of the last minute are needed for nothing but the conditions.
+        // Only the conditions need the distributions of the last minute.
         self.row = Row { last_minute: LastMinute::default(), ..row.clone() };
         self.windows += 1;
         self.stepped += u64::from(window.clock_step.is_some());
@@ -209,7 +209,7 @@ impl RecordedTopic {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// Returns the position of a metric, by which the slots of the timeline have it.
+    /// Returns the position of a metric in the slots of the timeline.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
     }

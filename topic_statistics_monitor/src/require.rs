@@ -4,7 +4,7 @@
 
 mod condition;
 
-pub use condition::{missing_samples, value_of, Condition, Conditions};
+pub use condition::{value_of, Condition, Conditions};
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<St
         }
         for row in matching {
             let window = row.recent_window(now);
-            let value = if window.is_some() { condition.value_of(row, now) } else { f64::NAN };
+            let value = window.map_or(f64::NAN, |_| condition.value_of(row, now).or_nan());
             windows.extend(window);
             if condition.is_fulfilled_by(value) {
                 continue;
@@ -78,10 +78,10 @@ mod tests {
         let rows = [row("/imu", 100.0, 2), Row::new("/odom")];
         assert!(failures_of("/imu: rate>=90 /imu:age.max<5", &rows).is_empty());
         assert_eq!(
-            failures_of("/imu: lost=0 rate>=100 /scan: age<5", &rows),
+            failures_of("rate>=100 /imu: lost=0 age<50 /scan: age<5", &rows),
             [
-                "/imu: lost=0 fails: lost is 2.000",
                 "/odom: rate>=100 fails: rate is - (no whole window yet)",
+                "/imu: lost=0 fails: lost is 2.000",
                 "/scan: age<5 fails: no topic matches"
             ]
         );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the views show of a topic or of a source of statistics: plain values.
+//! The values that the views show of a topic or of a source of statistics.
 //!
 //! Ages and durations are on the monotonic clock (`Instant`), so that a step of the system clock makes no topic stale
 //! and none fresh. Times of the system clock are kept for the JSON output only.
@@ -34,17 +34,19 @@ pub struct Row {
     pub nodes: Vec<String>,
     /// The QoS that the monitor subscribes with. Empty before it has subscribed.
     pub qos: String,
+    /// How many subscriptions of the topic ended because they did not serve all its publishers.
+    pub earlier_subscriptions: u64,
     /// Why messages are not received, or not all of them.
     pub problem: Option<Problem>,
-    /// Whether it is as `--expect` expects. `None` if nothing is expected of it.
+    /// Whether it is as `--expect` expects. `None` without expectations.
     pub health: Option<Health>,
     /// The last whole window.
     pub window: Option<Window>,
     /// Messages received since the topic is watched.
     pub received: u64,
-    /// Messages lost since then. `None` if that is not known.
+    /// Messages lost since then. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages received out of order since then. `None` if that is not known.
+    /// Messages received out of order since then. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// When the last message was received.
     pub last_message: Option<Instant>,
@@ -82,22 +84,28 @@ pub struct Window {
     pub start: i64,
     /// The stop on the system clock, as nanoseconds since the epoch.
     pub stop: i64,
-    /// By how many nanoseconds the system clock was stepped in the window. `None` if it was not, or if that is not
-    /// known.
+    /// The step of the system clock in the window, in nanoseconds. `None` if there was none, or if unknown.
     pub clock_step: Option<i64>,
     /// When the window ended, on the monotonic clock.
     pub ended: Instant,
     pub length: Duration,
     /// Messages per second.
     pub rate: f64,
-    /// Messages received in the window. `None` if that is not known.
+    /// Messages received in the window. `None` if unknown.
     pub received: Option<u64>,
-    /// Messages lost in the window. `None` if that is not known.
+    /// The number of messages of a source of statistics, derived from its metrics because it does not publish the
+    /// number. `None` if unknown, and for a topic.
+    pub told: Option<u64>,
+    /// Messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages received out of order in the window. `None` if that is not known.
+    /// Messages received out of order in the window. `None` if unknown.
     pub out_of_order: Option<u64>,
-    /// The bytes of the messages received in the window. `None` if that is not known.
+    /// The bytes of the messages received in the window. `None` if unknown.
     pub bytes: Option<u64>,
+    /// Whether the last message had a header stamp of zero: its publisher does not set it.
+    pub unstamped: bool,
+    /// Whether this program uses simulated time, and there is no `/clock`.
+    pub without_clock: bool,
     pub metrics: Vec<MetricFigures>,
     /// The distributions of the metrics that have one. Shared with the copies of a row.
     pub distributions: Vec<(Metric, Arc<Distribution>)>,
@@ -144,13 +152,13 @@ impl From<&Summary> for Figures {
 pub struct Publisher {
     /// In hexadecimal digits.
     pub gid: String,
-    /// The publisher's node. `None` if that is not known.
+    /// The publisher's node. `None` if unknown.
     pub node: Option<String>,
     /// Messages received from the publisher.
     pub received: u64,
-    /// Messages of the publisher that were lost. `None` if that is not known.
+    /// Messages of the publisher that were lost. `None` if unknown.
     pub lost: Option<u64>,
-    /// Messages of the publisher received out of order. `None` if that is not known.
+    /// Messages of the publisher received out of order. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// When its last message was received, on the system clock: nanoseconds since the epoch.
     pub last_message: i64,
@@ -276,7 +284,7 @@ impl Row {
 }
 
 impl Window {
-    /// Returns the bytes received per second. NaN if that is not known.
+    /// Returns the bytes received per second. NaN if unknown.
     pub fn bandwidth(&self) -> f64 {
         match self.bytes {
             Some(bytes) if !self.length.is_zero() => bytes as f64 / self.length.as_secs_f64(),
@@ -297,7 +305,7 @@ impl HistoryEntry {
 }
 
 impl Status {
-    /// Returns the state as a word, with its figure. Empty for a good topic.
+    /// Returns the state as a word, with its figure. Empty for a healthy topic.
     pub fn text(self) -> String {
         match self {
             Self::Error => "ERROR".to_owned(),
@@ -340,15 +348,18 @@ pub mod tests {
             length: Duration::from_secs(1),
             rate,
             received: Some(rate as u64),
+            told: None,
             lost: Some(lost),
             out_of_order: Some(0),
             bytes: Some(320 * rate as u64),
+            unstamped: false,
+            without_clock: false,
             metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
             distributions: vec![],
         }
     }
 
-    /// A row of a topic at that rate, whose last window and message were at 100 s.
+    /// A row of a topic at this rate, with its last window and message at 100 s.
     pub fn row(name: &str, rate: f64, lost: u64) -> Row {
         let mut row = Row::new(name);
         row.message_type = Some("sensor_msgs/msg/Imu".to_owned());

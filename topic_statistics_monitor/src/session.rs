@@ -4,7 +4,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Write},
+    fs::File,
+    io::{BufWriter, Write},
     time::{Duration, Instant},
 };
 
@@ -17,6 +18,7 @@ use crate::{
     executor::Spinning,
     expect::{suggest, Diagnostics, ExpectationFile, Expected, JudgedRow},
     format, origin,
+    pattern::Pattern,
     provider::{Notices, RowProvider},
     recording::Recording,
     require::{self, Condition},
@@ -25,7 +27,7 @@ use crate::{
     views::{render_page, Input, LiveTerminal, PageFile, Report, Screen},
 };
 
-/// The exit status if conditions are not fulfilled.
+/// The exit status if conditions are not fulfilled, or nothing was measured.
 pub const UNFULFILLED: u8 = 1;
 /// The exit status if the program cannot start or go on.
 pub const FAILED: u8 = 3;
@@ -40,19 +42,22 @@ const DISCOVERY: Duration = Duration::from_secs(2);
 /// One run of the program.
 pub struct Session<'a> {
     arguments: &'a Arguments,
+    /// Standard output.
+    output: File,
     spinning: Spinning,
     interrupt: Interrupt,
     started: Instant,
-    /// None: nothing is expected.
+    /// None: no expectations.
     expected: Option<Expected>,
     diagnostics: Option<Diagnostics>,
-    /// What the report shows. `None` without a report.
+    /// The content of the report. `None` without a report.
     recording: Option<Recording>,
 }
 
 impl<'a> Session<'a> {
     pub fn new(
         arguments: &'a Arguments,
+        output: File,
         expected: Option<ExpectationFile>,
         diagnostics: Option<Diagnostics>,
         spinning: Spinning,
@@ -61,12 +66,13 @@ impl<'a> Session<'a> {
         let conditions = || arguments.conditions().cloned().collect();
         let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
         let expected = expected.map(|file| Expected::new(file, arguments.period));
-        Self { arguments, spinning, interrupt, started: Instant::now(), expected, diagnostics, recording }
+        let started = Instant::now();
+        Self { arguments, output, spinning, interrupt, started, expected, diagnostics, recording }
     }
 
     /// Shows the live view until the program ends. Returns the exit status.
     pub fn show_live_view(&mut self, provider: &mut RowProvider) -> Result<u8, Failure> {
-        let mut live = LiveTerminal::start()?;
+        let mut live = LiveTerminal::start(&self.output)?;
         let input = Input::start()?;
         let mut screen = Screen::new();
         let mut rows: Vec<Row> = vec![];
@@ -98,10 +104,12 @@ impl<'a> Session<'a> {
     pub fn write_lines(&mut self, provider: &mut RowProvider) -> Result<u8, Failure> {
         let arguments = self.arguments;
         let conditions: Vec<Condition> = arguments.conditions().cloned().collect();
-        let mut report = Report::new(io::stdout().lock(), arguments.json);
+        let mut report = Report::new(BufWriter::new(self.output.try_clone()?), arguments.json);
         let mut reported = BTreeMap::new();
+        let mut subscriptions = BTreeMap::new();
         let mut notices = Notices::default();
         let mut written = BTreeSet::new();
+        let mut was_discovered = false;
         loop {
             let is_over = self.is_over()?;
             let new = provider.poll()?;
@@ -111,6 +119,15 @@ impl<'a> Session<'a> {
                 print_error(&format!("{}: {before} -> {level}: {}", format::name(&topic), change.health));
             }
             let rows = provider.rows();
+            for row in resubscribed(&rows, &mut subscriptions) {
+                report.write_resubscribed(row)?;
+                print_error(&format!(
+                    "{}: subscribed again, {}, because the last subscription did not serve all its publishers; the \
+                     next line is that of the first whole window",
+                    format::name(&row.name),
+                    row.qos
+                ));
+            }
             for row in rows.iter().filter(|row| new.contains(&row.name)) {
                 let is_first = written.insert(row.name.clone());
                 if is_first || !arguments.once {
@@ -125,6 +142,9 @@ impl<'a> Session<'a> {
                 print_error(&notice);
             }
             let is_discovered = self.started.elapsed() >= DISCOVERY;
+            if is_discovered && !std::mem::replace(&mut was_discovered, true) {
+                report_unmatched(arguments, &rows);
+            }
             if !conditions.is_empty() && self.recording.is_none() {
                 let failures = require::failures(&conditions, &rows, Instant::now());
                 if failures.is_empty() && !new.is_empty() && is_discovered {
@@ -144,6 +164,10 @@ impl<'a> Session<'a> {
             if arguments.once && is_discovered && is_complete && !rows.is_empty() {
                 return Ok(if rows.iter().any(is_failed) { FAILED } else { 0 });
             }
+            if is_over && arguments.once {
+                report_unmeasured(rows.iter().copied().filter(|row| !written.contains(&row.name)));
+                return Ok(UNFULFILLED);
+            }
             if is_over {
                 return Ok(0);
             }
@@ -151,18 +175,24 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Watches for the duration, and prints what it saw as a file for `--expect`.
+    /// Watches for the duration, and prints the figures seen as a file for `--expect`. Prints nothing if it saw no
+    /// message.
     pub fn print_expectations(&mut self, provider: &mut RowProvider, tolerance: u32) -> Result<u8, Failure> {
         while !self.is_over()? {
             provider.poll()?;
             std::thread::sleep(TICK);
         }
         let (watched, now) = (self.started.elapsed(), Instant::now());
-        io::stdout().write_all(suggest(&provider.rows(), tolerance, watched, now).as_bytes())?;
+        let rows = provider.rows();
+        let Some(file) = suggest(&rows, tolerance, watched, now) else {
+            report_unmeasured(rows);
+            return Ok(UNFULFILLED);
+        };
+        self.output.write_all(file.as_bytes())?;
         Ok(0)
     }
 
-    /// Judges the rows by what is expected, sets their health, and publishes it. Returns the changes of their levels.
+    /// Judges the rows by the expectations, sets their health, and publishes it. Returns the changes of their levels.
     fn judge(
         &mut self,
         new: &[String],
@@ -221,6 +251,42 @@ impl<'a> Session<'a> {
         let failures = recording.failures();
         failures.iter().for_each(|failure| print_error(failure));
         Ok(failures.is_empty())
+    }
+}
+
+/// Returns the topics that were subscribed to again since the last call. `known` has their earlier subscriptions then.
+fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<&'r Row> {
+    known.retain(|name, _| rows.iter().any(|row| row.name == *name));
+    let is_new = |row: &&&Row| {
+        let earlier = row.earlier_subscriptions;
+        earlier > 0 && known.insert(row.name.clone(), earlier) != Some(earlier)
+    };
+    rows.iter().filter(is_new).copied().collect()
+}
+
+/// Reports patterns without a match on standard error. A topic given by name has a row, and its problem is reported.
+fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
+    let what = if arguments.from_statistics.is_some() { "source of statistics" } else { "topic" };
+    let patterns = arguments.patterns(None);
+    if patterns.is_empty() && rows.is_empty() {
+        print_error(&format!("there is no {what} yet; waiting for one"));
+    }
+    let is_unmatched =
+        |pattern: &&Pattern| pattern.name().is_none() && !rows.iter().any(|row| pattern.is_match(&row.name));
+    for pattern in patterns.iter().filter(is_unmatched) {
+        print_error(&format!("no {what} matches {} yet; waiting for one", pattern.text()));
+    }
+}
+
+/// Reports on standard error that nothing was measured of these topics, or that there was no topic.
+fn report_unmeasured<'r>(rows: impl IntoIterator<Item = &'r Row>) {
+    let mut rows = rows.into_iter().peekable();
+    if rows.peek().is_none() {
+        print_error("nothing was measured: there was no topic");
+    }
+    for row in rows {
+        let why = row.problem.as_ref().map_or("no message was received in time", Problem::text);
+        print_error(&format!("nothing was measured on {}: {why}", format::name(&row.name)));
     }
 }
 

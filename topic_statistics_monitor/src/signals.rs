@@ -20,10 +20,10 @@ use signal_hook::{
 };
 
 /// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
-/// hold it up for good.
+/// block it forever.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long it may take from then on to end if nothing holds it up any more: it only writes the report, to a file.
+/// How long the end may take from then on if nothing blocks any more: it only writes the report, to a file.
 const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 
 /// Whether SIGINT, SIGTERM or SIGHUP ends the program.
@@ -51,7 +51,7 @@ impl Interrupt {
             if is_ending.load(Ordering::Relaxed) {
                 thread::sleep(LIMIT_OF_REPORT);
             }
-            // What can be restored without a write to the terminal, if there is one.
+            // The settings that can be restored without a write to the terminal, if there is one.
             let _no_terminal = disable_raw_mode();
             let _ends_here = emulate_default_handler(signal);
         })?;

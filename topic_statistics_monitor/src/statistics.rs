@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads what nodes publish on /statistics, and keeps a row for each source.
+//! Reads /statistics, and keeps a row for each source.
 //!
-//! Anybody can publish there, and anything. Names and figures are checked when they are received, everything that is
-//! kept has a bound, and what exceeds a bound is counted and reported.
+//! Anybody can publish anything there. Names and figures are checked on reception. Everything kept has a bound; excess
+//! is counted and reported.
 
 mod message;
 mod source;
 mod sources;
+mod told;
 
 use std::{
     sync::{
@@ -26,7 +27,10 @@ use crate::{
     row::Row,
     topics::{Graph, Qos},
 };
-use message::{SourceDistribution, SourceMetric};
+use message::SourceDistribution;
+pub use message::SourceMetric;
+#[cfg(test)]
+pub use source::Source;
 use sources::Sources;
 
 /// The statistics that nodes publish.

@@ -87,7 +87,7 @@ impl TopicWatcher {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // The monitor shows losses, and publishes no loss events: those are for the node that lost messages.
+            // The monitor shows losses, and publishes no loss events: the node that lost messages publishes them.
             statistics: NodeStatistics::with_options(
                 node,
                 NodeStatisticsOptions::from(statistics).max_event_rate(0.0),

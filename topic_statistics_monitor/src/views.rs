@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the rows look like: the live view on a terminal, lines, JSON, and the page of a report.
+//! Displays the rows: the live view on a terminal, lines, JSON, and the page of a report.
 
 pub mod detail;
 mod histogram;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The metric families: their names, what they mean, and where their values are in the state.
+//! The metric families: names, meanings and the places of their values in the state.
 
-use std::{sync::LazyLock, time::Instant};
+use std::{cell::OnceCell, sync::LazyLock, time::Instant};
 
 use rclrs_topic_statistics::Metric;
 
@@ -25,7 +25,7 @@ static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
 struct MetricFamilies {
     /// `None` for metrics that are not of the library.
     metric: Option<Metric>,
-    /// What the window of a metric is written as.
+    /// The form in which a metric's window is written.
     shape: Shape,
     mean: Family,
     min: Family,
@@ -37,7 +37,7 @@ struct MetricFamilies {
     distribution: Family,
 }
 
-/// What a metric has in a window.
+/// The values of a metric in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Many samples.
@@ -210,19 +210,17 @@ impl Description {
 
 /// Writes all families of the state. `unix_time` is `now` in seconds since the epoch.
 pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut writer: W) -> W::Output {
-    let values: Vec<_> = state.sources().map(|(name, source)| (labels(name, source), source)).collect();
-    let sources: Vec<_> = values.iter().map(|(values, source)| (W::labels(values), *source)).collect();
+    let sources: Vec<_> =
+        state.sources().map(|(name, source)| (SourceLabels::<W>::new(name, source), source)).collect();
     let mut of_metrics: Vec<Vec<(W::Labels, &MetricState)>> = vec![vec![]; OF_METRICS.len()];
-    for ((values, source), (labels, _)) in values.iter().zip(&sources) {
+    for (labels, source) in &sources {
         for (name, metric) in source.metrics() {
             let index = OF_METRICS.iter().position(|families| families.metric == name.known());
             let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) else { continue };
             let labels = match name {
-                MetricName::Known(_) => labels.clone(),
+                MetricName::Known(metric) => labels.of_kind(SeriesKind::of(*metric)).clone(),
                 MetricName::Other { name, unit: of_metric } => {
-                    let mut values = *values;
-                    (values[4], values[5]) = (("metric", &**name), ("unit", unit(of_metric)));
-                    W::labels(&values)
+                    labels.with([("metric", name), ("unit", unit(of_metric))])
                 }
             };
             of_metric.push((labels, metric));
@@ -232,6 +230,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
         write_metric(&mut writer, families, metrics, now);
     }
     write_sources(&mut writer, &sources, now, unix_time);
+    write_reported_losses(&mut writer, state);
     write_diagnostics(&mut writer, state);
     write_exporter(&mut writer, state);
     write_push(&mut writer, state);
@@ -273,7 +272,7 @@ fn write_metric<W: Writer>(
         let (total, created) = (window.total, window.life.created);
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
-            // Nothing was measured, or nothing that can be summed up.
+            // Nothing was measured, or the values cannot be summed.
             _ if total.count == 0 => {}
             _ => {
                 let last = metric.distribution.as_ref().filter(|of| of.life.is_current(now));
@@ -300,7 +299,12 @@ fn write_metric<W: Writer>(
     }
 }
 
-fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], now: Instant, unix_time: f64) {
+fn write_sources<W: Writer>(
+    writer: &mut W,
+    sources: &[(SourceLabels<'_, W>, &Source)],
+    now: Instant,
+    unix_time: f64,
+) {
     type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let rate = |source: &Source, period| {
@@ -308,9 +312,10 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         let period = window.figures.mean.filter(|_| window.life.is_current(now))?;
         Some(1.0 / period).filter(|rate| rate.is_finite() && *rate > 0.0)
     };
-    let families: [(&str, Kind, &'static str, &str, Get<'_>); 8] = [
+    let families: [(&str, SeriesKind, Kind, &'static str, &str, Get<'_>); 7] = [
         (
             "messages_received",
+            SeriesKind::Subscription,
             Kind::Counter,
             "",
             "Messages that a subscription has received, at least: the largest sample count of each window. High: the topic is busy",
@@ -318,6 +323,7 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         ),
         (
             "messages_published",
+            SeriesKind::Publisher,
             Kind::Counter,
             "",
             "Messages that a publisher has published, at least: the largest sample count of each window. High: the topic is busy",
@@ -325,6 +331,7 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         ),
         (
             "messages_lost",
+            SeriesKind::Subscription,
             Kind::Counter,
             "",
             "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. High: \
@@ -332,15 +339,8 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
             &|source| count(source.lost()),
         ),
         (
-            "messages_reported_lost",
-            Kind::Counter,
-            "",
-            "Messages that a subscription has lost, as its node has reported in events. High: messages are lost on the network or \
-             in a queue",
-            &|source| count(source.reported_lost()),
-        ),
-        (
             "receive_rate",
+            SeriesKind::Subscription,
             Kind::Gauge,
             "hertz",
             "Messages received per second in the last window, by their average period. High: the topic is busy",
@@ -348,6 +348,7 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         ),
         (
             "publish_rate",
+            SeriesKind::Publisher,
             Kind::Gauge,
             "hertz",
             "Messages published per second in the last window, by their average period. High: the topic is busy",
@@ -355,6 +356,7 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         ),
         (
             "windows",
+            SeriesKind::Any,
             Kind::Counter,
             "",
             "Windows of statistics that a source has published. High: its windows are short",
@@ -362,6 +364,7 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
         ),
         (
             "last_window_timestamp",
+            SeriesKind::Any,
             Kind::Gauge,
             "seconds",
             "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or hangs",
@@ -371,15 +374,30 @@ fn write_sources<W: Writer>(writer: &mut W, sources: &[(W::Labels, &Source)], no
             },
         ),
     ];
-    for (name, kind, unit, help, get) in families {
+    for (name, of, kind, unit, help, get) in families {
         writer.family(&family(name, kind, unit, help));
         for (labels, source) in sources {
+            let labels = labels.of_kind(of);
             match (get(source), kind) {
                 (Some(value), Kind::Counter) => writer.counter(labels, value, source.created()),
                 (Some(value), _) => writer.gauge(labels, value),
                 (None, _) => {}
             }
         }
+    }
+}
+
+fn write_reported_losses<W: Writer>(writer: &mut W, state: &State) {
+    let help = "Messages that the subscriptions of a node to a topic have lost together, as the node has reported in events. High: \
+                messages are lost on the network or in a queue";
+    writer.family(&family("messages_reported_lost", Kind::Counter, "", help));
+    for (name, losses) in state.reported_losses() {
+        let topic = name.name.as_deref().unwrap_or_default();
+        writer.counter(
+            &W::labels(&[("node", &name.node), ("topic", topic)]),
+            losses.lost as f64,
+            losses.created,
+        );
     }
 }
 
@@ -518,22 +536,69 @@ fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
     Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
 }
 
-/// Returns the labels of a source: `node` and `topic`; `node` and `name` of a timer or a counter; `host` of a host's clock. Then two
-/// that are empty.
-fn labels<'a>(name: &'a SourceName, source: &Source) -> LabelValues<'a> {
-    let node = &*name.node;
-    let is_host =
-        name.name.is_none() && source.metric_state(&MetricName::Known(Metric::ClockOffset)).is_some();
-    let (node, host) = if is_host { ("", node) } else { (node, "") };
-    // The name of a topic begins with a slash.
-    let (topic, name) = match name.name.as_deref() {
-        Some(topic) if topic.starts_with('/') => (topic, ""),
-        name => ("", name.unwrap_or_default()),
-    };
-    [("node", node), ("topic", topic), ("name", name), ("host", host), ("", ""), ("", "")]
+/// The labels of a source: `node` and `topic`; `node` and `name` of a timer or a counter; `host` of a host's clock.
+/// They are encoded once for all time series of a kind.
+struct SourceLabels<'a, W: Writer> {
+    values: LabelValues<'a>,
+    of_kinds: [OnceCell<W::Labels>; KINDS.len()],
 }
 
-/// Returns a unit as it is in the names of families.
+impl<'a, W: Writer> SourceLabels<'a, W> {
+    fn new(name: &'a SourceName, source: &Source) -> Self {
+        let node = &*name.node;
+        let is_host =
+            name.name.is_none() && source.metric_state(&MetricName::Known(Metric::ClockOffset)).is_some();
+        let (node, host) = if is_host { ("", node) } else { (node, "") };
+        // The name of a topic begins with a slash.
+        let (topic, name) = match name.name.as_deref() {
+            Some(topic) if topic.starts_with('/') => (topic, ""),
+            name => ("", name.unwrap_or_default()),
+        };
+        let values = [("node", node), ("topic", topic), ("name", name), ("host", host), ("", ""), ("", "")];
+        Self { values, of_kinds: Default::default() }
+    }
+
+    /// Returns the labels of a time series that only a source of this kind has.
+    fn of_kind(&self, kind: SeriesKind) -> &W::Labels {
+        self.of_kinds[kind as usize].get_or_init(|| self.with([("kind", KINDS[kind as usize]), ("", "")]))
+    }
+
+    fn with(&self, others: [(&'static str, &'a str); 2]) -> W::Labels {
+        let mut values = self.values;
+        (values[4], values[5]) = (others[0], others[1]);
+        W::labels(&values)
+    }
+}
+
+/// The only possible kind of source of a time series. It follows from the family, not from other messages of the
+/// source: a label that changes would end the counters.
+#[derive(Clone, Copy)]
+enum SeriesKind {
+    Any,
+    Subscription,
+    Publisher,
+    Timer,
+    Counter,
+}
+
+/// The label `kind` of each [`SeriesKind`].
+const KINDS: [&str; 5] = ["", "subscription", "publisher", "timer", "counter"];
+
+impl SeriesKind {
+    fn of(metric: Metric) -> Self {
+        match metric {
+            Metric::PublishPeriod | Metric::PublishDuration => Self::Publisher,
+            Metric::Duration => Self::Timer,
+            Metric::Frequency => Self::Counter,
+            // Publishers have sizes, too. The clock is the host's.
+            Metric::MessageSize | Metric::ClockOffset => Self::Any,
+            metric if Metric::OF_SUBSCRIPTIONS.contains(&metric) => Self::Subscription,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// Returns a unit as written in the names of families.
 fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::Seconds => "seconds",

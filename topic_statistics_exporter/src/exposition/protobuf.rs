@@ -2,8 +2,8 @@
 
 //! Prometheus's protobuf format: messages `io.prometheus.client.MetricFamily`, each after its length.
 //!
-//! The messages are those of `io/prometheus/client/metrics.proto` of <https://github.com/prometheus/client_model>. Their fields
-//! are written straight to the output, without messages in memory: a large state has millions of them.
+//! The messages are defined in `io/prometheus/client/metrics.proto` of <https://github.com/prometheus/client_model>.
+//! Their fields are written straight to the output, without messages in memory: a large state has millions of them.
 
 use std::{rc::Rc, time::SystemTime};
 

@@ -308,7 +308,7 @@ fn all_names_are_documented_and_none_is_there_twice() {
         assert!(names.insert(family.name().to_owned()), "{} comes twice", family.name());
     }
     assert!(names.len() > 90, "{names:?}");
-    // What is not in a table by its whole name is the name of a metric, a part, and a unit.
+    // A name that is in no table consists of a metric's name, a part and a unit.
     let is_documented = |name: &str| {
         let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
         let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];

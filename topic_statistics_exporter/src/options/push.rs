@@ -15,7 +15,7 @@ use crate::otlp::{
 /// Names and values, as of headers.
 pub type Pairs = Vec<(String, String)>;
 
-/// How to push to an OpenTelemetry collector. What is not given here, the environment tells.
+/// How to push to an OpenTelemetry collector. The environment has the defaults.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Push to an OpenTelemetry collector")]
 pub struct PushOptions {
@@ -36,14 +36,15 @@ pub struct PushOptions {
     otlp_certificate: Option<PathBuf>,
     /// What the robot is: attributes of the resource
     ///
-    /// service.instance.id and host.name are the host's name unless they are given. [environment: OTEL_RESOURCE_ATTRIBUTES,
-    /// OTEL_SERVICE_NAME]
+    /// service.instance.id and host.name are the host's name unless they are given. [environment:
+    /// OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME]
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs)]
     otlp_resource: Option<Pairs>,
     /// From one report to the next, in seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     otlp_interval: Option<Duration>,
-    /// Whether sums and histograms have all samples since the start, or those since the last report: cumulative or delta
+    /// Whether sums and histograms have all samples since the start, or those since the last report: cumulative or
+    /// delta
     ///
     /// [default: cumulative] [environment: OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE]
     #[arg(long, value_name = "TEMPORALITY", value_parser = temporality)]
@@ -72,8 +73,8 @@ pub struct PushOptions {
 }
 
 impl PushOptions {
-    /// Declares the parameters. Returns the options with the values that they have. A parameter that is empty leaves an option as it
-    /// is.
+    /// Declares the parameters. Returns the options with the values that they have. A parameter that is empty leaves an
+    /// option as it is.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let parameters = Parameters(node);
         let text = |text: &str| Ok(text.to_owned());
@@ -107,7 +108,8 @@ impl PushOptions {
         })
     }
 
-    /// Returns how to push, on the host of that name. None if no collector is given. `get` returns an environment variable.
+    /// Returns how to push, on the host of that name. None if no collector is given. `get` returns an environment
+    /// variable.
     pub fn complete(
         self,
         host: &str,

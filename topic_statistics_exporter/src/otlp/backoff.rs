@@ -16,15 +16,15 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose first wait is at most `initial`, and no wait longer than `max`.
+    /// A backoff. The first wait is at most `initial`, and every wait at most `max`.
     pub fn new(initial: Duration, max: Duration) -> Self {
         Self { initial: initial.min(max), max, failures: 0 }
     }
 
     /// The wait after one more failure.
     ///
-    /// It is between half and all of the doubled time: `random` is from 0 to 1. If the collector said how long to wait,
-    /// it is that long and at most `initial` longer, so that the robots of a fleet do not all come back at once.
+    /// It is between half and all of the doubled time: `random` is from 0 to 1. If the collector demands a wait, it is
+    /// that wait and at most `initial` more, so that the robots of a fleet do not all return at once.
     pub fn after_failure(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
         let backoff =
             self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max);
@@ -43,7 +43,7 @@ impl Backoff {
 
 /// The wait that the header `Retry-After` demands: seconds, or a date (RFC 9110, section 10.2.3).
 ///
-/// Nothing if it is neither, or if there is nothing to wait for: then the backoff tells.
+/// None if it is neither, or if the wait is zero: then the backoff decides.
 pub fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     let wait = if !header.is_empty() && header.bytes().all(|byte| byte.is_ascii_digit()) {

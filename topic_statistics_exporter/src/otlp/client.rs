@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One request to the collector, by OTLP over HTTP with protobuf, and what its answer means.
+//! One request to the collector, by OTLP over HTTP with protobuf, and the meaning of the answer.
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
@@ -39,7 +39,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Whether requests are sent compressed.
     pub gzip: bool,
-    /// A file of certificates (PEM) that a collector's certificate is checked against. None: those of the system.
+    /// A file of certificates (PEM) to check a collector's certificate. None: the system's certificates.
     pub certificate: Option<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ pub enum ClientError {
     },
 }
 
-/// What the collector answered to a request.
+/// The collector's answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The collector has it.
@@ -106,7 +106,7 @@ impl Client {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// A client whose agent, and so its connections, `agent` makes.
+    /// A client with the agent that `agent` makes, and so with its connections.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -150,7 +150,7 @@ impl Client {
         } else {
             match decompress(compressed) {
                 Ok(plain) => request.send(&plain),
-                // Not reached: what is in memory is whole, and what comes from disk has been checked.
+                // Not reached: requests in memory are whole, and requests from disk have been checked.
                 Err(error) => return Answer::Refused { status: 0, reason: error.to_string() },
             }
         };
@@ -168,7 +168,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         .headers
         .get(RETRY_AFTER)
         .and_then(|header| retry_after(header.to_str().ok()?, SystemTime::now()));
-    // The status is the answer, whatever becomes of the rest.
+    // The status is the answer, even if the rest fails.
     let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
     match parts.status {
         status if status.is_success() => {
@@ -199,7 +199,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
     }
 }
 
-/// What is of interest in the body of a failure, `google.rpc.Status`.
+/// The fields used of a failure's body, `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
@@ -233,7 +233,7 @@ fn tls(certificates: Option<&PathBuf>) -> Result<TlsConfig, ClientError> {
             }
             certificates
         }
-        // Those that cannot be read are not trusted.
+        // Unreadable certificates are not trusted.
         None => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()

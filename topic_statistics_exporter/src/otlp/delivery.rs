@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What becomes of each request after the collector's answer: without a thread, a clock or a connection.
+//! The fate of each request after the collector's answer, without a thread, a clock or a connection.
 
 use std::{mem, sync::Arc, time::Duration};
 
 use super::{backoff::Backoff, client::Answer, queue::Queue};
 use crate::state::{DroppedRequests, PushCounts};
 
-/// The requests that wait, and what became of the others.
+/// The waiting requests, and counts of the others.
 #[derive(Debug)]
 pub struct Delivery {
     queue: Queue,
@@ -16,7 +16,7 @@ pub struct Delivery {
     reported: Reported,
 }
 
-/// What follows from an answer.
+/// The consequence of an answer.
 #[derive(Debug)]
 pub struct Outcome {
     /// How long to wait before the request is sent again. None if it is not.
@@ -34,10 +34,10 @@ pub struct Wait {
     pub is_demanded: bool,
 }
 
-/// What the log has been told, so that nothing is said twice.
+/// What has been logged, so that nothing is logged twice.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The collector takes nothing at present.
+    /// The collector accepts nothing at present.
     failing: bool,
     /// Requests were dropped.
     dropped: bool,
@@ -51,7 +51,7 @@ impl Delivery {
         Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
     }
 
-    /// Adds a request, as [`compress`](super::queue::compress) gives it. Returns what the log should be told.
+    /// Adds a request, as [`compress`](super::queue::compress) returns it. Returns what to log.
     pub fn push(&mut self, request: Vec<u8>) -> Option<String> {
         self.queue.push(request);
         self.report_of_dropped()
@@ -79,7 +79,7 @@ impl Delivery {
         Outcome { wait, report: self.count(answer) }
     }
 
-    /// What became of the requests so far.
+    /// The counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         PushCounts {
             dropped: self.queue.dropped(),
@@ -89,7 +89,7 @@ impl Delivery {
         }
     }
 
-    /// Counts the answer, and finishes the request or puts it back. Returns what the log should be told.
+    /// Counts the answer, and finishes the request or puts it back. Returns what to log.
     fn count(&mut self, answer: &Answer) -> Option<String> {
         match answer {
             Answer::Later { reason, .. } => {
@@ -130,7 +130,7 @@ impl Delivery {
         }
     }
 
-    /// What the log should be told of requests that have been dropped.
+    /// Returns what to log of dropped requests.
     fn report_of_dropped(&mut self) -> Option<String> {
         let dropped = self.queue.dropped();
         let is_new = dropped != DroppedRequests::default() && !mem::replace(&mut self.reported.dropped, true);

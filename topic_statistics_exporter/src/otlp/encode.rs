@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state as OTLP has it: the same families as Prometheus's, by OpenTelemetry's names.
+//! The state in OTLP: the same families as for Prometheus, by OpenTelemetry's names.
 //!
-//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. What a reader makes of the names for Prometheus, by
+//! Source: <https://opentelemetry.io/docs/specs/otel/metrics/data-model/>. What a reader makes of the names for
+//! Prometheus, by
 //! <https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>, are the names of `/metrics`.
 
 use std::{
@@ -32,7 +33,7 @@ use crate::{
 /// How many data points a request has at most: some 2 MB, where a server takes 20 MiB.
 const MAX_DATA_POINTS: usize = 4000;
 
-/// Makes requests, each of which follows the one before.
+/// Makes requests. Each continues the one before.
 #[derive(Debug)]
 pub struct Encoder {
     resource: Resource,
@@ -43,7 +44,7 @@ pub struct Encoder {
     last: Option<SystemTime>,
 }
 
-/// What a time series had in the report before.
+/// The values of a time series in the report before.
 #[derive(Clone, Debug)]
 struct Before {
     created: SystemTime,
@@ -57,7 +58,7 @@ enum Cumulative {
 }
 
 impl Encoder {
-    /// An encoder of what is known of a robot, whose attributes these are. Of two with the same name, the last one counts.
+    /// An encoder of a robot's state, with these attributes. Of two with the same name, the last one counts.
     pub fn new(attributes: &[(String, String)], temporality: Temporality) -> Self {
         let mut unique: Vec<KeyValue> = Vec::new();
         for (name, value) in attributes {
@@ -163,7 +164,7 @@ impl Report<'_> {
         }
     }
 
-    /// When the samples of a time series begin that are to be sent, and what it had before, which is not.
+    /// The start of the samples of a time series to send, and its values before that, which are not sent.
     fn before(
         &mut self,
         part: &str,
@@ -294,7 +295,7 @@ impl Writer for Report<'_> {
     }
 }
 
-/// OpenTelemetry's name of a family: the namespace before a dot, and without the unit that it has beside it.
+/// OpenTelemetry's name of a family: with a dot after the namespace, and without the unit, which is a field of its own.
 fn name(family: &Family) -> String {
     let name = match unit(family) {
         // A reader gives them no place in a name.
@@ -468,7 +469,7 @@ mod tests {
         assert_eq!(encoder.resource.attributes, [attribute("b", "2"), attribute("a", "3")]);
     }
 
-    /// What OpenTelemetry's rules for Prometheus make of a metric's name.
+    /// A metric's name after OpenTelemetry's rules for Prometheus.
     fn translated(metric: &Metric) -> String {
         let unit = match metric.unit.as_str() {
             "s" => "_seconds",

@@ -10,7 +10,7 @@ use std::{path::PathBuf, time::Duration};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
-/// What the variables say. A variable that is empty is as one that is not set.
+/// The values of the variables. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     /// `OTEL_EXPORTER_OTLP_HEADERS`.
@@ -29,7 +29,7 @@ pub struct Environment {
     pub resource: Vec<(String, String)>,
 }
 
-/// What a variable says that cannot be used.
+/// An unusable value of a variable.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{variable} is {value}: {expected}")]
 pub struct EnvironmentError {
@@ -41,10 +41,10 @@ pub struct EnvironmentError {
 /// Which samples a sum or a histogram has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Temporality {
-    /// All since the start. What is lost on the way costs resolution in time only.
+    /// All samples since the start. A lost request costs only resolution in time.
     #[default]
     Cumulative,
-    /// Those since the request before.
+    /// The samples since the request before.
     Delta,
 }
 
@@ -90,15 +90,15 @@ impl Environment {
     }
 }
 
-/// What [`key_values`] reads.
+/// The input of [`key_values`].
 pub const KEY_VALUES: &str = "name=value,name=value, with %2C for a comma in a value";
 
 const PAIRS: &str = "it has to be name=value,name=value, with %2C for a comma in a value";
 const MILLISECONDS: &str = "it has to be a whole number of milliseconds above 0";
 const TEMPORALITIES: &str = "it has to be cumulative, delta or lowmemory";
 
-/// The URL that takes metrics: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` as it is, or that of `OTEL_EXPORTER_OTLP_ENDPOINT`. `get`
-/// returns a variable.
+/// The URL for metrics: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` as it is, or derived from `OTEL_EXPORTER_OTLP_ENDPOINT`.
+/// `get` returns a variable.
 pub fn environment_url(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     get_if_set(&get, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         .or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(|endpoint| metrics_url(&endpoint)))

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::state::DroppedRequests;
 
-/// The largest request, in bytes before compression: what OTLP's specification recommends to clients and servers.
+/// The largest request, in bytes before compression, as OTLP's specification recommends to clients and servers.
 pub const MAX_REQUEST: u64 = 20 << 20;
 
 /// The end of the name of a request's file. Before it stands the sequence number.
@@ -36,7 +36,7 @@ pub fn compress(request: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// The bytes of a request, from what [`compress`] made of them.
+/// The bytes of a request, from the output of [`compress`].
 ///
 /// It is an error if they are damaged, or more than [`MAX_REQUEST`].
 pub fn decompress(compressed: &[u8]) -> io::Result<Vec<u8>> {
@@ -48,7 +48,7 @@ pub fn decompress(compressed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(request)
 }
 
-/// What may wait at most. The oldest requests are dropped beyond that.
+/// The limits of the waiting requests. Beyond them the oldest requests are dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Requests.
@@ -86,7 +86,7 @@ pub struct Queue {
     waiting: VecDeque<Waiting>,
     /// The one that is taken. It counts towards the limits, and is not dropped.
     taken: Option<Waiting>,
-    /// Of those that wait and the one that is taken.
+    /// Of the waiting requests and the taken one.
     bytes: u64,
     next: u64,
     dropped: DroppedRequests,
@@ -96,7 +96,7 @@ pub struct Queue {
 struct Waiting {
     sequence: u64,
     bytes: u64,
-    /// Nothing if it is on disk.
+    /// None if it is on disk.
     body: Option<Arc<Vec<u8>>>,
 }
 
@@ -200,12 +200,12 @@ impl Queue {
         self.bytes
     }
 
-    /// What was dropped since the queue was made.
+    /// The requests dropped since the queue was made.
     pub fn dropped(&self) -> DroppedRequests {
         self.dropped
     }
 
-    /// Drops the oldest until so many more fit.
+    /// Drops the oldest until `requests` more with `bytes` bytes fit.
     fn make_room(&mut self, requests: usize, bytes: u64) {
         while self.requests() + requests > self.limits.requests || self.bytes + bytes > self.limits.bytes {
             let Some(oldest) = self.waiting.pop_front() else { return };
@@ -287,11 +287,11 @@ impl Directory {
     }
 }
 
-/// The sequence number in the name of a request's file, nothing if it is no such name.
+/// The sequence number in the name of a request's file; None for another name.
 fn sequence(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let sequence = digits.parse().ok()?;
-    // What `file` writes, and far from the last number.
+    // Only names that `file` writes, far from the last number.
     (sequence < u64::MAX / 2 && digits == format!("{sequence:020}")).then_some(sequence)
 }
 
@@ -305,7 +305,7 @@ mod tests {
 
     const ANY: Limits = Limits { requests: usize::MAX, bytes: u64::MAX };
 
-    /// A request that nothing else is equal to, of so many bytes that do not compress.
+    /// A unique request of `bytes` bytes that do not compress.
     fn request(number: u64, bytes: usize) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(number);
         compress(
@@ -374,7 +374,7 @@ mod tests {
             self.requests.push((number, bytes));
             while self.requests.len() > limits.requests || self.bytes() > limits.bytes {
                 let oldest = usize::from(self.is_taken);
-                // What cannot fit is not at the cost of what waits.
+                // A request that cannot fit displaces none.
                 let kept: u64 = self.requests[..oldest].iter().map(|(_, bytes)| bytes).sum();
                 let fits = oldest < limits.requests && kept + bytes <= limits.bytes;
                 if fits {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A histogram as OTLP has it: consecutive buckets, of all samples or of those since the report before.
+//! A histogram in OTLP: consecutive buckets, of all samples or of the samples since the report before.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const MAX_BUCKETS: i64 = 160;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     scale: i32,
-    /// From the index of a bucket to that of the base unit.
+    /// From the index of a bucket to its index in the base unit.
     shift: i32,
     positive: BTreeMap<i32, u64>,
     negative: BTreeMap<i32, u64>,
@@ -98,7 +98,7 @@ impl Samples {
     }
 }
 
-/// The buckets of one sign without those of an earlier time, of which so many scales have been given up since.
+/// Subtracts an earlier snapshot of one sign, rescaled by `joined` scales to this scale.
 fn difference(now: &BTreeMap<i32, u64>, earlier: &BTreeMap<i32, u64>, joined: i32) -> BTreeMap<i32, u64> {
     let mut left = now.clone();
     for (index, count) in earlier {
@@ -144,7 +144,7 @@ mod tests {
         Samples::of(&metric.distribution.as_ref().unwrap().total)
     }
 
-    /// The buckets of one sign when so many scales are given up.
+    /// The buckets of one sign, rescaled by `joined` scales.
     fn join(buckets: &BTreeMap<i32, u64>, joined: i32) -> BTreeMap<i32, u64> {
         let mut all = BTreeMap::new();
         buckets.iter().for_each(|(index, count)| *all.entry(index >> joined).or_default() += count);
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Buckets as OpenTelemetry numbers them: `i` has what is above base^i and up to base^(i+1), in seconds.
+    /// Buckets as OpenTelemetry numbers them: `i` has samples above base^i and up to base^(i+1), in seconds.
     #[test]
     fn a_bucket_has_the_index_of_its_lower_boundary() {
         let point = samples_of(&[vec![1.5; 7], vec![3.0, -6.0, 0.0]]).data_point();

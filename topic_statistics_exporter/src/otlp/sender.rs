@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The thread that sends what waits in the queue.
+//! The thread that sends the waiting requests.
 
 use std::{
     fmt, io,
@@ -34,7 +34,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     delivery: Delivery,
-    /// The sender ends as soon as nothing waits, or an attempt fails.
+    /// The sender ends as soon as nothing waits or an attempt fails.
     is_stopping: bool,
     has_ended: bool,
 }
@@ -67,14 +67,14 @@ impl Sender {
         self.shared.report(report);
     }
 
-    /// What became of the requests so far.
+    /// The counts of requests so far.
     pub fn counts(&self) -> PushCounts {
         self.shared.lock().delivery.counts()
     }
 
-    /// Sends what waits, as far as the collector takes it within that time, and ends.
+    /// Sends the waiting requests, as far as the collector accepts them within `limit`, and ends.
     ///
-    /// What a queue in memory still holds then is lost; a queue on disk is sent by the next process.
+    /// After that a queue in memory is lost; the next process sends a queue on disk.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let end = Instant::now() + limit;
         let mut state = self.shared.lock();
@@ -141,7 +141,7 @@ impl Shared {
 
     /// Waits after a failure. Returns whether the sender shall end.
     ///
-    /// A stop ends the wait, with one more attempt; but none where the attempt that failed was that one, or where the
+    /// A stop ends the wait, with one more attempt; without it if the last attempt already was that one, or if the
     /// collector demands the wait.
     fn pause(&self, wait: Wait) -> bool {
         let end = Instant::now() + wait.time;
@@ -184,9 +184,9 @@ mod tests {
 
     const LIMITS: Limits = Limits { requests: 100, bytes: 1 << 20 };
 
-    /// What the collector does with one connection.
+    /// The collector's behaviour in one connection.
     enum Reply {
-        /// It answers with that status, those headers and that body, after it has read the request.
+        /// It reads the request, and answers with this status, these headers and this body.
         Status(u16, &'static str, Vec<u8>),
         /// It reads nothing and answers nothing, as long as the client waits.
         Hang,
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(hanging.stop(Duration::from_millis(200)).waiting, 1);
         assert!((200..5000).contains(&start.elapsed().as_millis()));
 
-        // One more attempt, and an end that does not use up its time.
+        // One more attempt; the end does not use up its time.
         let away = Collector::start((0..99).map(|_| Reply::Status(503, "", Vec::new())));
         let client = self::client(&away.address, Duration::from_secs(60));
         let hour = Duration::from_secs(3600);
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(first.stop(Duration::from_secs(20)).waiting, 4);
         drop(first);
         let collector = Collector::start([]);
-        // The first one's thread lets go of the directory when it ends.
+        // The first one's thread releases the directory when it ends.
         let end = Instant::now() + Duration::from_secs(20);
         let queue = loop {
             match Queue::in_directory(directory.path(), LIMITS) {

@@ -8,8 +8,8 @@ use super::NotAdded;
 
 /// The merged distributions of all windows of a metric: a base-2 exponential histogram.
 ///
-/// Other than a [`Distribution`], it has sparse buckets: one wrong stamp, 12 orders of magnitude away, takes one bucket and
-/// not the resolution of all others.
+/// Other than a [`Distribution`], it has sparse buckets: one wrong stamp, 12 orders of magnitude away, takes one bucket
+/// and not the resolution of all others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     scale: i32,
@@ -43,7 +43,8 @@ impl Histogram {
 
     /// Adds the samples of a window. The counts are exact.
     ///
-    /// Refuses a window whose smallest samples have no bucket ([`Distribution::zero_threshold`]): where they belong is not known.
+    /// Refuses a window whose smallest samples have no bucket ([`Distribution::zero_threshold`]): their place is
+    /// unknown.
     pub(super) fn add(&mut self, window: &Distribution) -> Result<(), NotAdded> {
         if window.zero_threshold() > 0.0 {
             return Err(NotAdded::TooWide);
@@ -103,8 +104,9 @@ impl Histogram {
         self.scale
     }
 
-    /// Returns the buckets with positive samples, in ascending order: index and count. Bucket `i` has the samples above `base^i`
-    /// and up to `base^(i+1)`, with `base = 2^(2^-scale)`, in the unit of the samples: see [`shift`](Self::shift).
+    /// Returns the buckets with positive samples, in ascending order: index and count. Bucket `i` has the samples above
+    /// `base^i` and up to `base^(i+1)`, with `base = 2^(2^-scale)`, in the unit of the samples: see
+    /// [`shift`](Self::shift).
     pub fn positive(&self) -> &[Bucket] {
         &self.positive
     }
@@ -114,10 +116,11 @@ impl Histogram {
         &self.negative
     }
 
-    /// Returns what has to be added to the index of a bucket to get its index in the base unit.
+    /// Returns the difference between the index of a bucket in the base unit and its index.
     ///
-    /// The boundaries of milliseconds are not quite those of seconds, since 1000 is not a power of the base. The next bucket
-    /// is taken. So boundaries, and quantiles, are off by less than half a bucket: a factor of `base^0.5` at most.
+    /// The boundaries in milliseconds and in seconds differ slightly, since 1000 is not a power of the base. The next
+    /// bucket is taken. So boundaries, and quantiles, are off by less than half a bucket: a factor of `base^0.5` at
+    /// most.
     pub fn shift(&self) -> i32 {
         (self.factor.log2() * f64::from(self.scale).exp2()).round() as i32
     }
@@ -133,7 +136,7 @@ fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
         match buckets.get_mut(next) {
             Some((same, sum)) if *same == index => *sum = sum.saturating_add(count),
             _ => {
-                // A vector would double its capacity, beyond what can have samples.
+                // A vector would double its capacity, beyond the possible buckets.
                 if buckets.len() == buckets.capacity() {
                     buckets.reserve_exact(Histogram::MAX_BUCKETS / 5);
                 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::{super::model::Window, NotAdded, Now};
 
-/// The windows of one metric: when they were received, and which of them were.
+/// The windows of one metric: which were received, and when.
 #[derive(Clone, Debug)]
 pub struct Life {
     /// The last window.
@@ -23,15 +23,15 @@ pub struct Life {
 }
 
 impl Life {
-    /// How many windows are remembered. A message that comes twice, by way of a relay, comes before as many others.
+    /// The number of windows remembered. A repeated message, from a relay, arrives before this number of others.
     const SEEN: usize = 8;
     /// The longest window that nodes may have.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
     /// How late a window may be received.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// A window is no longer the current one when that many others are missing.
+    /// A window is no longer the current one when this number of others is missing.
     const CURRENT_WINDOWS: u32 = 3;
-    /// Nothing is gone before that time.
+    /// Nothing expires before this time.
     const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
@@ -63,7 +63,7 @@ impl Life {
         Ok(())
     }
 
-    /// Returns whether the last window tells how things are now. If not, the node has ended, or no longer measures this.
+    /// Returns whether the last window is current. If not, the node has ended, or no longer measures this.
     pub fn is_current(&self, now: Instant) -> bool {
         !self.is_over(Self::CURRENT_WINDOWS, now)
     }

@@ -18,9 +18,9 @@ pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// One metric of a source.
 #[derive(Debug, Default)]
 pub struct MetricState {
-    /// What was received on `/statistics`.
+    /// The figures received on `/statistics`.
     pub window: Option<WindowState>,
-    /// What was received on `/statistics/distribution`.
+    /// The samples received on `/statistics/distribution`.
     pub distribution: Option<DistributionState>,
 }
 
@@ -48,8 +48,8 @@ pub struct DistributionState {
 
 /// The samples of all windows since the metric is known. Both fields only grow.
 ///
-/// A sum of negative samples would fall, which a reader takes for a restart. So windows with a negative sample are in neither
-/// field; `negative_windows` counts them.
+/// A sum of negative samples would fall, which a reader takes for a restart. So windows with a negative sample are in
+/// neither field; `negative_windows` counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
     /// The number of samples.
@@ -61,8 +61,8 @@ pub struct Total {
 }
 
 impl MetricState {
-    /// How many time series a metric is, at most: average, minimum, maximum, standard deviation; sum, count and negative windows;
-    /// three quantiles and a histogram.
+    /// How many time series a metric is, at most: average, minimum, maximum, standard deviation; sum, count and
+    /// negative windows; three quantiles and a histogram.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
     pub(super) fn accept_window(
@@ -111,7 +111,7 @@ impl MetricState {
         state.total.add(distribution)
     }
 
-    /// Removes what has ended. Returns whether anything is left.
+    /// Removes ended figures. Returns whether anything is left.
     pub(super) fn expire(&mut self, windows: u32, now: Instant) -> bool {
         self.window.take_if(|state| state.life.is_over(windows, now));
         self.distribution.take_if(|state| state.life.is_over(windows, now));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What became of what was pushed.
+//! Counts of pushed requests.
 
-/// What became of the requests to a collector since the start.
+/// Counts of the requests to a collector since the start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PushCounts {
     /// Requests that the collector accepted.
@@ -24,10 +24,11 @@ pub struct PushCounts {
 /// Requests that were dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DroppedRequests {
-    /// The oldest, when a new one did not fit within the limits; or one that does not fit beside the one being sent.
+    /// Dropped because of the limits: the oldest, to make room for a new one; or one that does not fit beside the one
+    /// being sent.
     pub overflow: u64,
     /// Files that were damaged or could not be read.
     pub damaged: u64,
-    /// Those that could not be written to disk.
+    /// Dropped because they could not be written to disk.
     pub unwritten: u64,
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{btree_map::Entry, BTreeMap},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use rclrs_topic_statistics::{collector::Distribution, Metric};
@@ -21,17 +21,15 @@ pub struct Source {
     received: Option<u64>,
     published: Option<u64>,
     lost: Option<u64>,
-    /// The last windows, in a ring, and what was counted in them.
+    /// The last windows, in a ring, with their counts.
     windows: [CountedWindow; Self::WINDOWS],
     next: usize,
     total_windows: u64,
-    /// The losses that events have reported, and when the last one did.
-    reported: Option<(u64, Instant)>,
     last_window: Option<Instant>,
     created: SystemTime,
 }
 
-/// A window whose metrics are received one by one, and the messages that it has at least.
+/// A window whose metrics are received one by one, and its least number of messages.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
     window: Option<Window>,
@@ -40,13 +38,12 @@ struct CountedWindow {
 }
 
 impl Source {
-    /// How many time series a source is, at most, besides its metrics: messages received, published, lost, and reported lost;
-    /// rates; windows; the time of the last one.
-    pub const SERIES: usize = 8;
-    /// How many windows are remembered: two nodes with the same name, and the subscriptions of a node with rclcpp, publish in turns.
+    /// The largest number of time series of a source besides its metrics: messages received, published and lost; rates;
+    /// windows; the time of the last one.
+    pub const SERIES: usize = 7;
+    /// How many windows are remembered: two nodes with the same name, and the subscriptions of a node with rclcpp,
+    /// publish in turns.
     const WINDOWS: usize = 8;
-    /// A source that has published no statistics is kept for so long after its last loss.
-    const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
 
     pub(super) fn new(now: Now) -> Self {
         Self {
@@ -57,7 +54,6 @@ impl Source {
             windows: [CountedWindow::default(); Self::WINDOWS],
             next: 0,
             total_windows: 0,
-            reported: None,
             last_window: None,
             created: now.system,
         }
@@ -119,11 +115,6 @@ impl Source {
         state.accept_distribution(metric, window, distribution, now)
     }
 
-    pub(super) fn accept_losses(&mut self, lost: u64, now: Instant) {
-        let before = self.reported.map_or(0, |(lost, _)| lost);
-        self.reported = Some((before.saturating_add(lost), now));
-    }
-
     /// Removes the metrics that have ended. Returns whether the source is still there.
     pub(super) fn expire(&mut self, windows: u32, budget: &mut Budget, now: Instant) -> bool {
         self.metrics.retain(|_, metric| {
@@ -133,8 +124,7 @@ impl Source {
             }
             is_kept
         });
-        let has_lost = |(_, last): (u64, Instant)| now.saturating_duration_since(last) <= Self::KEEP_LOSSES;
-        !self.metrics.is_empty() || self.total_windows == 0 && self.reported.is_some_and(has_lost)
+        !self.metrics.is_empty()
     }
 
     fn metric(&mut self, metric: MetricName, budget: &mut Budget) -> Result<&mut MetricState, NotAdded> {
@@ -149,7 +139,8 @@ impl Source {
 
     /// Returns the index of a window, which may be a new one.
     ///
-    /// All metrics of a window have the same start and stop, rclcpp's too: `SubscriptionTopicStatistics` reads the clock once.
+    /// All metrics of a window have the same start and stop, rclcpp's too: `SubscriptionTopicStatistics` reads the
+    /// clock once.
     fn window(&mut self, window: Window) -> usize {
         self.windows.iter().position(|counted| counted.window == Some(window)).unwrap_or_else(|| {
             let index = self.next % Self::WINDOWS;
@@ -170,8 +161,8 @@ impl Source {
         self.metrics.get(metric)
     }
 
-    /// Returns the messages that a subscription has received, at least: the largest sample count of each window. If only periods
-    /// are measured, a window's first message is not among them.
+    /// Returns the messages that a subscription has received, at least: the largest sample count of each window. If
+    /// only periods are measured, a window's first message is not among them.
     pub fn received(&self) -> Option<u64> {
         self.received
     }
@@ -181,14 +172,9 @@ impl Source {
         self.published
     }
 
-    /// Returns the messages that a subscription has lost: all gaps. A message that came late is among them.
+    /// Returns the messages that a subscription has lost: all gaps, including messages that arrived late.
     pub fn lost(&self) -> Option<u64> {
         self.lost
-    }
-
-    /// Returns the messages lost that events have reported. `None` before the first event.
-    pub fn reported_lost(&self) -> Option<u64> {
-        self.reported.map(|(lost, _)| lost)
     }
 
     /// Returns the number of windows.

@@ -154,9 +154,38 @@ fn losses_of_a_node_without_statistics_are_kept_for_a_day() {
     state.accept(lost("/b", 3), start);
     state.accept(lost("/b", 4), at(start, 80_000.0));
     state.expire(at(start, 160_000.0).monotonic);
-    assert_eq!(only(&state).reported_lost(), Some(7));
+    let lost: Vec<_> =
+        state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost)).collect();
+    assert_eq!(lost, [("/a:/b".to_owned(), 7)]);
     state.expire(at(start, 170_000.0).monotonic);
-    assert_eq!((state.sources().len(), state.series()), (0, 0));
+    assert_eq!((state.reported_losses().len(), state.series()), (0, 0));
+}
+
+/// Events name the topic only, and a node may publish what it subscribes to: the source with the topic's name may be a
+/// publisher.
+#[test]
+fn reported_losses_are_of_the_topic_and_not_of_a_source() {
+    let start = Now::read();
+    let mut state = State::new(Limits { keep_windows: 20, ..Limits::default() }, start);
+    state.accept(window("/a:/b", "publish_period", 100, FIGURES), start);
+    let of = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
+        topic_name: "/b".to_owned(),
+        messages_lost: 3,
+    };
+    state.accept(Losses::new("/a", &of).map(Received::Losses), start);
+    let text =
+        String::from_utf8(crate::exposition::Format::Text.encode(&state, start.monotonic, 1e9, vec![]))
+            .unwrap();
+    for line in [
+        "topic_statistics_messages_reported_lost_total{node=\"/a\",topic=\"/b\"} 3.0",
+        "topic_statistics_windows_total{node=\"/a\",topic=\"/b\"} 1.0",
+    ] {
+        assert!(text.lines().any(|of| of == line), "no {line} in {text}");
+    }
+    state.expire(at(start, 15.0).monotonic);
+    assert_eq!(state.series(), Source::SERIES + MetricState::SERIES + 1);
+    state.expire(at(start, 86_401.0).monotonic);
+    assert_eq!(state.series(), 0);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue}
 
 use crate::row::{MetricFigures, Row};
 
-/// Publishes the health of rows: of all of them once per second, and of those that have become an error at once.
+/// Publishes the health of rows: of all rows once per second, and of rows that become an error at once.
 pub struct Diagnostics {
     node: Node,
     publisher: Publisher<DiagnosticArray>,
@@ -31,7 +31,7 @@ impl Diagnostics {
         Ok(Self { node: node.clone(), publisher, hardware_id, published: None })
     }
 
-    /// Publishes what is due. `new_errors` has the rows that have just become an error.
+    /// Publishes the due statuses. `new_errors` has the rows that have just become an error.
     pub fn publish<'a>(
         &mut self,
         judged: impl Iterator<Item = (&'a Row, &'a Judge)>,
@@ -76,7 +76,7 @@ fn status(node: &str, hardware_id: &str, row: &Row, judge: &Judge) -> Diagnostic
         lost: row.lost,
         metrics: metrics.iter().map(|(name, summary)| (&**name, *summary)).collect(),
     });
-    // A row without windows has the last one that it had, which says nothing of the silence since.
+    // A row without windows still has its last one, which contains nothing about the silence since.
     let window = window.filter(|_| judge.health().level != Level::Stale);
     let values = diagnostic_values(judge, window.as_ref()).into_iter();
     DiagnosticStatus {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::row::tests::{row, window};
     use rclrs_topic_statistics::{
-        health::{Expectations, JudgedWindow},
+        health::{Expectations, JudgedWindow, Value},
         Window,
     };
 
@@ -103,8 +103,8 @@ mod tests {
         let mut judge = Judge::new(expectations);
         for second in 0..5 {
             let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
-            let window = JudgedWindow { window, length: Duration::from_secs(1), messages: 40 };
-            judge.accept(&window, |_| None);
+            let window = JudgedWindow { window, length: Duration::from_secs(1), messages: Some(40) };
+            judge.accept(&window, |_| Value::Unknown);
         }
         let mut imu = row("/imu\u{1b}", 40.0, 3);
         let mut last = window(101, 40.0, 3);

@@ -15,13 +15,13 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
 
 use crate::pattern::Pattern;
 
-/// What is expected of topics, in the order of the file.
+/// The expectations of topics, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct ExpectationFile {
     entries: Vec<Entry>,
 }
 
-/// What is expected of the topics that a name or a pattern matches.
+/// The expectations of the topics that match a name or a pattern.
 #[derive(Clone, Debug)]
 struct Entry {
     topics: Pattern,
@@ -30,7 +30,8 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and what silence is. None: as the entry before, or as the library's default.
+/// When a level is raised and cleared, and the meaning of silence. None: as the entry before, or as the library's
+/// default.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -55,7 +56,7 @@ impl fmt::Display for FileError {
 }
 
 impl ExpectationFile {
-    /// A file has at most so many bytes.
+    /// The largest file, in bytes.
     const MAX_SIZE: u64 = 1 << 20;
     /// The keys of a file.
     const KEYS: [&str; 2] = ["defaults", "topics"];
@@ -110,8 +111,8 @@ impl ExpectationFile {
         self.entries.iter().map(|entry| &entry.topics)
     }
 
-    /// Returns what is expected of a topic: the conditions of all entries that match it, with the settings of the last one that
-    /// has them. None if no entry matches it.
+    /// Returns the expectations of a topic: the conditions of all entries that match it, with the settings of the last
+    /// such entry that has them. None if no entry matches.
     pub fn expectations(&self, topic: &str) -> Option<Expectations> {
         let mut matching = self.entries.iter().filter(|entry| entry.topics.is_match(topic)).peekable();
         matching.peek()?;
@@ -138,7 +139,7 @@ impl Entry {
         let topics = name.parse().map_err(|why: String| error(topics, &format!("topic {name:?}: {why}")))?;
         let (warn_unless, error_unless) = (vec![], vec![]);
         let mut entry = Self { topics, warn_unless, error_unless, settings: Settings::default() };
-        // A topic without anything is one that is not to be silent.
+        // A topic without conditions is expected not to be silent.
         let is_empty = matches!(node.data, YamlData::Value(Scalar::Null));
         let mapping = if is_empty { vec![] } else { mapping(node, name)? };
         for (key, value) in mapping {

@@ -11,6 +11,7 @@ use crate::{
         tests::{at, row, window, S},
         Figures, MetricFigures, Problem, Window,
     },
+    statistics::{Source, SourceMetric},
 };
 
 const AGE: &str = "message_age";
@@ -110,6 +111,69 @@ fn a_condition_is_judged_from_its_first_value_on() {
         ["/imu: age<5 failed in 1 of 2 windows, first after 3.0 s: age was -"],
         "what is not measured fulfils nothing"
     );
+}
+
+#[test]
+fn a_window_whose_value_is_not_known_is_left_out() {
+    let (mut recording, mut imu) = (recording("age<5 rate>=90"), Row::new("/imu"));
+    for stop in 1..4 {
+        record(
+            &mut recording,
+            &mut imu,
+            Window { rate: 100.0, received: Some(100), ..ages(stop, &[1.0; 10]) },
+        );
+    }
+    let stepped = Window { metrics: vec![], rate: f64::NAN, received: None, ..window(4, 100.0, 0) };
+    record(&mut recording, &mut imu, stepped);
+    recording.finish(&[&imu], at(4));
+    assert!(recording.failures().is_empty(), "{:?}", recording.failures());
+    assert!(recording.verdicts().iter().all(|(_, _, verdict)| verdict.judged == 3));
+}
+
+/// Records windows of 1 s of a source of statistics, each with these samples of its metrics by name, mean and count.
+/// Returns the failures.
+fn failures_of_source(conditions: &str, windows: &[&[(&str, f64, u64)]]) -> Vec<String> {
+    let (mut recording, mut source) = (recording(conditions), Source::new("/n:/imu"));
+    for (stop, metrics) in (1..).zip(windows) {
+        for &(name, mean, count) in *metrics {
+            let figures = Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count };
+            let metric = MetricFigures { name: name.to_owned(), unit: String::new(), figures };
+            let (received_at, source_name) = (at(stop), "/n:/imu".to_owned());
+            let (start, stop) = ((stop - 1) * S, stop * S);
+            source.accept(SourceMetric { received_at, source: source_name, start, stop, metric });
+        }
+        assert!(source.settle(at(stop) + Duration::from_millis(300)));
+        recording.add(&source.row);
+    }
+    recording.finish(&[&source.row], at(windows.len() as i64));
+    recording.failures()
+}
+
+#[test]
+fn a_source_of_statistics_that_became_silent_fails_and_one_that_lost_samples_does_not() {
+    let good: &[_] = &[(AGE, 2.0, 100), ("message_period", 10.0, 99)];
+    let empty: &[_] = &[(AGE, f64::NAN, 0), ("message_period", f64::NAN, 0)];
+    let of = |conditions, good, empty, empties| {
+        failures_of_source(conditions, &[vec![good; 3], vec![empty; empties]].concat())
+    };
+    assert_eq!(
+        of("/n:/imu: rate>=90 age<50", good, empty, 600),
+        [
+            "/n:/imu: rate>=90 failed in 598 of 601 windows, first after 6.0 s: rate was -",
+            "/n:/imu: age<50 failed in 598 of 601 windows, first after 6.0 s: age was -"
+        ]
+    );
+    assert!(of("rate>=90 age<50", good, empty, 2).is_empty(), "one overflow can spoil two windows");
+    // A counter has a frequency in silence, and no count.
+    let failures = of("frequency_hz>=1", &[("frequency_hz", 3.0, 3)], &[("frequency_hz", 0.0, 0)], 5);
+    assert_eq!(
+        failures,
+        ["/n:/imu: frequency_hz>=1 failed in 5 of 8 windows, first after 4.0 s: frequency_hz was -"]
+    );
+    // A metric that needs no message is no evidence of silence: the state stays.
+    let silent: &[_] =
+        &[(AGE, f64::NAN, 0), ("time_since_last_message_ms", 1500.0, 1), ("clock_offset_ms", 0.1, 1)];
+    assert!(of("clock_offset<1", &[(AGE, 2.0, 1), ("clock_offset_ms", 0.1, 1)], silent, 5).is_empty());
 }
 
 #[test]

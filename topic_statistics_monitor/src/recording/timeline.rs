@@ -30,7 +30,7 @@ pub struct Slot {
     pub window: Duration,
     /// The rate in Hz.
     pub rate: Merged,
-    /// Messages lost. `None` if that is not known of any window.
+    /// Messages lost. `None` if unknown in every window.
     pub lost: Option<u64>,
     /// The figures of each metric, by its position in the topic.
     metrics: Vec<Merged>,
@@ -44,7 +44,7 @@ impl Timeline {
     }
 
     pub fn add(&mut self, slot: Slot) {
-        // In the middle of the window that ends there: the exact time of an end varies.
+        // In the middle of the window: the exact time of its end varies.
         let time = slot.ended.saturating_sub(slot.window / 2);
         while self.index(time) >= Self::SLOTS {
             self.halve();
@@ -149,7 +149,7 @@ mod tests {
 
     const PERIOD: usize = 0;
 
-    /// A window of a second that ends so many seconds after the start of the run.
+    /// A window of a second that ends `stop` seconds after the start of the run.
     fn slot(stop: i64, rate: f64, period: f64, lost: Option<u64>) -> Slot {
         let window = Window { lost, ..window(stop, rate, 0) };
         let mut slot = Slot::new(&window, at(0), Merged::of_rate(rate, window.length));

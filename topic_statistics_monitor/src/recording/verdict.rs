@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use rclrs_topic_statistics::health::Value;
+
 use crate::{
     format::figure,
     require::Condition,
@@ -12,13 +14,13 @@ use crate::{
 
 /// How a topic fulfilled a condition in the windows of a run.
 ///
-/// It is judged from the first window on in which the condition has a value: before that, a percentile has too few
-/// samples, and a topic no message. A condition that never had a value has failed.
+/// It is judged from the first window with a value on: before that, a topic has no message. From then on, a window
+/// without messages fails; a window with an unknown value is left out. A condition that never had a value has failed.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// The windows in which it was judged.
     pub judged: u64,
-    /// The windows of these in which it was not fulfilled.
+    /// The judged windows in which it was not fulfilled.
     pub failed: u64,
     pub first: Option<Failure>,
     pub last: Option<Failure>,
@@ -33,17 +35,18 @@ pub struct Failure {
     pub ended: Duration,
     /// When the window ended on the system clock: nanoseconds since the epoch.
     pub stop: i64,
-    /// NaN if the quantity was not measured.
+    /// NaN if it was missing.
     pub value: f64,
 }
 
 impl Verdict {
     /// Judges a window of a row.
     pub fn judge(&mut self, condition: &Condition, row: &Row, window: &Window, ended: Duration) {
-        let value = condition.value_of(row, window.ended);
-        if value.is_nan() && self.judged == 0 {
-            return;
-        }
+        let value = match condition.value_of(row, window.ended) {
+            Value::Unknown => return,
+            Value::Missing(_) if self.judged == 0 => return,
+            value => value.or_nan(),
+        };
         self.judged += 1;
         if !condition.is_fulfilled_by(value) {
             self.failed += 1;
@@ -53,7 +56,7 @@ impl Verdict {
         }
     }
 
-    /// Ends the run. `row` is that of the last window.
+    /// Ends the run. `row`: as of the last window.
     pub fn finish(&mut self, row: &Row, now: Instant) {
         self.missing = match &row.problem {
             _ if self.judged > 0 && row.recent_window(now).is_none() => {
@@ -70,7 +73,7 @@ impl Verdict {
         self.failed > 0 || self.missing.is_some()
     }
 
-    /// Returns what failed, in one line. `None` if nothing did.
+    /// Returns the failures in one line. `None` if nothing failed.
     pub fn text(&self, condition: &Condition) -> Option<String> {
         let (requirement, name) = (condition.requirement(), condition.name());
         match (self.first, &self.missing) {

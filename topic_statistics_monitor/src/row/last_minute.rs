@@ -12,8 +12,8 @@ use rclrs_topic_statistics::{collector::Distribution, Metric};
 
 use super::HISTORY;
 
-/// The distributions of the windows that ended in the last minute, for each metric that has any. Its memory has a bound:
-/// [`SLOTS`](Self::SLOTS) distributions for each metric.
+/// The distributions of the windows that ended in the last minute, for each metric that has any. Its memory has a
+/// bound: [`SLOTS`](Self::SLOTS) distributions for each metric.
 ///
 /// Windows are merged into slots of ten seconds, and leave the last minute a slot at a time. So it begins 50 to 60
 /// seconds ago.
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn windows_are_merged_and_their_percentiles_are_not_averaged() {
         let mut minute = LastMinute::default();
-        // The p99 of the first window would be 1, that of the second 100: 50.5 on average, also if they are weighted equally.
+        // The p99 of the first window would be 1, that of the second 100: 50.5 on average, also if they are weighted
+        // equally.
         minute.add(AGE, &of(&[1.0; 1000]), at(1));
         minute.add(AGE, &of(&[[1.0; 90], [100.0; 90]].concat()), at(15));
         let all = minute.distribution(AGE, at(15)).unwrap();
@@ -122,7 +123,7 @@ mod tests {
         for second in 1..=100 {
             minute.add(AGE, &of(&[second as f64]), at(second));
         }
-        // Slots begin at 1, 11, ...: at 100 those from 41 on are younger than a minute.
+        // Slots begin at 1, 11, ...: at 100 the slots from 41 on are younger than a minute.
         for (now, first, count) in
             [(100, 41.0, 60), (101, 51.0, 50), (110, 51.0, 50), (111, 61.0, 40), (150, 91.0, 10)]
         {

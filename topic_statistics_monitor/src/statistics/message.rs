@@ -68,7 +68,7 @@ pub struct SourceDistribution {
 }
 
 impl SourceDistribution {
-    /// Checks a message. Errors with what is wrong and what would be right, in printable characters.
+    /// Checks a message. Errors with the mistake and the valid values, in printable characters.
     pub fn new(message: MetricsDistribution, received_at: Instant) -> Result<Self, String> {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
         if let Some(long) = names.iter().find(|name| name.len() > SourceMetric::MAX_NAME) {

@@ -9,7 +9,10 @@ use std::{
 
 use rclrs_topic_statistics::{collector::Distribution, Metric};
 
-use super::message::{SourceDistribution, SourceMetric};
+use super::{
+    message::{SourceDistribution, SourceMetric},
+    told::Told,
+};
 use crate::row::{Figures, Row, Window};
 
 /// A source of statistics.
@@ -23,6 +26,7 @@ pub struct Source {
     incomplete: Option<(Window, Instant)>,
     /// The distributions that were received since the last window was complete, one for each metric.
     distributions: Vec<(Metric, Arc<Distribution>)>,
+    told: Told,
 }
 
 impl Source {
@@ -45,6 +49,7 @@ impl Source {
             last_window: None,
             incomplete: None,
             distributions: vec![],
+            told: Told::default(),
         }
     }
 
@@ -70,9 +75,12 @@ impl Source {
                 length,
                 rate: f64::NAN,
                 received: None,
+                told: None,
                 lost: None,
                 out_of_order: None,
                 bytes: None,
+                unstamped: false,
+                without_clock: false,
                 metrics: vec![],
                 distributions: vec![],
             };
@@ -103,8 +111,8 @@ impl Source {
 
     /// Returns the length of a window.
     ///
-    /// Its stamps are of the system clock of another host. If that clock was stepped in the window, they do not agree
-    /// with the time since the window before was received, which is the length then.
+    /// Its stamps are from the system clock of another host. If that clock was stepped in the window, they disagree
+    /// with the time since the previous window was received; then that time is the length.
     fn length(&self, start: i64, stop: i64, received_at: Instant) -> Duration {
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
@@ -126,8 +134,10 @@ impl Source {
         let size = of(Metric::MessageSize.name());
         window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
+        window.told = self.told.messages(&window, row.window.as_ref());
         window.rate = rate(period.mean);
-        // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of unknown size.
+        // A node knows the size of all messages of a type, or of none. Without a sample there may be messages of
+        // unknown size.
         window.bytes =
             (size.count > 0 && size.mean >= 0.0).then(|| (size.mean * size.count as f64).round() as u64);
         // A sample is the number of messages lost before a message.

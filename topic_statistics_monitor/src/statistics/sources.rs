@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of statistics, whose number has a bound.
+//! The sources of statistics. Their number has a bound.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,20 +16,19 @@ use crate::{
     row::{Problem, Row},
 };
 
-/// The sources that have published, and those that were asked for by name.
+/// The sources that have published, and the sources given by name.
 pub struct Sources {
     patterns: Vec<Pattern>,
     sources: BTreeMap<String, Source>,
     max: usize,
-    /// The names of sources for which there is no room, `max` of them at most.
+    /// The names of sources beyond the bound, at most `max` of them.
     left_out: BTreeSet<String>,
 }
 
 impl Sources {
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // Whether its name begins with a slash is not known before it publishes. rclcpp's bare node names have
-            // none.
+            // Whether its name begins with a slash is unknown before it publishes. rclcpp's bare node names do not.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -73,8 +72,8 @@ impl Sources {
         source.accept(message).then_some(name)
     }
 
-    /// Adds a distribution to the last minute of its source. One of a source without metrics is ignored: its metrics are about to be
-    /// received, or there is no room for it.
+    /// Adds a distribution to the last minute of its source. One of a source without metrics is ignored: its metrics
+    /// are about to be received, or there is no room for it.
     pub fn accept_distribution(&mut self, message: &SourceDistribution) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message);
@@ -88,8 +87,7 @@ impl Sources {
         }
     }
 
-    /// Completes windows whose metrics have all been received, and returns the names of their sources. Drops sources
-    /// that are gone.
+    /// Completes windows with all metrics received, and returns the names of their sources. Drops ended sources.
     pub fn settle(&mut self, now: Instant) -> Vec<String> {
         let mut complete = vec![];
         for (name, source) in &mut self.sources {

@@ -31,7 +31,7 @@ impl Graph {
     /// Returns whether it is time to read the graph. Call it before the graph is read, so that no change is missed.
     pub fn is_due(&mut self) -> bool {
         let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
-        // What exists at the start is no change, so the first call reads the graph in any case.
+        // Nodes and topics at the start are no change, so the first call reads the graph in any case.
         if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
             return false;
         }

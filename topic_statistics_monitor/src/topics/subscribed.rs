@@ -15,7 +15,7 @@ use super::{
 };
 use crate::row::{Publisher, Row};
 
-/// A subscription, with what was read of it last.
+/// A subscription, with its last reading.
 pub struct Subscribed {
     subscription: StatsSubscription<DynamicMessage>,
     windows: Windows,
@@ -25,11 +25,19 @@ pub struct Subscribed {
     publishers_read: Instant,
     /// Messages received at the last reading.
     received: u64,
-    /// The counts of the topic's earlier subscriptions.
-    before: Counts,
+    before: Earlier,
 }
 
-/// The messages of a topic's subscriptions. A count is `None` if it is not known of each of them.
+/// The messages of a topic's earlier subscriptions.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// How many there were.
+    pub subscriptions: u64,
+    counts: Counts,
+    publishers: Vec<Publisher>,
+}
+
+/// The messages of a topic's subscriptions. A count is `None` if it is unknown in one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -37,14 +45,18 @@ pub struct Counts {
     out_of_order: Option<u64>,
 }
 
-impl Counts {
-    pub const NONE: Self = Self { received: 0, lost: Some(0), out_of_order: Some(0) };
+impl Default for Counts {
+    /// No subscription's messages.
+    fn default() -> Self {
+        Self { received: 0, lost: Some(0), out_of_order: Some(0) }
+    }
+}
 
+impl Counts {
     fn plus(self, totals: &Totals) -> Self {
         if totals.received == 0 {
             return self; // The losses of a subscription without messages are 0, not unknown.
         }
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
         Self {
             received: self.received + totals.received,
             lost: sum(self.lost, totals.lost),
@@ -53,7 +65,14 @@ impl Counts {
     }
 }
 
+/// Unknown in either operand means unknown in the sum.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    Some(one?.saturating_add(other?))
+}
+
 impl Subscribed {
+    /// How many publishers there are at most, as in one subscription.
+    const MAX_PUBLISHERS: usize = 256;
     /// Publishers are read with each window, and at least this often: the time of a publisher's last message is known
     /// to this interval if the system clock is stepped.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
@@ -63,7 +82,7 @@ impl Subscribed {
         node: &Node,
         message_type: String,
         qos: Qos,
-        before: Counts,
+        before: Earlier,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -78,15 +97,19 @@ impl Subscribed {
         }
     }
 
-    /// Returns the messages of this subscription and of those before it.
-    pub fn counts(&self) -> Counts {
-        self.before.plus(&self.subscription.totals())
+    /// Ends the subscription. Returns the messages received by it and by those before it.
+    pub fn end(mut self, row: &Row, now: Instant) -> Earlier {
+        Earlier {
+            subscriptions: self.before.subscriptions + 1,
+            counts: self.before.counts.plus(&self.subscription.totals()),
+            publishers: self.publishers(&row.publishers, &row.nodes, now),
+        }
     }
 
     /// Updates the row; returns whether a whole window has ended.
     pub fn read(&mut self, row: &mut Row, now: Instant) -> bool {
         let totals = self.subscription.totals();
-        let counts = self.before.plus(&totals);
+        let counts = self.before.counts.plus(&totals);
         (row.received, row.lost, row.out_of_order) = (counts.received, counts.lost, counts.out_of_order);
         row.mean_period = 1000.0 / totals.rate();
         let last_read = std::mem::replace(&mut self.last_read, now);
@@ -106,30 +129,35 @@ impl Subscribed {
         true
     }
 
-    /// Returns the publishers that messages were received from, the latest first.
+    /// Returns the publishers of the messages received by this and earlier subscriptions, the latest first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
         // The graph of rclrs 0.8 has no GIDs. Where all publishers in it are of one node, that is the node of as many
         // GIDs.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
+        let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
             let gid: String = totals.gid.iter().map(|byte| format!("{byte:02x}")).collect();
-            let same = before.iter().find(|of| of.gid == gid && of.received == totals.received);
+            let at = earlier.iter().position(|of| of.gid == gid);
+            let (received, lost, out_of_order) = match at.map(|at| earlier.swap_remove(at)) {
+                Some(of) => (
+                    of.received.saturating_add(totals.received),
+                    sum(of.lost, totals.lost),
+                    sum(of.out_of_order, totals.out_of_order),
+                ),
+                None => (totals.received, totals.lost, totals.out_of_order),
+            };
+            let same = before.iter().find(|of| of.gid == gid && of.received == received);
             let last_received =
                 same.map_or_else(|| between(last_read, now, age(totals.last_message)), |of| of.last_received);
-            Publisher {
-                gid,
-                node: None,
-                received: totals.received,
-                lost: totals.lost,
-                out_of_order: totals.out_of_order,
-                last_message: totals.last_message,
-                last_received,
-            }
+            let last_message = totals.last_message;
+            Publisher { gid, node: None, received, lost, out_of_order, last_message, last_received }
         };
         let mut publishers: Vec<Publisher> =
             self.subscription.publishers().into_iter().map(publisher).collect();
+        publishers.extend(earlier.into_iter().map(|of| Publisher { node: None, ..of }));
         publishers.sort_by_key(|publisher| std::cmp::Reverse(publisher.last_received));
+        publishers.truncate(Self::MAX_PUBLISHERS);
         publishers.iter_mut().take(nodes.len()).for_each(|publisher| publisher.node = node.cloned());
         publishers
     }
@@ -143,6 +171,6 @@ mod tests {
     fn a_subscription_without_messages_changes_no_count() {
         let counts = Counts { received: 3, lost: Some(2), out_of_order: None };
         assert_eq!(counts.plus(&Totals::default()), counts);
-        assert_eq!(Counts::NONE.plus(&Totals::default()).lost, Some(0));
+        assert_eq!(Counts::default().plus(&Totals::default()).lost, Some(0));
     }
 }

@@ -11,10 +11,10 @@ pub fn age(system_time: i64) -> Duration {
     Duration::from_nanos(now.saturating_sub(system_time).try_into().unwrap_or_default())
 }
 
-/// Returns when an event of that age happened, which is known to lie between two times.
+/// Returns the time of an event from its age. The time lies between two known times.
 ///
-/// The age is by the system clock. A step of that clock shifts the result by the time between the two at most, which is
-/// one tick of the monitor.
+/// The age is by the system clock. A step of that clock shifts the result by at most the time between the two: one tick
+/// of the monitor.
 pub fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
 }

@@ -13,7 +13,7 @@ use rclrs_topic_statistics::{
 use super::{
     message_type::{default_depth, explain},
     qos::Qos,
-    subscribed::{Counts, Subscribed},
+    subscribed::{Earlier, Subscribed},
 };
 use crate::{
     format::name,
@@ -31,11 +31,13 @@ pub struct Topic {
     /// executor.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
+    /// The messages of ended subscriptions.
+    earlier: Earlier,
     /// The type and QoS of the last subscription that could not be created.
     failed: Option<(String, Qos)>,
 }
 
-/// What a topic needs to subscribe.
+/// A topic's means to subscribe.
 pub struct SubscribeContext<'a> {
     pub statistics: &'a NodeStatistics,
     pub node: &'a Node,
@@ -50,7 +52,14 @@ impl Topic {
     const MAX_NODES: usize = 256;
 
     pub fn new(row: Row) -> Self {
-        Self { row, gone_since: None, worker: None, subscribed: None, failed: None }
+        Self {
+            row,
+            gone_since: None,
+            worker: None,
+            subscribed: None,
+            earlier: Earlier::default(),
+            failed: None,
+        }
     }
 
     /// Ends the subscription; returns the worker for another topic.
@@ -81,7 +90,7 @@ impl Topic {
         };
         self.gone_since = None;
         let is_offered = |wanted: &str| publishers.iter().any(|of| of.topic_type == wanted);
-        // Of several types, the one that is subscribed already.
+        // Of several types, the one already subscribed.
         let message_type = match &self.subscribed {
             Some(subscribed) if is_offered(&subscribed.message_type) => subscribed.message_type.clone(),
             _ => first.topic_type.clone(),
@@ -107,11 +116,16 @@ impl Topic {
     }
 
     fn subscribe(&mut self, message_type: &str, qos: Qos, context: &mut SubscribeContext) {
-        let before = self.subscribed.take().map_or(Counts::NONE, |subscribed| subscribed.counts());
+        if let Some(subscribed) = self.subscribed.take() {
+            self.earlier = subscribed.end(&self.row, Instant::now());
+        }
         self.row.message_type = Some(message_type.to_owned());
         self.failed = None;
-        match self.try_subscribe(message_type, qos, before, context) {
-            Ok(subscribed) => self.subscribed = Some(subscribed),
+        match self.try_subscribe(message_type, qos, context) {
+            Ok(subscribed) => {
+                self.subscribed = Some(subscribed);
+                self.row.earlier_subscriptions = self.earlier.subscriptions;
+            }
             Err(error) => {
                 self.row.problem = Some(Problem::Error(error));
                 self.failed = Some((message_type.to_owned(), qos));
@@ -123,7 +137,6 @@ impl Topic {
         &mut self,
         message_type: &str,
         qos: Qos,
-        before: Counts,
         context: &mut SubscribeContext,
     ) -> Result<Subscribed, String> {
         let topic = &self.row.name;
@@ -154,7 +167,7 @@ impl Topic {
             error => name(&error.to_string()),
         })?;
         self.row.qos = qos.text(depth);
-        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, before))
+        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, self.earlier.clone()))
     }
 
     /// Updates the row; returns whether a whole window has ended.

@@ -36,20 +36,23 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         ended,
         length: window.length,
         rate: window.rate(),
-        received: Some(window.count),
+        received: window.is_count_known.then_some(window.count),
+        told: None,
         lost: in_window(totals.lost, before.lost, window.count, since, gaps),
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
         bytes,
+        unstamped: window.unstamped,
+        without_clock: window.without_clock,
         metrics: metrics.collect(),
         distributions: distributions.collect(),
     }
 }
 
-/// Returns how many messages of a kind a window of `received` messages has, from the total at its end and the total at
-/// the end of the last window that was read. `since` messages were received since then.
+/// Returns the number of messages of a kind in a window of `received` messages, from the total at its end and the total
+/// at the end of the last window read. `since` messages were received since then.
 ///
 /// If `since` is more than `received`, windows in between were not read, because the monitor had no CPU time. The
-/// result is then of this window alone: `own`, which is known from its metrics, or `None`.
+/// result is then of this window alone: `own`, from its metrics, or `None`.
 fn in_window(
     total: Option<u64>,
     before: Option<u64>,

@@ -12,8 +12,8 @@ use rclrs_topic_statistics::{Metric, StatsSubscription, Totals, WindowStatistics
 
 use crate::row::LastMinute;
 
-/// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong without the windows
-/// that pass while nobody reads the monitor's output.
+/// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
+/// without the windows that pass while nobody reads the monitor's output.
 pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
@@ -75,7 +75,8 @@ impl State {
         let totals = statistics.totals.unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, totals);
         if totals.received.saturating_sub(before.received) != statistics.count {
-            // A window has passed unread, because this process had no CPU time: it may be the one with the highest ages.
+            // A window has passed unread, because this process had no CPU time: it may be the one with the highest
+            // ages.
             self.last_minute = LastMinute::default();
         }
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
@@ -97,12 +98,11 @@ mod tests {
     use rclrs::*;
     use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
     use ros_env::std_msgs::msg::Empty;
-    use test_support::{context, domain, wait_for, Spinning};
+    use test_support::{wait_for, Spinning};
 
     /// Returns three windows that follow each other, each with messages.
     fn three_windows() -> Vec<Arc<WindowStatistics>> {
-        let executor = context(domain(0), &[]).create_basic_executor();
-        let node = executor.create_node("listener").unwrap();
+        let (executor, node) = test_support::node("listener", &[]);
         let options = TopicStatisticsOptions::new()
             .publish(false)
             .distributions(true)
@@ -141,7 +141,7 @@ mod tests {
                 last_minute: LastMinute::default(),
                 totals: Totals::default(),
             };
-            // What was received before the first of them.
+            // The messages before the first of them.
             state.totals.received = windows[0].totals.unwrap().received - windows[0].count;
             for number in numbers {
                 state.add(Arc::clone(&windows[*number]), at(2 + *number as i64));

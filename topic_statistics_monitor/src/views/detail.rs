@@ -39,7 +39,14 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
     if let Some(count) = row.publisher_count {
         let nodes: Vec<String> = row.nodes.iter().map(|node| name(node)).collect();
         lines.push(Line::raw(format!("publishers  {count}: {}", nodes.join(" "))));
-        lines.push(Line::raw(format!("subscribed  {}", if row.qos.is_empty() { "-" } else { &row.qos })));
+        let again = match row.earlier_subscriptions {
+            0 => String::new(),
+            earlier => format!("; subscription {}", earlier + 1),
+        };
+        lines.push(Line::raw(format!(
+            "subscribed  {}{again}",
+            if row.qos.is_empty() { "-" } else { &row.qos }
+        )));
     }
     lines.push(Line::raw(format!(
         "in all      {} received, {} lost, {} out of order, last {} ago",
@@ -159,12 +166,14 @@ mod tests {
             last_message: 99 * S,
             last_received: at(99),
         };
+        (imu.qos, imu.earlier_subscriptions) = ("best effort, volatile, depth 1000".to_owned(), 1);
         imu.publishers = vec![publisher("a", Some("/front"), 12), publisher("b", None, 0)];
         imu.problem = Some(Problem::Error("something is wrong ".repeat(10)));
         let lines: Vec<String> = lines(&imu, None, at(100), 80).iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
         for expected in [
             "/imu  ERROR",
+            "subscribed  best effort, volatile, depth 1000; subscription 2",
             "message_period              ms         10.00   9.000   11.00   0.500     100",
             "in all      1234 received, 12 lost, 0 out of order, last 0.0s ago",
             "window      1.000 s, 100.0 Hz, 32000 B/s, 100 received, 12 lost, 0 out of order",

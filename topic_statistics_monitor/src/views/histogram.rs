@@ -8,7 +8,7 @@ use crate::format::{count, figure};
 
 /// At most that many lines have bars.
 const BARS: usize = 12;
-/// The width of what is left of a bar.
+/// The width of a bar's remainder.
 const LABEL: usize = 32;
 
 /// Samples in a range.
@@ -20,7 +20,7 @@ pub struct Bar {
 }
 
 /// Returns the lines of a metric's histogram: the percentiles, and a bar for each range of samples. All ranges have the
-/// same quotient of their ends, because the buckets of a distribution have.
+/// same quotient of their ends, as the buckets of a distribution.
 pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) -> Vec<String> {
     let Some(distribution) = distribution else {
         return vec![format!("{metric}: no sample in the last minute")];
@@ -55,13 +55,14 @@ pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) 
     lines
 }
 
-/// Returns a bar of so many eighths of a character.
+/// Returns a bar of `eighths` eighths of a character.
 fn bar(eighths: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     "█".repeat(eighths / 8) + PARTS[eighths % 8]
 }
 
-/// Returns at most that many bars, in the order of the samples. Buckets that follow each other share one, if there are too many.
+/// Returns at most that many bars, in the order of the samples. Buckets that follow each other share one, if there are
+/// too many.
 pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
     let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
         first.zip(last).map(|(first, last)| (first.0, last.0))

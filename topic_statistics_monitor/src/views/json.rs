@@ -34,6 +34,14 @@ pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Re
     writeln!(to)
 }
 
+/// Writes that a topic is subscribed to again, as an object on a line of its own.
+pub fn write_resubscribed(to: &mut impl Write, row: &Row) -> io::Result<()> {
+    let mut json = serde_json::Serializer::with_formatter(&mut *to, Ascii);
+    let resubscribed = Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
+    ResubscribedLine { topic: &row.name, resubscribed }.serialize(&mut json)?;
+    writeln!(to)
+}
+
 /// Writes strings in ASCII: a reader of the JSON gets each name unchanged, and a terminal obeys none of it.
 struct Ascii;
 
@@ -65,6 +73,19 @@ struct HealthChange {
     to: HealthLine,
 }
 
+/// A new subscription of a topic, an object of `--json`.
+#[derive(Serialize)]
+struct ResubscribedLine<'a> {
+    topic: &'a str,
+    resubscribed: Resubscribed<'a>,
+}
+
+#[derive(Serialize)]
+struct Resubscribed<'a> {
+    r#type: Option<&'a str>,
+    qos: &'a str,
+}
+
 /// Whether a topic is as expected.
 #[derive(Serialize)]
 struct HealthLine {
@@ -79,7 +100,7 @@ struct HealthLine {
 impl HealthLine {
     fn of(health: &Health) -> Self {
         let (condition, value) = match &health.cause {
-            Cause::Condition { condition, value } => (Some(condition.to_string()), *value),
+            Cause::Condition { condition, value, .. } => (Some(condition.to_string()), *value),
             _ => (None, f64::NAN),
         };
         Self {

@@ -44,7 +44,7 @@ const PUBLISHERS: usize = 32;
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
-/// The parts of the age, and what is in place of the second and third if the middleware reports no time of reception.
+/// The parts of the age, and the replacement of the second and third if the middleware reports no time of reception.
 const DELAYS: [&str; 3] = ["header_to_source_ms", "source_to_receive_ms", "receive_to_callback_ms"];
 const DELAYS_WITHOUT_RECEPTION: [&str; 2] = ["header_to_source_ms", "source_to_callback_ms"];
 /// Metrics that have a chart together with others, or that no chart is useful for.
@@ -222,7 +222,7 @@ fn state(topic: &RecordedTopic, now: Instant) -> Markup {
     html! { span class=(class) { (text) @if is_failed { ", condition failed" } } }
 }
 
-/// Returns what the page shows of one topic.
+/// Returns one topic's part of the page.
 fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Instant) -> Markup {
     let row = &topic.row;
     let nodes: Vec<String> = row.nodes.iter().take(PUBLISHERS).map(|node| name(node)).collect();
@@ -246,8 +246,12 @@ fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Inst
                     dt { "Clock" } dd.bad { "The system clock was stepped in " (topic.stepped) " windows; they have no ages." }
                 }
             }
-            (charts(topic, duration))
-            (metrics(topic))
+            @if topic.metrics.iter().any(|metric| metric.figures.count() > 0) {
+                (charts(topic, duration))
+                (metrics(topic))
+            } @else {
+                p.soft { "Nothing was measured." }
+            }
             (publishers(topic))
         }
     }
@@ -319,36 +323,40 @@ fn figure_of(caption: Markup, svg: String) -> Markup {
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics.
+/// Returns the table of a topic's metrics that were measured. The others are named below it.
 fn metrics(topic: &RecordedTopic) -> Markup {
+    let (measured, other): (Vec<_>, Vec<_>) =
+        topic.metrics.iter().partition(|metric| metric.figures.count() > 0);
+    let other: Vec<String> = other.iter().map(|metric| name(&metric.name)).collect();
     html! {
-        @if !topic.metrics.is_empty() {
-            .scroll { table {
-                tr {
-                    th.text { "metric" } th.text { "unit" } th { "mean" } th { "min" } th { "max" } th { "std dev" }
-                    th { "p50" } th { "p90" } th { "p99" } th { "p99.9" } th { "samples" }
-                }
-                @for metric in &topic.metrics {
-                    tr data-topic=(name(&topic.row.name)) data-metric=(name(&metric.name)) {
-                        td.text { (name(&metric.name)) }
-                        td.text { (name(&metric.unit)) }
-                        td { (number("mean", metric.figures.mean())) }
-                        td { (number("min", metric.figures.min())) }
-                        td { (number("max", metric.figures.max())) }
-                        td { (number("std_dev", metric.figures.std_dev())) }
-                        @for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)] {
-                            td { (number(label, metric.quantile(quantile))) }
-                        }
-                        td {
-                            (whole("count", metric.figures.count()))
-                            @let distributed = metric.distribution.count();
-                            @if distributed > 0 && distributed != metric.figures.count() {
-                                " (percentiles: " (whole("distributed", distributed)) ")"
-                            }
+        .scroll { table {
+            tr {
+                th.text { "metric" } th.text { "unit" } th { "mean" } th { "min" } th { "max" } th { "std dev" }
+                th { "p50" } th { "p90" } th { "p99" } th { "p99.9" } th { "samples" }
+            }
+            @for metric in measured {
+                tr data-topic=(name(&topic.row.name)) data-metric=(name(&metric.name)) {
+                    td.text { (name(&metric.name)) }
+                    td.text { (name(&metric.unit)) }
+                    td { (number("mean", metric.figures.mean())) }
+                    td { (number("min", metric.figures.min())) }
+                    td { (number("max", metric.figures.max())) }
+                    td { (number("std_dev", metric.figures.std_dev())) }
+                    @for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999)] {
+                        td { (number(label, metric.quantile(quantile))) }
+                    }
+                    td {
+                        (whole("count", metric.figures.count()))
+                        @let distributed = metric.distribution.count();
+                        @if distributed > 0 && distributed != metric.figures.count() {
+                            " (percentiles: " (whole("distributed", distributed)) ")"
                         }
                     }
                 }
-            } }
+            }
+        } }
+        @if !other.is_empty() {
+            p.soft { "Not measured: " (other.join(", ")) "." }
         }
     }
 }

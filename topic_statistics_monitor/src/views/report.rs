@@ -53,6 +53,15 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
+    /// Writes that a topic is subscribed to again: in JSON, an object; otherwise nothing, as it is no window.
+    pub fn write_resubscribed(&mut self, row: &Row) -> io::Result<()> {
+        if self.is_json {
+            json::write_resubscribed(&mut self.to, row)?;
+            self.to.flush()?;
+        }
+        Ok(())
+    }
+
     fn write_plain(&mut self, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
         let name = format::name(&row.name);
         let width = name.chars().count().clamp(20, 48);
@@ -61,7 +70,7 @@ impl<W: Write> Report<W> {
             let width = self.width;
             writeln!(
                 self.to,
-                "{:width$}                     --------------- period ms --------------- --------- age ms ----------",
+                "{:width$}                     -------- period ms -------- -last minute- --- age ms -- -last minute-",
                 ""
             )?;
             writeln!(
@@ -128,7 +137,7 @@ mod tests {
         let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
         assert_eq!(
             text,
-            "                                         --------------- period ms --------------- --------- age ms ----------\n\
+            "                                         -------- period ms -------- -last minute- --- age ms -- -last minute-\n\
              topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
              /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
              /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"

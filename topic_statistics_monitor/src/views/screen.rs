@@ -122,7 +122,7 @@ impl Screen {
         false
     }
 
-    /// Moves the selection by so many topics.
+    /// Moves the selection by a number of topics.
     fn select(&mut self, topics: isize, rows: &[Row], now: Instant) {
         let shown = self.shown(rows, now);
         let at = self.position(&shown).unwrap_or_default();
@@ -199,7 +199,8 @@ impl Screen {
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
-        let mut title = format!(" {} topics  sort {} {order}", rows.len(), self.sort.name());
+        let topics = if rows.len() == 1 { "topic" } else { "topics" };
+        let mut title = format!(" {} {topics}  sort {} {order}", rows.len(), self.sort.name());
         if !self.filter.is_empty() {
             title += &format!("  filter {:?}", self.filter);
         }
@@ -315,12 +316,12 @@ mod tests {
     #[test]
     fn wider_lists_have_more_columns() {
         for (width, columns) in [
-            (79, "rate mean p99 max mean p99"),
-            (86, "rate mean p99 max mean p50 p99"),
-            (100, "rate B/s mean p50 p99 max mean p50 p99"),
-            (120, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
-            (174, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
-            (175, "rate B/s min mean p50 p99 max stdev mean p50 p99"),
+            (79, "rate mean max p99 mean p99"),
+            (86, "rate mean max p99 mean p50 p99"),
+            (100, "rate B/s mean max p50 p99 mean p50 p99"),
+            (120, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
+            (174, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
+            (175, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
         ] {
             let screen = draw(&mut Screen::new(), &rows_with_percentiles(), width, 24);
             let words: Vec<&str> = screen[2].split_whitespace().collect();
@@ -328,7 +329,19 @@ mod tests {
                 words.join(" ").starts_with(&format!("topic pub {columns} lost seen")),
                 "{width}: {words:?}"
             );
-            let title = screen[1].find("- period ms -").zip(screen[1].find("- age ms -"));
+            // Only the titles of percentiles contain "1 min": the last minute.
+            let ends = |line: &str, of: &[&str]| -> Vec<usize> {
+                let mut ends: Vec<usize> =
+                    of.iter().flat_map(|of| line.match_indices(of)).map(|(at, of)| at + of.len()).collect();
+                ends.sort_unstable();
+                ends
+            };
+            let minutes = ends(&screen[1], &["-last minute-", " 1 min"]);
+            assert_eq!(minutes, ends(&screen[2][..screen[2].find("lost").unwrap()], &["p99"]), "{screen:#?}");
+            for end in ends(&screen[2], &["p50"]) {
+                assert_eq!(&screen[1][end - 6..end + 7], "-last minute-", "{screen:#?}");
+            }
+            let title = screen[1].find("- period ms -").zip(screen[1].find(" age ms "));
             assert!(title.is_some_and(|(period, age)| period < age), "{}", screen[1]);
             // Each figure ends below the end of its title.
             let row = screen[3].chars().collect::<Vec<_>>();
@@ -348,12 +361,12 @@ mod tests {
         let screen = draw(&mut Screen::new(), &rows_with_percentiles(), 80, 24);
         let text = screen.join("\n");
         for expected in [
-            "                               Hz ---- period ms ----- -- age ms ---",
-            "  topic                pub   rate   mean    p99    max   mean    p99  lost  seen",
-            ">!/camera/image_raw      1  30.00  33.33  320.0  34.33  2.500  40.00    12  0.0s",
+            "                               Hz - period ms -  1 min age ms  1 min",
+            "  topic                pub   rate   mean    max    p99   mean    p99  lost  seen",
+            ">!/camera/image_raw      1  30.00  33.33  34.33  320.0  2.500  40.00    12  0.0s",
             "    sensor_msgs/msg/Image       LOSS 12    ",
-            "  /imu                   1  100.0  10.00      -  11.00  2.500      -     0  0.0s",
-            " !/odom                  1  50.00  20.00      -  21.00  2.500      -     0  7.0s",
+            "  /imu                   1  100.0  10.00  11.00      -  2.500      -     0  0.0s",
+            " !/odom                  1  50.00  20.00  21.00      -  2.500      -     0  7.0s",
             "STALE 7.0s",
             "ERROR      the package my_msgs cannot be lo",
             "WAITING    no topic yet",
@@ -448,7 +461,7 @@ mod tests {
             assert_eq!(histogram(&mut screen), expected);
             press(&mut screen, &rows, "h");
         }
-        // Another topic has no sample of that metric, and says so.
+        // Another topic has no sample of that metric, and shows so.
         press(&mut screen, &rows, "\x1bj\n");
         let text = draw(&mut screen, &rows, 80, 40).join("\n");
         assert!(

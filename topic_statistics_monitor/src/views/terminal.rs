@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The terminal of the live view, which is restored at the end.
+//! The terminal of the live view. It is restored at the end.
 
 use std::{
     fs::File,
-    io::{self, IsTerminal},
+    io::{self, BufWriter, IsTerminal},
     os::fd::OwnedFd,
     sync::{
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -14,34 +14,49 @@ use std::{
 };
 
 use ratatui::{
-    crossterm::event::{self, Event},
-    DefaultTerminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        event::{self, Event},
+        execute,
+        terminal::{disable_raw_mode, enable_raw_mode, EnterAlternateScreen, LeaveAlternateScreen},
+    },
+    Terminal,
 };
 
 /// The terminal of the live view. It is restored when this is dropped, and at a panic.
 pub struct LiveTerminal {
-    pub terminal: DefaultTerminal,
-    _muted: MutedStderr,
+    pub terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
+    output: File,
+    _muted: MutedOutput,
 }
 
 impl LiveTerminal {
-    pub fn start() -> io::Result<Self> {
-        let muted = MutedStderr::start()?;
+    pub fn start(output: &File) -> io::Result<Self> {
+        let (output, of_panic, backend) = (output.try_clone()?, output.try_clone()?, output.try_clone()?);
+        let muted = MutedOutput::start()?;
         let stderr = muted.0.clone();
-        let terminal = ratatui::try_init()?; // Installs a panic hook that restores the terminal.
-        let restore_and_report = std::panic::take_hook();
+        let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
+            let _closed = restore(&of_panic);
             unmute(stderr.as_deref());
-            restore_and_report(panic);
+            report(panic);
         }));
-        Ok(Self { terminal, _muted: muted })
+        enable_raw_mode()?;
+        execute!(&output, EnterAlternateScreen)?;
+        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(backend)))?;
+        Ok(Self { terminal, output, _muted: muted })
     }
 }
 
 impl Drop for LiveTerminal {
     fn drop(&mut self) {
-        let _closed = ratatui::try_restore();
+        let _closed = restore(&self.output);
     }
+}
+
+fn restore(mut output: &File) -> io::Result<()> {
+    disable_raw_mode()?;
+    execute!(output, LeaveAlternateScreen)
 }
 
 /// Pressed keys, and changes of the terminal's size.
@@ -73,31 +88,35 @@ impl Input {
     }
 }
 
-/// Standard error, redirected until this is dropped, so that what rcl and the middleware write to it does not disturb
-/// the screen. `None` if standard error is no terminal.
-struct MutedStderr(Option<Arc<OwnedFd>>);
+/// Standard error and descriptor 1, redirected until this is dropped, so that the output of rcl and the middleware does
+/// not disturb the screen. `None` if standard error is no terminal: descriptor 1 is then no terminal either (see
+/// `output`).
+struct MutedOutput(Option<Arc<OwnedFd>>);
 
-impl MutedStderr {
+impl MutedOutput {
     fn start() -> io::Result<Self> {
         if !io::stderr().is_terminal() {
             return Ok(Self(None));
         }
-        let stderr = rustix::io::dup(rustix::stdio::stderr())?;
-        rustix::stdio::dup2_stderr(File::options().write(true).open("/dev/null")?)?;
+        let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+        let nowhere = File::options().write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        rustix::stdio::dup2_stdout(&nowhere)?;
         Ok(Self(Some(Arc::new(stderr))))
     }
 }
 
-impl Drop for MutedStderr {
+impl Drop for MutedOutput {
     fn drop(&mut self) {
         unmute(self.0.as_deref());
     }
 }
 
-/// Restores standard error.
+/// Restores standard error and descriptor 1.
 fn unmute(stderr: Option<&OwnedFd>) {
     if let Some(stderr) = stderr {
-        // If this fails, standard error stays muted, and nothing else goes wrong.
+        // If this fails, they stay muted, without other consequences.
         let _muted = rustix::stdio::dup2_stderr(stderr);
+        let _muted = rustix::stdio::dup2_stdout(stderr);
     }
 }

@@ -41,7 +41,7 @@ const LOSSES: Colour = Colour { light: RGBColor(0xc6, 0x28, 0x28), dark: "#ff8a8
 const AXIS: Colour = Colour { light: RGBColor(0x55, 0x55, 0x55), dark: "#b0b0b0" };
 const GRID: Colour = Colour { light: RGBColor(0xde, 0xde, 0xde), dark: "#3c3c3c" };
 
-/// Returns the style rules by which the charts have the colours of the dark page.
+/// Returns the style rules for the charts' colours on the dark page.
 pub fn dark_style() -> String {
     let colours = LINES.iter().chain([&LOSSES, &AXIS, &GRID]);
     let rules = colours.map(|Colour { light, dark }| {
@@ -112,7 +112,7 @@ impl Point {
     }
 }
 
-/// Returns a chart of lines over a run of so many seconds. `None` if there is nothing to draw.
+/// Returns a chart of lines over a run of `until` seconds. `None` if there is nothing to draw.
 pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
     let points = || lines.iter().flat_map(Line::points);
     let low = points().map(|point| point.min).reduce(f64::min)?;
@@ -143,14 +143,14 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
     })
 }
 
-/// Returns a chart of the losses over a run of so many seconds. `None` if no message was lost.
+/// Returns a chart of the losses over a run of `until` seconds. `None` if no message was lost.
 pub fn losses(parts: &[Vec<&Slot>], until: f64) -> Option<String> {
     let highest = parts.iter().flatten().filter_map(|slot| slot.lost).max().filter(|lost| *lost > 0)?;
     let axis = Axis::of(0.0, (highest as f64).min(LARGEST), true);
     let time = Time::of(until);
     draw(0.0..time.value(until), &axis, &|x| time.label(x), &|y| axis.whole_label(y), |chart| {
         for part in parts {
-            // What is not known is a gap, not 0.
+            // Unknown is a gap, not 0.
             for known in part.split(|slot| slot.lost.is_none()) {
                 let bar = |slot: &&Slot| {
                     let lost = (slot.lost.unwrap_or_default() as f64).min(LARGEST);
@@ -206,7 +206,7 @@ type Chart<'a, 'b> = ChartContext<
 >;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
-/// Draws axes, and what is between them. `None` if it cannot be drawn.
+/// Draws axes and the content between them. `None` if it cannot be drawn.
 fn draw(
     x: std::ops::Range<f64>,
     y: &Axis,
@@ -255,6 +255,9 @@ impl Axis {
 
     /// Returns an axis with these figures. It begins with 0 if asked to, or if it is nearby.
     fn of(low: f64, high: f64, from_zero: bool) -> Self {
+        if low == 0.0 && high == 0.0 {
+            return Self { from: 0.0, to: 1.0 }; // Its labels are different figures.
+        }
         let largest = low.abs().max(high.abs()).max(1e-9);
         let (mut low, mut high) = (low, high);
         if low > 0.0 && (from_zero || low < high / 2.0) {

@@ -19,7 +19,7 @@ use crate::{
 
 /// From this width on, a topic has one line instead of two: there is room for all columns.
 const WIDE: u16 = 175;
-/// The width of the columns that are always there: those of publishers, losses and silence, and six figures.
+/// The width of the permanent columns: publishers, losses, silence and six figures.
 const ALWAYS: usize = 16 + 6 * FIGURE;
 /// The width of a figure, with the blank before it.
 const FIGURE: usize = 7;
@@ -33,23 +33,25 @@ const STATE: usize = 11;
 struct Figure {
     group: Group,
     title: &'static str,
-    /// It is shown if there is room for so many columns beyond those that are always there.
+    /// It is shown if there is room for this number of columns beyond the permanent ones.
     rank: usize,
     of: fn(&Row, Instant) -> f64,
 }
 
-/// What neighbouring columns have in common.
+/// The title that neighbouring columns share.
 #[derive(Clone, Copy, PartialEq)]
 enum Group {
     Rate,
     Bandwidth,
     Period,
+    PeriodPercentiles,
     Age,
+    AgePercentiles,
 }
 
 /// The columns of figures, from the left to the right.
 const FIGURES: [Figure; 11] = {
-    use Group::{Age, Bandwidth, Period, Rate};
+    use Group::{Age, AgePercentiles, Bandwidth, Period, PeriodPercentiles, Rate};
     const fn figure(group: Group, title: &'static str, rank: usize, of: fn(&Row, Instant) -> f64) -> Figure {
         Figure { group, title, rank, of }
     }
@@ -58,25 +60,38 @@ const FIGURES: [Figure; 11] = {
         figure(Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
         figure(Period, "min", 4, |row, _| row.figures("message_period").min),
         figure(Period, "mean", 0, |row, _| row.figures("message_period").mean),
-        figure(Period, "p50", 2, |row, now| row.quantile(Metric::MessagePeriod, 0.5, now)),
-        figure(Period, "p99", 0, |row, now| row.quantile(Metric::MessagePeriod, 0.99, now)),
         figure(Period, "max", 0, |row, _| row.figures("message_period").max),
         figure(Period, "stdev", 5, |row, _| row.figures("message_period").std_dev),
+        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(Metric::MessagePeriod, 0.5, now)),
+        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(Metric::MessagePeriod, 0.99, now)),
         figure(Age, "mean", 0, |row, _| row.figures("message_age").mean),
-        figure(Age, "p50", 1, |row, now| row.quantile(Metric::MessageAge, 0.5, now)),
-        figure(Age, "p99", 0, |row, now| row.quantile(Metric::MessageAge, 0.99, now)),
+        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(Metric::MessageAge, 0.5, now)),
+        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(Metric::MessageAge, 0.99, now)),
     ]
 };
-/// How many columns there are beyond those that are always there.
+/// The number of columns beyond the permanent ones.
 const MORE: usize = 5;
 
 impl Group {
-    fn title(self) -> &'static str {
-        match self {
+    const ALL: [Self; 6] =
+        [Self::Rate, Self::Bandwidth, Self::Period, Self::PeriodPercentiles, Self::Age, Self::AgePercentiles];
+
+    /// Returns the title above `columns` columns of the group. A percentile may be higher than the maximum beside it,
+    /// because percentiles are of the last minute, and all other figures of the last window: so the title contains the
+    /// time.
+    fn title(self, columns: usize) -> String {
+        let width = columns * FIGURE;
+        let title = match self {
             Self::Rate => "Hz",
             Self::Bandwidth => "",
             Self::Period => " period ms ",
-            Self::Age => " age ms ",
+            Self::Age => "age ms",
+            Self::PeriodPercentiles | Self::AgePercentiles if columns > 1 => "last minute",
+            Self::PeriodPercentiles | Self::AgePercentiles => "1 min",
+        };
+        match columns {
+            0 | 1 => format!("{title:>width$}"),
+            _ => format!(" {title:-^width$}", width = width - 1),
         }
     }
 }
@@ -86,7 +101,7 @@ impl Group {
 pub struct Layout {
     width: usize,
     is_wide: bool,
-    /// How many columns of figures there are beyond those that are always there.
+    /// The number of columns of figures beyond the permanent ones.
     more: usize,
 }
 
@@ -135,13 +150,8 @@ impl Layout {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let name = self.name_width();
         let mut above = format!("  {:name$}    ", "");
-        for group in [Group::Rate, Group::Bandwidth, Group::Period, Group::Age] {
-            match (group.title(), self.figures().filter(|figure| figure.group == group).count()) {
-                (title, columns @ 2..) => {
-                    above += &format!(" {title:-^width$}", width = columns * FIGURE - 1)
-                }
-                (title, columns) => above += &format!("{title:>width$}", width = columns * FIGURE),
-            }
+        for group in Group::ALL {
+            above += &group.title(self.figures().filter(|figure| figure.group == group).count());
         }
         let mut columns = format!("  {:name$} pub", "topic");
         columns.extend(self.figures().map(|figure| format!("{:>FIGURE$}", figure.title)));
@@ -203,7 +213,7 @@ impl Layout {
         columns
     }
 
-    /// Returns what fills the rest of a line of which `used` characters are taken.
+    /// Returns the filling for a line after `used` characters.
     fn problem_or_sparkline(self, row: &Row, now: Instant, used: usize) -> Span<'static> {
         match &row.problem {
             Some(problem) => Span::raw(start_of(problem.text(), self.width.saturating_sub(used))),

@@ -2,13 +2,16 @@
 
 //! Which topics are subscribed to, and how.
 
+use std::cell::Cell;
+
+use serde_json::Value;
 use test_support::{domain, middleware, Program};
 
 use crate::run::{command, objects, text, Json};
 
 #[test]
 fn best_effort_and_transient_local_topics_are_subscribed_to() {
-    let domain = domain(3);
+    let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let monitor = Json::start(&[], domain);
     let weak = monitor.until("best effort", |json| json["topic"] == "/best_effort" && json["received"] == 3);
@@ -26,17 +29,39 @@ fn best_effort_and_transient_local_topics_are_subscribed_to() {
     assert_eq!(publisher.request("late"), "done");
     let late = monitor.until("late", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(1));
     assert!(late["qos"].as_str().unwrap().starts_with("reliable, volatile"), "{late}");
+    assert_eq!(publisher.request("late"), "done");
+    let two = |json: &Value| json["senders"].as_array().is_some_and(|senders| senders.len() == 2);
+    monitor.until("two publishers", |json| json["topic"] == "/late" && two(json));
+    assert_eq!(publisher.request("end"), "done");
+    monitor.until("one publisher", |json| json["topic"] == "/late" && json["publishers"] == 1);
     assert_eq!(publisher.request("weak"), "done");
+    // Publishers and totals have the same counts before and after it, also the publisher that has ended.
+    let counts = |json: &Value| {
+        let received = |of: &Value| of["received"].as_u64().unwrap();
+        let senders: u64 = json["senders"].as_array().unwrap().iter().map(received).sum();
+        (senders, received(&json["total"]))
+    };
+    let last_before = Cell::new(counts(&late));
+    let again = monitor.until("a new subscription", |json| {
+        if json["topic"] == "/late" && json["window_stop"].is_i64() {
+            last_before.set(counts(json));
+        }
+        json["topic"] == "/late" && json["resubscribed"].is_object()
+    });
+    assert_eq!(again["resubscribed"]["type"], "std_msgs/msg/Int32", "{again}");
+    assert!(again["resubscribed"]["qos"].as_str().unwrap().starts_with("best effort, volatile"), "{again}");
+    monitor.until_error("/late: subscribed again, best effort, volatile");
     let both = monitor.until("both", |json| json["topic"] == "/late" && json["received"].as_u64() > Some(4));
     assert!(both["qos"].as_str().unwrap().starts_with("best effort"), "{both}");
     assert_eq!(both["publishers"], 2, "{both}");
-    assert_eq!(both["senders"].as_array().unwrap().len(), 2, "{both}");
-    assert!(both["total"]["received"].as_u64() > late["total"]["received"].as_u64(), "{both}");
+    assert_eq!(both["senders"].as_array().unwrap().len(), 3, "{both}");
+    let (senders, total) = counts(&both);
+    assert!(senders == total && total > last_before.get().1, "{last_before:?} before {both}");
 }
 
 #[test]
 fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
-    let domain = domain(24);
+    let domain = domain();
     let mut publisher = Program::start("topics.py", &[], domain);
     assert_eq!(publisher.request("add /keep /a0 /a1 /a2"), "done");
     let monitor = Json::start(&["--max-topics", "3"], domain);
@@ -62,10 +87,11 @@ fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
 
 #[test]
 fn an_unknown_type_names_the_package_that_is_missing() {
-    let domain = domain(10);
+    let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     assert_eq!(publisher.request("unknown"), "done");
-    // A prefix with the markers of all packages but test_msgs.
+    // A prefix with the markers of all packages but test_msgs, and with the files that these packages share:
+    // rmw_zenoh_cpp, for example, reads its configuration there.
     let prefix = std::env::temp_dir().join(format!("topic_monitor-{}", std::process::id()));
     let index = prefix.join("share/ament_index/resource_index/packages");
     std::fs::create_dir_all(&index).unwrap();
@@ -75,6 +101,8 @@ fn an_unknown_type_names_the_package_that_is_missing() {
         };
         for package in packages.flatten().filter(|package| package.file_name() != "test_msgs") {
             let _there_already = std::fs::write(index.join(package.file_name()), "");
+            let share = std::path::Path::new("share").join(package.file_name());
+            let _there_already = std::os::unix::fs::symlink(whole.join(&share), prefix.join(share));
         }
         if whole.join("lib/libtest_msgs__rosidl_typesupport_c.so").exists() {
             let _there_already = std::os::unix::fs::symlink(whole.join("lib"), prefix.join("lib"));

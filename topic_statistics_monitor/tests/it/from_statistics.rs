@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--from-statistics`: what nodes publish, and what anybody can.
+//! `--from-statistics`: the messages of nodes, and of anybody.
 
 use std::{process::Stdio, time::Instant};
 
@@ -15,7 +15,7 @@ use crate::{
 
 #[test]
 fn the_statistics_of_other_nodes_are_shown() {
-    let domain = domain(9);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let _listener = Process::start(program("listener"), &[], domain);
     let monitor = Json::start(&["--from-statistics", "/listener:/imu"], domain);
@@ -35,7 +35,7 @@ fn the_statistics_of_other_nodes_are_shown() {
 
 #[test]
 fn sources_are_named_by_node_and_topic_in_patterns_and_conditions() {
-    let domain = domain(20);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let robot = |namespace: &str| {
         let namespace = format!("__ns:={namespace}");
@@ -61,7 +61,7 @@ fn sources_are_named_by_node_and_topic_in_patterns_and_conditions() {
 
 #[test]
 fn no_name_from_the_network_reaches_the_terminal_unescaped() {
-    let domain = domain(21);
+    let domain = domain();
     let mut foreign = Program::start("foreign_statistics.py", &[], domain);
     let child = command(&["--from-statistics", "--plain"], domain)
         .stdout(Stdio::piped())
@@ -100,7 +100,7 @@ fn no_name_from_the_network_reaches_the_terminal_unescaped() {
 
 #[test]
 fn hostile_figures_and_more_sources_than_there_is_room_for_do_no_harm() {
-    let domain = domain(22);
+    let domain = domain();
     let mut foreign = Program::start("foreign_statistics.py", &[], domain);
     let monitor = Json::start(&["--from-statistics", "--max-topics", "40"], domain);
     wait_for("windows of a liar", || {
@@ -124,7 +124,7 @@ fn hostile_figures_and_more_sources_than_there_is_room_for_do_no_harm() {
 
 #[test]
 fn distributions_are_merged_and_hostile_ones_are_refused() {
-    let domain = domain(30);
+    let domain = domain();
     let mut foreign = Program::start("foreign_statistics.py", &[], domain);
     let monitor = Json::start(&["--from-statistics"], domain);
     let window = |foreign: &mut Program| {
@@ -155,7 +155,8 @@ fn distributions_are_merged_and_hostile_ones_are_refused() {
         ages = window(&mut foreign)["last_minute"]["message_age"].clone();
         ages["count"].as_u64() >= Some(1180)
     });
-    // Each of the other messages was a lie. Of 1180 ages, 92 % are 1 ms. The averages of both windows' percentiles are 50.5 ms.
+    // Each of the other messages was a lie. Of 1180 ages, 92 % are 1 ms. The averages of both windows' percentiles are
+    // 50.5 ms.
     let expected = |ages: &Value| {
         assert_eq!((&ages["count"], &ages["unit"]), (&1180.into(), &"ms".into()));
         assert_eq!((&ages["min"], &ages["max"]), (&1.0.into(), &100.0.into()));
@@ -171,7 +172,7 @@ fn distributions_are_merged_and_hostile_ones_are_refused() {
 
 #[test]
 fn the_distributions_of_a_node_are_shown() {
-    let domain = domain(31);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let distributions = ["--ros-args", "-p", "topic_statistics.distributions:=true"];
     let _listener = Process::start(program("listener"), &distributions, domain);
@@ -200,7 +201,7 @@ fn memory(id: u32) -> u64 {
 
 #[test]
 fn a_flood_of_statistics_is_bounded_while_nobody_reads_what_it_writes() {
-    let domain = domain(23);
+    let domain = domain();
     let mut foreign = Program::start("foreign_statistics.py", &[], domain);
     let mut child = command(&["--from-statistics", "--json"], domain)
         .stdout(Stdio::piped())
@@ -226,7 +227,7 @@ fn a_flood_of_statistics_is_bounded_while_nobody_reads_what_it_writes() {
 
 #[test]
 fn the_statistics_of_a_cpp_node_are_shown() {
-    let domain = domain(12);
+    let domain = domain();
     let _node = Program::start("rclcpp_statistics.py", &[], domain);
     let monitor = Json::start(&["--from-statistics"], domain);
     let window = monitor.until("window", |json| json["topic"] == "cpp_listener");

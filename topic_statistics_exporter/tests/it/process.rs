@@ -57,7 +57,7 @@ impl Exporter {
         Series::parse(&response.text())
     }
 
-    /// Scrapes until the time series have what is waited for.
+    /// Scrapes until the time series fulfil the condition.
     pub fn scrape_until(&self, what: &str, mut has: impl FnMut(&Series) -> bool) -> Series {
         let mut last = Series::default();
         wait_for(what, || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The program topic_monitor on real topics: in a terminal, whose screen is read, and as a process that writes lines.
+//! The program topic_monitor on real topics: in a terminal with a readable screen, and as a process that writes lines.
 
 mod browser;
 mod ending;

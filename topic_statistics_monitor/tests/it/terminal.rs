@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The monitor in a terminal whose screen is read.
+//! The monitor in a terminal with a readable screen.
 
 use std::{
     io::{Read, Write},
+    path::Path,
     process::Command,
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -35,6 +36,13 @@ impl Terminal {
     /// Starts the monitor with SIGHUP ignored.
     pub fn start_without_hang_up(arguments: &[&str], domain: u32) -> Terminal {
         Self::start_program("sh", &[&WITHOUT_HANG_UP, arguments].concat(), domain)
+    }
+
+    /// Starts the monitor with a preloaded library.
+    pub fn start_preloaded(library: &Path, arguments: &[&str], domain: u32) -> Terminal {
+        let preload = format!("LD_PRELOAD={}", library.to_str().unwrap());
+        let monitor = [&*preload, env!("CARGO_BIN_EXE_topic_monitor")];
+        Self::start_program("env", &[&monitor, arguments].concat(), domain)
     }
 
     fn start_program(program: &str, arguments: &[&str], domain: u32) -> Terminal {

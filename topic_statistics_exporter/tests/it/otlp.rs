@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What an OpenTelemetry collector receives: one that decodes with OpenTelemetry's own package, and that fails in every way.
+//! The requests at an OpenTelemetry collector that decodes with OpenTelemetry's own package, and fails in every way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use std::{
 
 use rclrs_topic_statistics::collector::Distribution;
 use serde_json::Value;
-use test_support::{domain, middleware, program, wait_for, Process, Reader, LIMIT};
+use test_support::{domain, program, wait_for, Process, Reader, LIMIT};
 
 use crate::{
     process::Exporter,
@@ -74,10 +74,10 @@ impl Collector {
     /// Starts it with environment variables.
     fn start_with(port: u64, script: &[&str], what: &str, variables: &[(&str, &Path)]) -> Option<Self> {
         let Some(packages) = packages() else {
-            middleware::skip(what, "opentelemetry-proto cannot be installed from PyPI");
+            test_support::skip(what, "opentelemetry-proto cannot be installed from PyPI");
             return None;
         };
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exporter/otlp_collector.py");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/otlp_collector.py");
         let mut command = Command::new("python3");
         command
             .arg(program)
@@ -190,18 +190,18 @@ const QUICKLY: [&str; 8] = [
     "--otlp-retry-max",
     "0.2",
 ];
-const IMU: &str = "node=/listener,topic=/imu";
+const IMU: &str = "node=/listener,topic=/imu,kind=subscription";
 
 #[test]
 fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     let script = ["200", "503", "200", "hang", "close", "429:1", "502", "504", "200", "200"];
     let Some(mut collector) = Collector::start(0, &script, "OTLP with failures") else { return };
-    let domain = domain(31);
+    let domain = domain();
     let endpoint = collector.endpoint();
     let arguments =
         ["--otlp-endpoint", &endpoint, "--otlp-temporality", "delta", "--otlp-resource", "site=north"];
     let mut exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     let mut sent = Sent::default();
     while collector.requests.len() < script.len() + 2 {
         sent.publish(&robot);
@@ -219,7 +219,8 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     let mut collector = Collector { requests, ..Collector::start(port, &[], "").unwrap() };
     sent.publish(&robot);
     exporter.scrape_until("all windows", |series| {
-        series.get(r#"message_age_seconds_count{node="/listener",topic="/imu"}"#) == Some(sent.count)
+        series.get(r#"message_age_seconds_count{node="/listener",topic="/imu",kind="subscription"}"#)
+            == Some(sent.count)
             && series.get(r#"exporter_messages_accepted_total{kind="distribution"}"#)
                 == Some(sent.windows.into())
     });
@@ -260,7 +261,7 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     );
 }
 
-/// What was published of `/listener:/imu`.
+/// The messages published of `/listener:/imu`.
 #[derive(Default)]
 struct Sent {
     windows: u32,
@@ -271,7 +272,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Publishes the next window, which is like no other.
+    /// Publishes the next window; no other is equal to it.
     fn publish(&mut self, robot: &Robot) {
         self.windows += 1;
         let (stop, window) = (100 + self.windows as i32, f64::from(self.windows));
@@ -287,8 +288,8 @@ impl Sent {
     }
 }
 
-/// Deltas have all samples once if each begins where the one before ended. Requests that are lost, sent twice, or not in order
-/// would leave gaps and overlaps.
+/// Deltas have all samples once if each begins at the end of the one before. Requests that are lost, sent twice, or not
+/// in order would leave gaps and overlaps.
 fn assert_each_interval_follows_the_one_before(collector: &Collector) {
     let mut ends = BTreeMap::<String, i128>::new();
     let mut intervals = 0;
@@ -319,8 +320,8 @@ fn assert_each_interval_follows_the_one_before(collector: &Collector) {
     assert!(intervals > 100, "{intervals}");
 }
 
-/// The merged deltas have the samples of the merged windows: their number, their sum, and their quantiles within the width of a
-/// bucket and half a bucket for the change of the unit.
+/// The merged deltas have the samples of the merged windows: their number, their sum, and their quantiles within the
+/// width of a bucket and half a bucket for the change of the unit.
 fn assert_distribution(collector: &Collector, sent: &Distribution) {
     let points = collector.points("topic_statistics.message_age_distribution").filter(|(of, _)| of == IMU);
     let points: Vec<_> = points.map(|(_, point)| point).collect();
@@ -381,7 +382,7 @@ fn values(collector: &Collector, name: &str) -> Vec<f64> {
 #[test]
 fn it_has_the_figures_that_a_reader_got() {
     let Some(mut collector) = Collector::start(0, &[], "OTLP of a listener") else { return };
-    let domain = domain(32);
+    let domain = domain();
     let mut reader = Reader::start_with_depth(domain, 2000);
     // By the environment, as users of OpenTelemetry do it.
     let variables = [
@@ -476,14 +477,14 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
     // Nobody listens at its port any more.
     let port = collector.port;
     drop(collector);
-    let domain = domain(33);
+    let domain = domain();
     let directory = tempfile::tempdir().unwrap();
     let buffer = directory.path().join("otlp");
     let (endpoint, path) = (format!("http://127.0.0.1:{port}"), buffer.to_str().unwrap());
     let arguments = ["--otlp-endpoint", &endpoint, "--otlp-buffer-directory", path];
     let arguments = [&arguments, &QUICKLY[..]].concat();
     let exporter = Exporter::start(&arguments, domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     robot.publish("/listener:/imu", "message_age", 100, [2.0, 4.0, 1.0, 50.0, 0.5]);
     let files = || {
         let entries = fs::read_dir(&buffer).unwrap().map(|entry| entry.unwrap().path());
@@ -536,13 +537,13 @@ fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
     openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
     openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key).stderr(Stdio::null());
     if !openssl.status().is_ok_and(|status| status.success()) {
-        return middleware::skip(WHAT, "there is no openssl on this machine");
+        return test_support::skip(WHAT, "there is no openssl on this machine");
     }
     let files = [("CERTIFICATE", certificate.as_path()), ("KEY", key.as_path())];
     let Some(mut collector) = Collector::start_with(0, &[], WHAT, &files) else { return };
     let endpoint = format!("https://127.0.0.1:{}", collector.port);
     let arguments = [&["--otlp-endpoint", &endpoint], &QUICKLY[..]].concat();
-    let domain = domain(35);
+    let domain = domain();
     let exporter = Exporter::start(&arguments, domain);
     let failed = "exporter_push_attempts_failed_total";
     exporter.scrape_until("failed attempts", |series| series.get(failed) >= Some(2.0));
@@ -553,8 +554,8 @@ fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
     collector.read_until("requests", |collector| collector.accepted().count() >= 2);
 }
 
-/// Returns a Prometheus that takes OTLP, and its option for that. Logs that `what` is skipped if there is none: it is one from
-/// 2.47 on, but Debian builds it without.
+/// Returns a Prometheus that takes OTLP, and its option for that. Logs that `what` is skipped if there is none: it is
+/// one from 2.47 on, but Debian builds it without.
 fn prometheus_with_receiver(what: &str) -> Option<(PathBuf, &'static str)> {
     let program = find("prometheus", what)?;
     let help = Command::new(&program).arg("--help").output().unwrap().stdout;
@@ -565,7 +566,7 @@ fn prometheus_with_receiver(what: &str) -> Option<(PathBuf, &'static str)> {
     ];
     let flag = flags.into_iter().find(|(option, _)| help.contains(option));
     if flag.is_none() {
-        middleware::skip(what, "this Prometheus takes no OTLP");
+        test_support::skip(what, "this Prometheus takes no OTLP");
     }
     Some((program, flag?.1))
 }
@@ -608,14 +609,14 @@ fn publish_everything(robot: &Robot, stop: i32) {
 #[test]
 fn prometheus_has_of_each_push_what_it_has_of_a_scrape() {
     let Some((program, receiver)) = prometheus_with_receiver("OTLP to Prometheus") else { return };
-    let domain = domain(36);
+    let domain = domain();
     let address = free_port();
     let prometheus = Prometheus::start(&program, address, &[receiver]);
     let endpoint = format!("http://{}/api/v1/otlp", prometheus.address);
     let (address, resource) = (address.to_string(), "service.instance.id=r1,host.name=robot-1");
     let arguments = ["--listen", &address, "--otlp-endpoint", &endpoint, "--otlp-resource", resource];
     let exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     publish_what_others_do_not(&robot);
     (100..103).for_each(|stop| publish_everything(&robot, stop));
     let windows = 5 + 3 * (2 * rclrs_topic_statistics::Metric::ALL.len() + 2);
@@ -641,8 +642,8 @@ fn prometheus_has_of_each_push_what_it_has_of_a_scrape() {
             assert!((pushed - scraped).abs() < 0.01, "{series}: {pushed}, not {scraped}");
         // Requests go on.
         } else if !series.starts_with("topic_statistics_exporter_push_") {
-            // Prometheus makes the zero bucket of OTLP that wide, whatever its width is. By OTLP's rules, a histogram with
-            // negative samples has no sum; Prometheus takes that for 0.
+            // Prometheus makes the zero bucket of OTLP that wide, whatever its width is. By OTLP's rules, a histogram
+            // with negative samples has no sum; Prometheus takes that for 0.
             let pushed = pushed.to_string().replace(r#""-1e-128","1e-128""#, r#""-0","0""#);
             let mut scraped = scraped.clone();
             if series.contains("distribution") && series.contains("/late") {
@@ -680,7 +681,7 @@ fn prometheus_has_of_each_push_what_it_has_of_a_scrape() {
 
 #[test]
 fn options_that_cannot_be_used_end_it() {
-    let domain = domain(34);
+    let domain = domain();
     for (arguments, text) in [
         (
             vec!["--otlp-endpoint", "collector:4318"],

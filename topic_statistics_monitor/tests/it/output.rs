@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Lines and JSON on standard output, and what `--require` and `--publish` make of the windows.
+//! Lines and JSON on standard output, `--require` and `--publish`.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -10,13 +10,16 @@ use std::{
 
 use rclrs::CreateBasicExecutor;
 use serde_json::Value;
-use test_support::{domain, middleware, program, wait_for, Process, Reader};
+use test_support::{domain, middleware, preload, program, wait_for, Process, Reader};
 
-use crate::run::{command, objects, run, text, Json, FAST};
+use crate::{
+    run::{command, objects, run, text, Json, FAST},
+    terminal::Terminal,
+};
 
 #[test]
 fn lines_have_a_header_end_after_the_duration_and_with_their_reader() {
-    let domain = domain(6);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let output = run(&["--duration", "5", "/im?"], domain);
     let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
@@ -42,7 +45,7 @@ fn lines_have_a_header_end_after_the_duration_and_with_their_reader() {
 
 #[test]
 fn once_writes_one_whole_window_of_each_topic() {
-    let domain = domain(4);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let length =
         |object: &Value| object["window_stop"].as_i64().unwrap() - object["window_start"].as_i64().unwrap();
@@ -92,7 +95,7 @@ pub fn wait_until_full(pipe: &ChildStdout) {
 #[test]
 fn a_window_has_its_own_rate_after_a_time_in_which_nobody_read() {
     let is_unnumbered = middleware::lacks_sequence_numbers("losses after a time in which nobody read");
-    let domain = domain(18);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let (_monitor, unread) = start_unread(&["imu"], domain);
     let started = Instant::now();
@@ -121,7 +124,7 @@ fn a_window_has_its_own_rate_after_a_time_in_which_nobody_read() {
 
 #[test]
 fn conditions_decide_about_the_exit_status() {
-    let domain = domain(5);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let has_losses = !middleware::lacks_sequence_numbers("conditions on losses");
     let losses = if has_losses { "lost=0" } else { "received>0" };
@@ -144,7 +147,7 @@ fn conditions_decide_about_the_exit_status() {
 
 #[test]
 fn windows_are_published_if_asked_for_and_only_then() {
-    let domain = domain(8);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let mut reader = Reader::start(domain);
     let silent = Json::start(&["imu", "--ros-args", "-r", "__node:=silent"], domain);
@@ -169,6 +172,40 @@ fn windows_are_published_if_asked_for_and_only_then() {
 }
 
 #[test]
+fn a_run_that_measured_nothing_is_no_success() {
+    let domain = domain();
+    for (arguments, expected) in [
+        (&["nobody", "--once"][..], "nothing was measured on /nobody: there is no topic /nobody yet"),
+        (&["--once", "--json"], "nothing was measured: there was no topic"),
+        (&["--print-expectations"], "nothing was measured: there was no topic"),
+        (
+            &["nobody", "--print-expectations"],
+            "nothing was measured on /nobody: there is no topic /nobody yet",
+        ),
+    ] {
+        let output = run(&[arguments, &["--duration", "2"]].concat(), domain);
+        let errors = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), ""), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+    }
+    // Without --once, a run lasts as long as requested. It reports patterns without a match.
+    assert_eq!(run(&["nobody", "--duration", "2"], domain).status.code(), Some(0));
+    for (arguments, expected) in [
+        (&["/cam*", "nobody"][..], "no topic matches /cam* yet; waiting for one"),
+        (&[], "there is no topic yet; waiting for one"),
+        (&["--from-statistics"], "there is no source of statistics yet; waiting for one"),
+        (
+            &["--from-statistics", "--require", "*:/imu: rate>5"],
+            "no source of statistics matches /*:/imu yet",
+        ),
+    ] {
+        let output = run(&[arguments, &["--duration", "3"]].concat(), domain);
+        let errors = text(&output.stderr);
+        assert_eq!(errors.matches(expected).count(), 1, "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_reported_with_what_is_right() {
     for (arguments, expected) in [
         (&["--require", "rte>=90"][..], "there is no metric \"rte\"; it has to be one of rate, period, age"),
@@ -178,12 +215,56 @@ fn wrong_usage_is_reported_with_what_is_right() {
         (&["9imu"], "no part of a topic's name starts with a digit"),
         (&["imu-front"], "letters, digits, _ and / only, not '-'"),
         (&["--period", "0"], "more than 0 seconds"),
+        (&["--period", "-1"], "more than 0 seconds"),
+        (&["--duration", "-1"], "more than 0 seconds"),
+        (&["--depth", "-1"], "1..=100000"),
+        (&["--max-topics", "-1"], "1..=10000"),
     ] {
-        let output = run(arguments, domain(11));
+        let output = run(arguments, domain());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
-    let output = run(&["--once", "--ros-args", "-r", "__node:=not/a/name"], domain(11));
+    let output = run(&["--once", "--ros-args", "-r", "__node:=not/a/name"], domain());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("topic_monitor: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_a_middleware_writes_to_standard_output_is_not_in_the_output_of_the_monitor() {
+    let Some(library) = preload::library("noisy_rcl") else { return };
+    let domain = domain();
+    let _talker = Process::start(program("talker"), &FAST, domain);
+    let run = |arguments: &[&str]| {
+        let mut command = command(arguments, domain);
+        preload::preload(&mut command, &library);
+        let output = command.output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(
+            errors.contains("noise: from rcl_init") && errors.contains("noise: from a thread"),
+            "{errors}"
+        );
+        output
+    };
+    let output = run(&["--once", "--json", "imu"]);
+    let objects = objects(&output); // Each line is one.
+    assert_eq!((objects.len(), &objects[0]["topic"]), (1, &"/imu".into()));
+
+    let lines = text(&run(&["--once", "--plain", "imu"]).stdout);
+    assert!(lines.lines().count() == 3 && !lines.contains("noise"), "{lines}");
+
+    // A busy machine may hold up the discovery: then there is another try.
+    let print = || run(&["--print-expectations", "imu", "--duration", "5"]);
+    let printed = (0..5).map(|_| print()).find(|output| output.status.success()).expect("a message");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &printed.stdout).unwrap();
+    let judged = run(&["--expect", file.path().to_str().unwrap(), "--json", "--duration", "1"]);
+    assert!(matches!(judged.status.code(), Some(0 | 1)), "it cannot be read: {}", text(&judged.stderr));
+
+    let mut terminal = Terminal::start_preloaded(&library, &["imu"], domain);
+    terminal.wait("topic", |text| text.contains("sensor_msgs/msg/Imu"));
+    let view = terminal.text();
+    assert!(!view.contains("noise") && view.starts_with(" 1 topic "), "{view}");
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+    terminal.wait("noise before or after the view", |text| text.contains("noise"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The live view: its figures, its keys, and what stands out.
+//! The live view: its figures, its keys and its highlights.
 
 use test_support::{domain, middleware, program, wait_for, Process, Program};
 
@@ -11,7 +11,7 @@ use crate::{
 
 #[test]
 fn the_live_view_shows_sorts_filters_details_resizes_and_quits() {
-    let domain = domain(0);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let mut terminal = Terminal::start(&[], domain);
     let first_topic =
@@ -48,8 +48,8 @@ fn the_live_view_shows_sorts_filters_details_resizes_and_quits() {
             && text.lines().any(|line| line.ends_with("/talker") && line.len() > 60)
     });
     terminal.press("\x7f");
-    // The details do not name the other topic. (A key that is pressed together with a change of the size may wait in crossterm 0.29
-    // until the next key.)
+    // The details do not name the other topic. (A key that is pressed together with a change of the size may wait in
+    // crossterm 0.29 until the next key.)
     terminal.wait("list", |text| text.contains("sort age") && text.contains("/chatter"));
 
     terminal.resize(10, 200);
@@ -66,7 +66,7 @@ fn the_live_view_shows_sorts_filters_details_resizes_and_quits() {
 
 #[test]
 fn a_topic_that_went_silent_stands_out_and_control_c_ends() {
-    let domain = domain(1);
+    let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let mut terminal = Terminal::start(&[], domain);
     terminal.wait("best-effort topic with a rate", |text| {
@@ -92,7 +92,7 @@ fn a_topic_with_losses_stands_out_and_shows_whose_they_are() {
     if middleware::lacks_sequence_numbers("losses in the live view") {
         return;
     }
-    let domain = domain(13);
+    let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let mut terminal = Terminal::start(&["--depth", "5", "best_effort"], domain);
     terminal.wait("rate", |text| text.contains("10.0"));
@@ -110,9 +110,9 @@ fn a_topic_with_losses_stands_out_and_shows_whose_they_are() {
 
 /// Prints the screens of the READMEs and of docs/topic_monitor.md.
 #[test]
-#[ignore = "cargo xtask test -- -p topic_statistics_monitor --test topic_monitor -- --ignored --nocapture screenshot"]
+#[ignore = "cargo xtask test -- -p topic_statistics_monitor --test it -- --ignored --nocapture screenshot"]
 fn screenshot() {
-    let domain = domain(14);
+    let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     let _talker = Process::start(program("talker"), &["--ros-args", "-p", "rate:=100.0"], domain);
     assert_eq!(publisher.request("late"), "done");

@@ -9,9 +9,8 @@ use std::{
 };
 
 use serde_json::Value;
-use test_support::middleware;
 
-/// Looks at a page in a frame, and writes what it finds into its own document: the frame's page runs no script.
+/// Inspects a page in a frame, and writes the results into its own document: the frame's page runs no script.
 const FRAME: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe src="PAGE" style="border:0; width: WIDTHpx; height: 2000px"></iframe>
 <script>
@@ -59,12 +58,12 @@ impl Browser {
         let programs = env::split_paths(&paths).flat_map(|path| PROGRAMS.map(|name| path.join(name)));
         let program = programs.into_iter().find(|program| program.is_file());
         if program.is_none() {
-            middleware::skip(what, "there is no Chromium on PATH");
+            test_support::skip(what, "there is no Chromium on PATH");
         }
         Some(Self { program: program?, directory: tempfile::tempdir().unwrap() })
     }
 
-    /// Returns what a page shows in a window of that width. Panics if the browser reports anything on its console.
+    /// Returns the content of a page in a window of this width. Panics if the browser reports anything on its console.
     pub fn look(&self, page: &Path, width: u32, is_dark: bool) -> Value {
         let frame = self.directory.path().join("frame.html");
         let text = FRAME.replace("PAGE", &format!("file://{}", page.display()));

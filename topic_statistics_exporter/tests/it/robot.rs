@@ -10,7 +10,7 @@ use ros_env::{
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
     topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat, MetricsDistribution},
 };
-use test_support::{context, wait_for, Spinning};
+use test_support::{node, wait_for, Spinning};
 
 /// The node and its publishers.
 pub struct Robot {
@@ -27,9 +27,8 @@ pub type Figures = [f64; 5];
 
 impl Robot {
     /// Starts the node, and waits until all its topics are subscribed to.
-    pub fn start(domain: u32) -> Self {
-        let executor = context(domain, &[]).create_basic_executor();
-        let node = executor.create_node("robot").unwrap();
+    pub fn start() -> Self {
+        let (executor, node) = node("robot", &[]);
         let robot = Self {
             metrics: node.create_publisher("/statistics".keep_last(5000)).unwrap(),
             distributions: node.create_publisher("/statistics/distribution".keep_last(1000)).unwrap(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What ends the monitor: signals, a closed terminal or pipe, a panic.
+//! The ends of the monitor: signals, a closed terminal or pipe, a panic.
 
 use std::{
     io::{BufRead, BufReader},
@@ -19,7 +19,7 @@ use crate::{
 
 #[test]
 fn a_panic_restores_the_terminal_and_is_reported() {
-    let mut terminal = Terminal::start(&["--panic-after", "1"], domain(2));
+    let mut terminal = Terminal::start(&["--panic-after", "1"], domain());
     terminal.wait("view", |text| text.contains("No topic yet"));
     assert_eq!(terminal.end(), 101);
     terminal.wait("message", |text| text.contains("as --panic-after asks"));
@@ -27,7 +27,7 @@ fn a_panic_restores_the_terminal_and_is_reported() {
 
 #[test]
 fn a_closed_terminal_ends_it_and_a_signal_restores_the_terminal() {
-    let domain = domain(15);
+    let domain = domain();
     let view = |text: &str| text.contains("No topic yet");
     for is_hung_up in [true, false] {
         let start = if is_hung_up { Terminal::start } else { Terminal::start_without_hang_up };
@@ -45,7 +45,7 @@ fn a_closed_terminal_ends_it_and_a_signal_restores_the_terminal() {
 
 #[test]
 fn an_incomplete_escape_sequence_holds_nothing_up() {
-    let mut terminal = Terminal::start(&["--duration", "3"], domain(16));
+    let mut terminal = Terminal::start(&["--duration", "3"], domain());
     terminal.wait("view", |text| text.contains("No topic yet"));
     terminal.press("\x1b[1;"); // And no more, as over a slow line.
     assert_eq!(terminal.end(), 0);
@@ -53,7 +53,7 @@ fn an_incomplete_escape_sequence_holds_nothing_up() {
 
 #[test]
 fn a_signal_ends_it_while_nobody_reads_what_it_writes() {
-    let domain = domain(17);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let (mut monitor, _unread) = start_unread(&[], domain);
     monitor.signal("TERM");
@@ -63,7 +63,7 @@ fn a_signal_ends_it_while_nobody_reads_what_it_writes() {
 
 #[test]
 fn a_hang_up_that_is_ignored_stays_so() {
-    let domain = domain(19);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let arguments = [&WITHOUT_HANG_UP[..], &["--json", "--period", "0.25"]].concat();
     let mut child = test_support::command("sh", &arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
@@ -81,7 +81,7 @@ fn a_hang_up_that_is_ignored_stays_so() {
 
 #[test]
 fn an_interrupt_ends_it_cleanly() {
-    let domain = domain(7);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let mut monitor = Json::start(&[], domain);
     monitor.until("window", |json| json["topic"] == "/imu");

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Percentiles of the last minute, beside processes that know every sample; and bytes, beside a reader that counts them.
+//! Percentiles of the last minute, beside processes that know every sample; and bytes, beside a reader that counts
+//! them.
 
 use std::{
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+use rclrs::IntoPrimitiveOptions;
 use ros_env::std_msgs::msg::String as StringMessage;
 use serde_json::Value;
-use test_support::{context, domain, wait_for, Process, Program};
+use test_support::{domain, node, wait_for, Process, Program};
 
 use crate::{
     output::wait_until_full,
@@ -27,7 +28,7 @@ fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or(f64::NAN)
 }
 
-/// Asserts that each percentile is that of the sender, up to the error.
+/// Asserts that each percentile is the sender's, up to the error.
 fn assert_same(ours: &Value, exact: &Value) {
     assert_eq!(ours["count"], exact["count"], "{ours}");
     for quantile in ["p50", "p90", "p99", "p99_9"] {
@@ -38,7 +39,7 @@ fn assert_same(ours: &Value, exact: &Value) {
 
 #[test]
 fn the_percentiles_of_ages_are_those_of_the_senders_record() {
-    let domain = domain(25);
+    let domain = domain();
     let mut sender = Program::start("percentiles.py", &[], domain);
     // Windows in which a busy machine has time for the monitor.
     let monitor = Json::with_period("1", &[&["imu", "warm"][..], &SIMULATED].concat(), domain);
@@ -49,7 +50,8 @@ fn the_percentiles_of_ages_are_those_of_the_senders_record() {
     terminal
         .wait("an age", |text| text.lines().any(|line| line.contains("/warm") && line.contains(" 1.000 ")));
 
-    // The late ones are in one window of three, or in two of four. The average of the p99 of each window would be below 50 ms.
+    // The late ones are in one window of three, or in two of four. The average of the p99 of each window would be below
+    // 50 ms.
     let exact: Value = serde_json::from_str(&sender.request("block")).unwrap();
     assert!(number(&exact["p50"]) < 5.2 && number(&exact["p99"]) > 84.9, "{exact}");
     let until_ages = |count: u64| {
@@ -90,7 +92,7 @@ fn the_percentiles_of_ages_are_those_of_the_senders_record() {
 
 #[test]
 fn windows_that_nobody_reads_are_in_the_last_minute() {
-    let domain = domain(29);
+    let domain = domain();
     let mut sender = Program::start("percentiles.py", &[], domain);
     let arguments = [&["--json", "imu", "warm"][..], &SIMULATED].concat();
     let mut child = command(&arguments, domain).stdout(Stdio::piped()).spawn().unwrap();
@@ -111,7 +113,7 @@ fn windows_that_nobody_reads_are_in_the_last_minute() {
 
 #[test]
 fn conditions_on_percentiles_wait_for_their_samples_and_decide() {
-    let domain = domain(26);
+    let domain = domain();
     let mut sender = Program::start("percentiles.py", &[], domain);
     for (conditions, duration, status, expected) in [
         ("/imu: age.p99<100 /imu: age.p50<10 /imu: age.p99>50", "50", 0, ""),
@@ -139,7 +141,7 @@ fn conditions_on_percentiles_wait_for_their_samples_and_decide() {
 
 #[test]
 fn the_percentiles_of_periods_are_those_of_all_windows_samples() {
-    let domain = domain(27);
+    let domain = domain();
     let _talker =
         Process::start(test_support::program("talker"), &["--ros-args", "-p", "rate:=10.0"], domain);
     // The figures of up to three samples are enough to know each one.
@@ -189,11 +191,10 @@ fn the_percentiles_of_periods_are_those_of_all_windows_samples() {
 #[test]
 fn bytes_are_those_that_a_reader_of_serialized_messages_counts() {
     const TYPE: &str = "std_msgs/msg/String";
-    let domain = domain(28);
+    let domain = domain();
     let reader = Program::start("sizes.py", &[TYPE], domain);
     let topic = format!("/sent/{TYPE}");
-    let executor = context(domain, &[]).create_basic_executor();
-    let node = executor.create_node("sender").unwrap();
+    let (_executor, node) = node("sender", &[]);
     let publisher = node
         .create_publisher::<StringMessage>(topic.as_str().keep_last(1000).reliable().transient_local())
         .unwrap();

@@ -45,7 +45,7 @@ impl Json {
         Self::with_period("0.25", arguments, domain)
     }
 
-    /// Starts it with windows of so many seconds.
+    /// Starts it with windows of this number of seconds.
     pub fn with_period(period: &str, arguments: &[&str], domain: u32) -> Json {
         let arguments = [&["--json", "--period", period], arguments].concat();
         let mut child =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Clients that ask for what there is, and clients that do harm.
+//! Well-behaved and harmful clients.
 
 use std::{
     io::Write,
@@ -21,7 +21,7 @@ const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
 #[test]
 fn only_two_paths_are_served() {
-    let exporter = Exporter::start(&[], domain(11));
+    let exporter = Exporter::start(&[], domain());
     let address = exporter.address;
     assert_eq!(get(address, "/healthz").text(), "ok\n");
     for (path, status) in [
@@ -52,7 +52,7 @@ fn only_two_paths_are_served() {
 
 #[test]
 fn requests_are_bounded() {
-    let exporter = Exporter::start(&[], domain(12));
+    let exporter = Exporter::start(&[], domain());
     let address = exporter.address;
     let long = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(100_000));
     let many = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(1000));
@@ -63,14 +63,15 @@ fn requests_are_bounded() {
             assert!([400, 414, 431].contains(&response.status), "{}", response.status);
         }
     }
-    // Clients that never send their header, as many as there are connections: they hold nobody up for longer than their time.
+    // Clients that never send their header, as many as there are connections: they hold nobody up for longer than their
+    // time.
     let mut slow: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(address).unwrap()).collect();
     for stream in &mut slow {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:").unwrap();
     }
     let (response, took) = timed(|| get(address, "/healthz"));
     assert_eq!(response.status, 200);
-    // Their time is 10 s, but the oldest ones give way after 2 s.
+    // Their time is 10 s, but the oldest ones are closed after 2 s.
     assert!(took < Duration::from_secs(7), "{took:?}");
     // The server has closed the first one.
     assert!(crate::process::response(&mut slow[0]).map_or(true, |response| response.status == 408));
@@ -78,9 +79,9 @@ fn requests_are_bounded() {
 
 #[test]
 fn many_requests_do_not_starve_the_subscriptions() {
-    let domain = domain(13);
+    let domain = domain();
     let exporter = Exporter::start(&[], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     let address = exporter.address;
     // A client that sends its request and reads nothing.
     let mut lazy = TcpStream::connect(address).unwrap();

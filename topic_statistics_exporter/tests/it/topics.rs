@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What is on real topics, and what becomes of it.
+//! Messages on real topics, and their time series.
 
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use test_support::{domain, wait_for};
@@ -18,20 +18,21 @@ fn settle(robot: &Robot, exporter: &Exporter, number: i32) -> Series {
     robot.publish("/mark:/mark", "message_age", 1_000_000 + number, [1.0, 1.0, 1.0, 1.0, 0.0]);
     let count = f64::from(number);
     exporter.scrape_until("mark", |series| {
-        series.get(r#"message_age_seconds_count{node="/mark",topic="/mark"}"#) == Some(count)
+        series.get(r#"message_age_seconds_count{node="/mark",topic="/mark",kind="subscription"}"#)
+            == Some(count)
     })
 }
 
 #[test]
 fn windows_become_gauges_and_counters() {
-    let domain = domain(1);
+    let domain = domain();
     let exporter = Exporter::start(&[], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     for stop in [100, 101, 102] {
         robot.publish("/listener:/imu", "message_age", stop, FIGURES);
         robot.publish("/listener:/imu", "message_period", stop, [20.0, 30.0, 10.0, 49.0, 2.0]);
     }
-    // The same windows once more, by way of a relay; another one, whose stop is that of no other.
+    // The same windows once more, from a relay; and another one, with a unique stop.
     for stop in [100, 101, 102] {
         robot.publish("/listener:/imu", "message_age", stop, FIGURES);
     }
@@ -48,7 +49,8 @@ fn windows_become_gauges_and_counters() {
     };
     exporter.scrape_until("losses and diagnostics", is_there);
     let series = settle(&robot, &exporter, 1);
-    let imu = |name: &str| series.get(&format!(r#"{name}{{node="/listener",topic="/imu"}}"#));
+    let imu =
+        |name: &str| series.get(&format!(r#"{name}{{node="/listener",topic="/imu",kind="subscription"}}"#));
     for (name, value) in [
         ("message_age_mean_seconds", 0.002),
         ("message_age_min_seconds", 0.001),
@@ -60,50 +62,103 @@ fn windows_become_gauges_and_counters() {
         ("receive_rate_hertz", 50.0),
         ("messages_received_total", 150.0),
         ("messages_lost_total", 3.0),
-        ("windows_total", 3.0),
     ] {
         let is = imu(name).unwrap_or(f64::NAN);
         assert!((is - value).abs() <= 1e-12 * value, "{name} is {is}, not {value}");
     }
+    assert_eq!(series.get(r#"windows_total{node="/listener",topic="/imu"}"#), Some(3.0));
     assert_eq!(series.get(r#"exporter_messages_refused_total{reason="duplicate"}"#), Some(3.0));
-    assert_eq!(series.get(r#"message_age_mean_seconds{node="cpp_listener"}"#), Some(0.002));
-    assert_eq!(series.get(r#"duration_max_seconds{node="/bridge",name="get_imu"}"#), Some(0.004));
+    assert_eq!(
+        series.get(r#"message_age_mean_seconds{node="cpp_listener",kind="subscription"}"#),
+        Some(0.002)
+    );
+    assert_eq!(
+        series.get(r#"duration_max_seconds{node="/bridge",name="get_imu",kind="timer"}"#),
+        Some(0.004)
+    );
     assert_eq!(series.with("NaN").count(), 0);
+}
+
+/// A node that subscribes twice to what it publishes: each of its sources has its own counts, equal to the sender's.
+#[test]
+fn sources_of_equal_names_are_not_summed_up() {
+    use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+    use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+    use ros_env::sensor_msgs::msg::Imu;
+    const MESSAGES: usize = 239;
+    let domain = domain();
+    let exporter = Exporter::start(&[], domain);
+    let executor = test_support::context(domain, &[]).create_basic_executor();
+    let node = executor.create_node("relay").unwrap();
+    let options = TopicStatisticsOptions::new()
+        .publish_period(std::time::Duration::from_millis(200))
+        .metrics([Metric::SourceToCallback, Metric::MessageSize]);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let subscribe = || statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
+    let _subscriptions = [subscribe(), subscribe()];
+    let publisher = statistics.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
+    let _spinning = test_support::Spinning::start(executor);
+    wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == 2);
+    exporter.scrape_until("windows", |series| {
+        ["/imu", "/imu (2)", "/imu (3)"].iter().all(|topic| {
+            series.with(&format!("windows_total{{node=\"/relay\",topic=\"{topic}\"")).count() == 1
+        })
+    });
+    (0..MESSAGES).for_each(|_| publisher.publish(Imu::default()).unwrap());
+    let count = |series: &Series, name: &str, topic: &str, kind: &str| {
+        series.get(&format!("{name}{{node=\"/relay\",topic=\"{topic}\"{kind}}}")).unwrap_or(0.0) as usize
+    };
+    let sizes = |series: &Series| {
+        ["/imu", "/imu (2)", "/imu (3)"].map(|topic| count(series, "message_size_bytes_count", topic, ""))
+    };
+    let series = exporter.scrape_until("all messages", |series| {
+        sizes(series).into_iter().all(|count| count >= MESSAGES)
+            || series.with("message_size_bytes_count").any(|(_, count)| count > MESSAGES as f64)
+    });
+    assert_eq!(
+        sizes(&series),
+        [MESSAGES; 3],
+        "{:?}",
+        series.with("message_size_bytes_count").collect::<Vec<_>>()
+    );
+    let published = count(&series, "messages_published_total", "/imu (3)", ",kind=\"publisher\"");
+    let received = count(&series, "messages_received_total", "/imu (2)", ",kind=\"subscription\"");
+    assert_eq!((published, received), (MESSAGES, MESSAGES));
 }
 
 #[test]
 fn what_was_not_measured_is_absent() {
-    let domain = domain(2);
+    let domain = domain();
     let exporter = Exporter::start(&[], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     robot.publish("/listener:/imu", "message_age", 100, FIGURES);
     let series = settle(&robot, &exporter, 1);
-    let age = r#"message_age_mean_seconds{node="/listener",topic="/imu"}"#;
+    let age = r#"message_age_mean_seconds{node="/listener",topic="/imu",kind="subscription"}"#;
     assert_eq!(series.get(age), Some(0.002));
-    // A window without messages; one whose samples are negative, because the clocks of two hosts differ.
+    // A window without messages; one with negative samples, because the clocks of two hosts differ.
     robot.publish("/listener:/imu", "message_age", 101, [f64::NAN, f64::NAN, f64::NAN, 0.0, f64::NAN]);
     let series = settle(&robot, &exporter, 2);
     assert_eq!(
         series.with("message_age").filter(|(name, _)| name.contains("_seconds{node=\"/listener\"")).count(),
         0
     );
-    let count = r#"message_age_seconds_count{node="/listener",topic="/imu"}"#;
+    let count = r#"message_age_seconds_count{node="/listener",topic="/imu",kind="subscription"}"#;
     assert_eq!(series.get(count), Some(50.0), "counters stay");
     robot.publish("/listener:/imu", "message_age", 102, [-1.0, 1.0, -2.0, 50.0, 0.5]);
     let series = settle(&robot, &exporter, 3);
     assert_eq!(series.get(age), Some(-0.001));
     assert_eq!(series.get(count), Some(50.0), "a sum that falls would be a restart");
-    let negative = r#"message_age_negative_windows_total{node="/listener",topic="/imu"}"#;
+    let negative = r#"message_age_negative_windows_total{node="/listener",topic="/imu",kind="subscription"}"#;
     assert_eq!(series.get(negative), Some(1.0));
-    let received = r#"messages_received_total{node="/listener",topic="/imu"}"#;
+    let received = r#"messages_received_total{node="/listener",topic="/imu",kind="subscription"}"#;
     assert_eq!(series.get(received), Some(100.0));
 }
 
 #[test]
 fn foreign_names_and_numbers_do_no_harm() {
-    let domain = domain(3);
+    let domain = domain();
     let exporter = Exporter::start(&[], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     let hostile = "/x\"} 1\nfoo{a=\"\\:/y\u{1b}[2J\u{202e}\"\\";
     robot.publish(hostile, "message_age", 100, FIGURES);
     robot.publish("/listener:/imu", "up{}\n# EOF", 100, FIGURES);
@@ -122,7 +177,7 @@ fn foreign_names_and_numbers_do_no_harm() {
     let series = settle(&robot, &exporter, 1);
     assert_eq!(series.get(r#"exporter_messages_refused_total{reason="invalid"}"#), Some(8.0));
     assert_eq!(series.with("/foreign").count(), 0);
-    let name = r#"{node="/x\"} 1\\u{a}foo{a=\"\\",topic="/y\\u{1b}[2J\\u{202e}\"\\"}"#;
+    let name = r#"{node="/x\"} 1\\u{a}foo{a=\"\\",topic="/y\\u{1b}[2J\\u{202e}\"\\",kind="subscription"}"#;
     assert_eq!(series.get(&format!("message_age_mean_seconds{name}")), Some(0.002));
     let other = r#"other_mean{node="/listener",topic="/imu",metric="up{}\\u{a}# EOF",unit="seconds"}"#;
     assert_eq!(series.get(other), Some(0.002));
@@ -130,10 +185,10 @@ fn foreign_names_and_numbers_do_no_harm() {
 
 #[test]
 fn series_are_bounded_and_a_source_that_ended_is_gone() {
-    let domain = domain(4);
+    let domain = domain();
     // Room for two sources with one metric each.
     let exporter = Exporter::start(&["--ros-args", "-p", "max_series:=40", "-p", "keep_windows:=2"], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     for node in 0..100 {
         robot.publish(&format!("/node_{node}:/imu"), "message_age", 100, FIGURES);
     }
@@ -151,7 +206,7 @@ fn series_are_bounded_and_a_source_that_ended_is_gone() {
 #[test]
 fn a_publisher_that_is_best_effort_is_received_and_topics_can_be_chosen() {
     use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
-    let domain = domain(6);
+    let domain = domain();
     let exporter = Exporter::start(
         &["--statistics-topics", "/r1/statistics,/r2/statistics", "--diagnostics-topics", ""],
         domain,
@@ -178,7 +233,7 @@ fn a_publisher_that_is_best_effort_is_received_and_topics_can_be_chosen() {
 fn signals_end_it_and_wrong_options_do() {
     use std::process::Command;
     use test_support::{command, program, Process};
-    let domain = domain(5);
+    let domain = domain();
     for signal in ["INT", "TERM"] {
         let mut exporter = Exporter::start(&[], domain);
         exporter.process.signal(signal);
@@ -214,7 +269,7 @@ fn a_signal_while_it_starts_ends_it() {
     let pipe = directory.path().join("parameters.yaml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let arguments = ["--ros-args", "-p", "listen:=127.0.0.1:0", "--params-file", pipe.to_str().unwrap()];
-    let mut exporter = Process::spawn(&mut command(program("exporter"), &arguments, domain(7)));
+    let mut exporter = Process::spawn(&mut command(program("exporter"), &arguments, domain()));
     let mut parameters = None;
     wait_for("the reader of the parameters", || {
         use rustix::fs::{open, Mode, OFlags};

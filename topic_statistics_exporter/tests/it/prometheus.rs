@@ -13,7 +13,7 @@ use std::{
 use rclrs_topic_statistics::collector::Distribution;
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 use serde_json::Value;
-use test_support::{domain, middleware, program, wait_for, Process, Reader};
+use test_support::{domain, program, wait_for, Process, Reader};
 
 use crate::{
     process::{get, Exporter},
@@ -36,7 +36,7 @@ pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let program = env::split_paths(&paths).map(|path| path.join(name)).find(|program| program.is_file());
     if program.is_none() {
-        middleware::skip(what, &format!("there is no {name} on this machine"));
+        test_support::skip(what, &format!("there is no {name} on this machine"));
     }
     program
 }
@@ -130,12 +130,12 @@ fn listener(domain: u32) -> Process {
 #[test]
 fn it_has_the_figures_that_a_reader_got() {
     let Some(prometheus) = find("prometheus", "the exporter with Prometheus") else { return };
-    let domain = domain(21);
+    let domain = domain();
     let address = free_port().to_string();
     let exporter = Exporter::start(&["--listen", &address], domain);
     let prometheus = Prometheus::start(&prometheus, exporter.address, &[]);
     let mut reader = Reader::start_with_depth(domain, 2000);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     // Both will receive the same windows.
     wait_for("the reader", || robot.readers() == 2);
     publish_what_others_do_not(&robot);
@@ -163,8 +163,8 @@ fn it_has_the_figures_that_a_reader_got() {
     assert_counters_survive_restarts(&prometheus, exporter, first, &address, domain);
 }
 
-/// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost. The windows are long,
-/// so that their gauges do not end before the test.
+/// Metrics that nodes of the test cannot have: the host's clock may not be synchronised, and nothing is lost. The
+/// windows are long, so that their gauges do not end before the test.
 pub fn publish_what_others_do_not(robot: &Robot) {
     for (source, metric, figures) in [
         ("host", "clock_offset_ms", [0.25, 0.25, 0.25, 1.0, f64::NAN]),
@@ -180,7 +180,7 @@ pub fn publish_what_others_do_not(robot: &Robot) {
     robot.publish_diagnostic("/robot: Topic statistics", 1);
 }
 
-/// A source, the metric and the figure as they are on /statistics, and what was scraped of it.
+/// A source, the metric and the figure as on /statistics, and the scraped value.
 type Scraped = (&'static str, (&'static str, &'static str), Samples);
 
 fn scraped_figures(prometheus: &Prometheus) -> Vec<Scraped> {
@@ -229,7 +229,8 @@ fn assert_figures_are_those_of(reader: &Reader, scraped: &[Scraped]) {
     }
 }
 
-/// Between two scrapes, a count grows by the samples of the windows between them. The window of a scrape is the one with its average.
+/// Between two scrapes, a count grows by the samples of the windows between them. The window of a scrape is the one
+/// with its average.
 fn assert_counts_grow_with_the_windows_of(reader: &Reader, prometheus: &Prometheus) {
     let windows = reader.windows("/listener:/imu", "message_age");
     let means = prometheus.samples(&format!("topic_statistics_message_age_mean_seconds{IMU}"));
@@ -250,7 +251,8 @@ fn assert_counts_grow_with_the_windows_of(reader: &Reader, prometheus: &Promethe
     }
 }
 
-/// A quantile of Prometheus is that of the merged distributions, up to the width of a bucket, and what the change of unit moves it by.
+/// A quantile of Prometheus equals the quantile of the merged distributions, up to the width of a bucket and the shift
+/// by the change of unit.
 fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
     let mut merged = Distribution::default();
     for window in 0..4 {
@@ -289,7 +291,8 @@ fn assert_dashboards_have_data(prometheus: &Prometheus) {
     }
 }
 
-/// Returns the expressions of the dashboards as Grafana makes them with its variables: one robot, and all of the others.
+/// Returns the expressions of the dashboards as Grafana makes them with its variables: one robot, and all of the
+/// others.
 pub fn dashboard_queries(instance: &str) -> Vec<String> {
     fn expressions(of: &Value, found: &mut Vec<String>) {
         match of {
@@ -355,7 +358,7 @@ fn assert_counters_survive_restarts(
     let rate = prometheus.value(&format!("rate({received}[{}s])", seconds.ceil() as u64 + 1)).unwrap();
     let expected = increase / seconds;
     assert!((rate / expected - 1.0).abs() < 0.2, "{rate}, not {expected} Hz: {samples:?}");
-    // 50 Hz, but for the two times in which nobody counted.
+    // 50 Hz, except in the two intervals without a count.
     assert!((15.0..55.0).contains(&rate), "{rate} Hz: {samples:?}");
     let series =
         "count({node=\"/listener\",topic=\"/imu\",__name__=\"topic_statistics_messages_received_total\"})";
@@ -365,9 +368,9 @@ fn assert_counters_survive_restarts(
 #[test]
 fn promtool_finds_nothing_wrong() {
     let Some(promtool) = find("promtool", "the exporter with promtool") else { return };
-    let domain = domain(22);
+    let domain = domain();
     let exporter = Exporter::start(&[], domain);
-    let robot = Robot::start(domain);
+    let robot = Robot::start();
     for metric in rclrs_topic_statistics::Metric::ALL {
         robot.publish("/robot:/imu", metric.name(), 100, [2.0, 4.0, 1.0, 50.0, 0.5]);
         robot.publish("/robot:/imu", metric.name(), 101, [-2.0, 4.0, -3.0, 50.0, 0.5]);
@@ -396,7 +399,7 @@ fn the_alerts_are_those_of_their_tests() {
     let output = Command::new(promtool).args(["test", "rules"]).arg(rules).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    // What promtool checks is what there is.
+    // promtool has checked the whole content.
     let alerts = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
     let tests = fs::read_to_string(folder("grafana/alerts_test.yml")).unwrap();
     for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--expect` and `--print-expectations`: whether topics are as a file says.
+//! `--expect` and `--print-expectations`: topics compared with a file.
 
 use std::{cell::Cell, fs, path::PathBuf};
 
@@ -43,7 +43,7 @@ fn until_status(reader: &Program, name: &str, level: u8, is: impl Fn(&Value) -> 
 
 #[test]
 fn a_rate_that_falls_a_silent_topic_and_one_that_never_comes_are_reported() {
-    let domain = domain(38);
+    let domain = domain();
     let (path, _directory) = file(
         "topics:\n  /imu:\n    warn_unless: rate=50±20%\n    error_unless: rate>=20\n\
          \x20 /never:\n    first_message_within: 1.5\n",
@@ -102,7 +102,7 @@ fn a_rate_that_falls_a_silent_topic_and_one_that_never_comes_are_reported() {
 
 #[test]
 fn what_is_printed_is_fulfilled_by_the_topics_and_shown_in_the_live_view() {
-    let domain = domain(39);
+    let domain = domain();
     let _talker = Process::start(program("talker"), &FAST, domain);
     let printed = run(&["--print-expectations=50", "--duration", "4", "/imu"], domain);
     assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
@@ -125,7 +125,7 @@ fn what_is_printed_is_fulfilled_by_the_topics_and_shown_in_the_live_view() {
 
 #[test]
 fn sources_of_statistics_are_judged_too_and_a_wrong_file_is_refused() {
-    let domain = domain(40);
+    let domain = domain();
     let (path, _directory) = file("topics: {'/listener:/imu': {error_unless: rate>=500}}");
     let path = path.to_str().unwrap();
     let refused = run(&["--expect", path], domain);

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The number of messages of a source, derived from its metrics.
+
+use std::time::{Duration, Instant};
+
+use rclrs_topic_statistics::Metric;
+
+use crate::row::{MetricFigures, Window};
+
+/// Reads the number of messages from the metrics of the windows of a source.
+///
+/// A window without a sample is no evidence of silence by itself. The node may have lost the samples, or not known the
+/// ages.
+#[derive(Default)]
+pub struct Told {
+    by: By,
+    /// The windows in a row, until the last one with messages, that had at least two each.
+    regular: u32,
+    /// The windows without a sample since then.
+    empty: u32,
+    /// Whether the last window with messages showed them by more than times of the system clock.
+    is_independent_of_clock: bool,
+    /// Until when messages may have no age, because the system clock was stepped back.
+    no_ages_until: Option<Instant>,
+}
+
+/// How a source shows whether there are messages.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum By {
+    #[default]
+    Nothing,
+    /// By periods, at least two per window: a window without a period has one message at most.
+    Periods,
+    /// By a sample for each message.
+    Samples,
+}
+
+impl Told {
+    /// After this number of windows with at least two messages each, an empty window is unusual.
+    const REGULAR: u32 = 3;
+    /// Samples that are lost while a window ends leave it and the next one without figures.
+    const MAY_BE_LOST: u32 = 2;
+    /// How long a node may leave out ages after a step of its clock.
+    const WITHOUT_AGES: Duration = Duration::from_secs(10);
+    /// Windows follow each other without a gap; a smaller step is none.
+    const STEP: i64 = 1_000_000;
+
+    /// Returns the number of messages in a window; None if unknown. `last` is the window before.
+    pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
+        // Both times of a window are on the clock at its end.
+        if last.is_some_and(|last| last.stop.saturating_sub(window.start) > Self::STEP) {
+            self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);
+        }
+        let seconds = window.length.as_secs_f64();
+        let (mut samples, mut by_rate, mut is_known_to_be_empty) = (0, None, false);
+        let mut is_independent_of_clock = false;
+        for MetricFigures { name, figures, .. } in &window.metrics {
+            match name.parse::<Metric>() {
+                // n messages have n or n - 1 periods.
+                Ok(Metric::MessagePeriod | Metric::PublishPeriod) if figures.mean > 0.0 => {
+                    let messages = 1000.0 / figures.mean * seconds;
+                    by_rate = Some(messages);
+                    is_independent_of_clock |= messages >= 2.0;
+                }
+                Ok(Metric::Frequency) if figures.mean >= 0.0 => {
+                    (samples, self.by) = (whole(figures.mean * seconds), By::Samples);
+                    is_known_to_be_empty = samples == 0;
+                }
+                Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.mean >= seconds * 1e3,
+                // A window has one sample of the clock, whether it has messages or not.
+                Ok(
+                    Metric::MessagePeriod | Metric::PublishPeriod | Metric::Frequency | Metric::ClockOffset,
+                )
+                | Err(_) => {}
+                Ok(metric) => {
+                    samples = samples.max(figures.count);
+                    let is_of_messages_alone = matches!(
+                        metric,
+                        Metric::MessageSize
+                            | Metric::CallbackDuration
+                            | Metric::PublishDuration
+                            | Metric::Duration
+                    );
+                    is_independent_of_clock |= is_of_messages_alone && figures.count > 0;
+                }
+            }
+        }
+        let by_rate = by_rate.filter(|_| samples == 0);
+        if samples > 0 {
+            self.by = By::Samples;
+        } else if by_rate.is_some_and(|messages| messages >= 2.0) && self.by == By::Nothing {
+            self.by = By::Periods;
+        }
+        let messages = by_rate.map_or(samples, |messages| whole(messages).max(1));
+        if messages > 0 {
+            self.regular = if messages >= 2 { self.regular.saturating_add(1) } else { 0 };
+            (self.empty, self.is_independent_of_clock) = (0, is_independent_of_clock);
+            return Some(messages);
+        }
+        self.empty = self.empty.saturating_add(1);
+        let may_be_lost = self.regular >= Self::REGULAR && self.empty <= Self::MAY_BE_LOST;
+        let may_have_no_age =
+            !self.is_independent_of_clock && self.no_ages_until.is_some_and(|until| window.ended < until);
+        let is_known = is_known_to_be_empty || !(may_be_lost || may_have_no_age);
+        if self.by == By::Nothing || !is_known {
+            return None;
+        }
+        self.regular = 0;
+        Some(0)
+    }
+}
+
+/// Returns a number of messages. Figures of other nodes can be anything.
+fn whole(messages: f64) -> u64 {
+    const MOST: f64 = 1e12;
+    messages.round().clamp(0.0, MOST) as u64
+}
