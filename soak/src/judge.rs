@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What has to be equal, and what may not grow.
+//! Figures that have to be equal, and figures that may not grow.
 
 use crate::{listener::Row, windows::Windows};
 
-/// Returns what is wrong with a subscription: the figures of the library that differ from those of the senders' numbers.
+/// Returns the faults of a subscription: the library's figures that differ from the senders' numbers.
 pub fn differences(row: &Row) -> Vec<String> {
     let mut differences = vec![];
     let mut compare = |what: &str, library: Option<u64>, truth: u64| {
@@ -19,7 +19,8 @@ pub fn differences(row: &Row) -> Vec<String> {
     let Some(counted) = row.counted else { return differences };
     let Windows { missing, inconsistent, unrecorded, sum, received, .. } = row.windows;
     compare("messages received", Some(counted.received), row.received);
-    // As documented, losses are unknown before the first message, and after messages that were counted without being measured.
+    // As documented, losses are unknown before the first message, and after messages that were counted without being
+    // measured.
     if counted.lost.is_some() || (unrecorded == 0 && row.received > 0) {
         compare("messages lost", counted.lost, row.lost);
         compare("messages out of order", counted.late, row.late);

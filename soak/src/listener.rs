@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The process that is judged: every topic, with statistics; and what it creates and drops again.
+//! The judged process: every topic, with statistics; and what it creates and drops again.
 //!
 //! The control is the same process without statistics, with as many nodes, publishers and subscriptions.
 
@@ -31,7 +31,7 @@ use crate::{
 pub const LISTENER: &str = "listener";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a publisher with an incompatible QoS has as its incarnation: no message of it may arrive.
+/// The incarnation of a publisher with an incompatible QoS: no message of it may arrive.
 const INCOMPATIBLE: u64 = 0;
 
 /// The messages of one publisher that were received.
@@ -82,7 +82,7 @@ impl From<Totals> for Counted {
     }
 }
 
-/// What the listener reports of a subscription.
+/// The listener's report of a subscription.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -98,7 +98,7 @@ pub struct Row {
     pub last: Vec<(u64, u64)>,
 }
 
-/// What the listener answers.
+/// The listener's answer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub rows: Vec<Row>,
@@ -130,7 +130,7 @@ struct Group {
     members: Vec<Member>,
     worker: Worker<Tallies>,
     statistics: Option<NodeStatistics>,
-    /// What the library has besides, created by the control itself.
+    /// What the library has in addition, created by the control itself.
     _publishers: Vec<Publisher<MetricsMessage>>,
     node: Node,
     _spinning: Spinning,
@@ -216,7 +216,7 @@ impl Group {
     }
 }
 
-/// What is measured: the age and the period, as by default, and losses.
+/// The metrics: age and period, as by default, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
 impl Member {

@@ -2,13 +2,15 @@
 
 //! `cargo xtask soak`: the library over real DDS for hours, with churn.
 //!
-//! The parent ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without (the control), and two
-//! readers of `/statistics`. It has the processes create and drop things, kills some and stops others, and judges what they report.
+//! The parent ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without (the control),
+//! and two readers of `/statistics`. It has the processes create and drop things, kills some and stops others, and
+//! judges their reports.
 
 mod judge;
 mod listener;
 mod measured;
 mod reader;
+mod robot;
 mod run;
 mod talker;
 mod windows;
@@ -26,7 +28,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Program {
-    /// Runs the soak test: starts the other programs, prints a line now and then, and fails on a difference or on growth
+    /// Runs the soak test: starts the other programs, prints a line now and then, and fails on a difference or on
+    /// growth
     Run(run::Options),
     /// Publishes on the topics of one process, 100 Hz each; the first number of its messages is its own count
     Talker {
@@ -48,6 +51,27 @@ enum Program {
     },
     /// Reads /statistics
     Reader,
+    /// Runs the scenario robot: a robot of twelve processes; compares each figure that is reported with the processes'
+    /// own logs
+    Robot(robot::run::Options),
+    /// Prints messages pushed by OTLP
+    Collector {
+        #[arg(long)]
+        port: u16,
+    },
+    /// A process of the robot
+    RobotNode {
+        name: String,
+        /// Distinguishes it from all others of the run
+        #[arg(long)]
+        incarnation: u32,
+        /// The bytes of an image
+        #[arg(long)]
+        image: usize,
+        /// Where its log is written
+        #[arg(long)]
+        directory: std::path::PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -56,6 +80,11 @@ fn main() -> ExitCode {
         Program::Talker { process, incarnation } => talker::run(process, incarnation),
         Program::Listener { plain, window } => listener::run(plain, std::time::Duration::from_millis(window)),
         Program::Reader => reader::run(),
+        Program::Robot(options) => robot::run::run(&options),
+        Program::Collector { port } => robot::collector::run(port),
+        Program::RobotNode { name, incarnation, image, directory } => {
+            robot::node::run(&name, incarnation, image, &directory)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the kernel reports of a process.
+//! The kernel's report of a process.
 
 use std::fs;
 

@@ -19,7 +19,7 @@ use crate::listener::{lock, LISTENER};
 /// The sample count's data type on `/statistics`.
 const SAMPLE_COUNT: u8 = 5;
 
-/// What a reader reports.
+/// A reader's report.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Read {
     /// Messages of the listener's windows.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The parent: starts the processes, has them create, drop, stop and end, and judges what they report.
+//! The parent: starts the processes, has them create, drop, stop and end, and judges their reports.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,8 @@ use crate::{
 
 /// How long a condition at the start and at the end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Fast DDS sends a heartbeat every 3 s. A reader that was stopped at each of them could not ask for the messages that it has missed.
+/// Fast DDS sends a heartbeat every 3 s. A reader that was stopped at each of them could not ask for the messages that
+/// it has missed.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
 const LONGEST_CYCLE: Duration = Duration::from_secs(10);
 /// How long the listener's worker is held up once in a cycle: its queues hold 100 ms.
@@ -32,9 +33,10 @@ const WARM_UP_CYCLES: usize = 4;
 const LOWEST_LOAD: f64 = 0.8;
 /// The depth of the history of `/statistics`. Fast DDS keeps the memory of messages that waited in it.
 const HISTORY: u64 = 2000;
-/// The highest rise of the heap beyond the control's, over the second half of the run, in kB. It has room for what is bounded: the
-/// publishers of the topics take 282 kB more when each topic has its 65th, and Fast DDS's list of the messages that a slow reader
-/// has not acknowledged takes 96 kB. A leak of 256 bytes for each window of a subscription is 13 kB a second.
+/// The highest rise of the heap beyond the control's, over the second half of the run, in kB. It has room for bounded
+/// memory: the publishers of the topics take 282 kB more when each topic has its 65th, and Fast DDS's list of the
+/// messages that a slow reader has not acknowledged takes 96 kB. A leak of 256 bytes for each window of a subscription
+/// is 13 kB a second.
 const HIGHEST_RISE: f64 = 1000.0;
 /// Fewer samples show no rise.
 const FEWEST_SAMPLES: usize = 12;
@@ -65,7 +67,7 @@ struct Soak {
     /// By process, with the incarnation.
     talkers: Vec<(u64, Program)>,
     next_incarnation: u64,
-    /// What ended talkers had published, by incarnation: topics and counts.
+    /// The messages of ended talkers, by incarnation: topics and counts.
     published: BTreeMap<u64, Vec<(usize, u64)>>,
     /// Processor time of the processes that have ended, in seconds.
     cpu_of_ended: f64,
@@ -78,7 +80,7 @@ struct Sample {
     lost: u64,
     /// By the senders' numbers.
     lost_truth: u64,
-    /// Subscriptions whose losses the library does not know.
+    /// Subscriptions with losses unknown to the library.
     unknown: usize,
     windows: u64,
     missing: u64,
@@ -108,7 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
     let length = Duration::try_from_secs_f64(options.hours * 3600.0).context("--hours is not a time")?;
     let interval = Duration::try_from_secs_f64(options.interval).context("--interval is not a time")?;
     let cycle = (interval / 6).clamp(SHORTEST_CYCLE, LONGEST_CYCLE);
-    let domain = domain(0);
+    let domain = domain();
     let window = options.window.to_string();
     println!(
         "{TOPICS} topics, {} publishers' nodes in {PROCESSES} processes, {} messages/s, windows of {} ms, domain {domain}",
@@ -203,7 +205,8 @@ pub fn run(options: &Options) -> Result<()> {
     soak.end(began.elapsed())
 }
 
-/// Errors if the heap has risen steadily beyond the control's, over the second half of the samples: times in hours and kB.
+/// Errors if the heap has risen steadily beyond the control's, over the second half of the samples: times in hours and
+/// kB.
 fn check_growth(samples: &[(f64, f64)]) -> Result<()> {
     let half = &samples[samples.len() / 2..];
     if samples.len() < FEWEST_SAMPLES {
@@ -229,8 +232,8 @@ fn clock(time: Duration) -> String {
 }
 
 impl Soak {
-    /// Waits until the readers have windows of every subscription, and then until messages are received on every topic. The history
-    /// of `/statistics` is filled before, so that it does not grow later, when a reader is slow.
+    /// Waits until the readers have windows of every subscription, and then until messages are received on every topic.
+    /// The history of `/statistics` is filled before, so that it does not grow later, when a reader is slow.
     fn begin(&mut self) -> Result<()> {
         ask(&mut self.control, "report")?;
         ask(&mut self.listener, "report")?;

@@ -32,7 +32,8 @@ fn topics(process: usize) -> Range<usize> {
     process * OF_A_PROCESS..(process + 1) * OF_A_PROCESS
 }
 
-/// Publishes until a line on standard input, or its end. Then prints topics and how many messages it has published on each.
+/// Publishes until a line on standard input, or its end. Then prints topics and the number of messages published on
+/// each.
 pub fn run(process: usize, incarnation: u64) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let nodes: Vec<Node> = (0..NODES)
@@ -68,7 +69,7 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
             *published += 1;
         }
     }
-    // Time to send again what a reader has missed.
+    // Time to send missed messages of a reader again.
     std::thread::sleep(Duration::from_secs(1));
     let counts: Vec<(usize, u64)> = publishers.iter().map(|(index, _, count)| (*index, *count)).collect();
     println!("{}", serde_json::to_string(&counts)?);

@@ -51,16 +51,26 @@ impl Windows {
     }
 }
 
-/// Follows the windows of a subscription until it is dropped, on the thread that ends them. A receiver on another thread, which may
-/// not run for longer than a window, would miss some.
-pub fn follow(mut watch: watch::Receiver<Option<Arc<WindowStatistics>>>, to: &Arc<Mutex<Windows>>) {
+/// Follows the windows of a subscription until it is dropped.
+pub fn follow(watch: watch::Receiver<Option<Arc<WindowStatistics>>>, to: &Arc<Mutex<Windows>>) {
     let to = Arc::clone(to);
+    each(watch, move |window| {
+        if let Some(window) = window {
+            lock(&to).accept(window);
+        }
+    });
+}
+
+/// Calls a function with the value of a watch, and with each new one, on the thread that sends them. A receiver on
+/// another thread, which may not run for longer than a window, would miss some.
+pub fn each<T: Clone + Send + Sync + 'static>(
+    mut watch: watch::Receiver<T>,
+    mut accept: impl FnMut(&T) + Send + 'static,
+) {
     let follow = async move {
         loop {
-            let window = watch.borrow_and_update().clone();
-            if let Some(window) = window {
-                lock(&to).accept(&window);
-            }
+            let value = watch.borrow_and_update().clone();
+            accept(&value);
             if watch.changed().await.is_err() {
                 return;
             }

@@ -25,3 +25,25 @@ fn a_short_run_passes_and_its_lines_have_the_senders_losses() {
     assert!(last("lost") > 5_000, "messages are lost while the worker is held up: {printed}");
     assert!(last("killed") > 0, "{printed}");
 }
+
+#[test]
+fn a_short_day_of_the_robot_has_no_figure_that_differs_from_its_logs() {
+    for name in ["topic_monitor", "exporter"] {
+        test_support::program(name);
+    }
+    // Small images: other tests run beside it.
+    let output = Command::new(env!("CARGO_BIN_EXE_soak"))
+        .args(["robot", "--minutes", "0.8", "--image", "100000"])
+        .output()
+        .expect("the robot cannot be started");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let compared = |report: &str| {
+        let rows = printed.lines().filter(|line| line.starts_with(&format!("| {report} |")));
+        let column = |line: &str| line.split('|').nth(3).unwrap().trim().parse::<u64>().unwrap();
+        rows.map(column).sum::<u64>()
+    };
+    for report in ["windows in the process", "/statistics", "/diagnostics", "/metrics", "topic_monitor"] {
+        assert!(compared(report) > 50, "{report}: {printed}");
+    }
+}

@@ -10,17 +10,20 @@
  *   [2]  parts per million by which these clocks and CLOCK_MONOTONIC run fast: a slew by NTP
  *   [3]  the reading of CLOCK_MONOTONIC at which the slew starts
  *
- * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. (A wait without
- * a function of libc, for example a futex of Rust's std, ends late by the time that the slew has added so far.)
+ * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. That includes the
+ * futexes of Rust's std, which are system calls by libc's function syscall().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -178,4 +181,24 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
     NEXT(clock_nanosleep);
     struct timespec kernels = flags & TIMER_ABSTIME ? unshifted(clock, time) : *time;
     return next(clock, flags, &kernels, rest);
+}
+
+/* No system call has more arguments than these. */
+long syscall(long number, ...)
+{
+    NEXT(syscall);
+    long arguments[6];
+    va_list list;
+    va_start(list, number);
+    for (int index = 0; index < 6; index++)
+        arguments[index] = va_arg(list, long);
+    va_end(list);
+    struct timespec kernels;
+    /* FUTEX_WAIT has the length of the wait, FUTEX_WAIT_BITSET its end. */
+    if (number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && arguments[3]) {
+        clockid_t clock = arguments[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+        kernels = unshifted(clock, (const struct timespec *)arguments[3]);
+        arguments[3] = (long)&kernels;
+    }
+    return next(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the losses that a node reports: each event on `/events/messages_lost`, as a line of JSON.
+"""Prints the losses that a node reports: each event on `/events/messages_lost`, as a line of JSON; with `--matched`
+also the number of its publishers, when that changes.
 
 Reads commands from standard input, one per line: `totals NODE` calls the service `NODE/get_topic_statistics`, and
 prints the response as a line of JSON.
@@ -12,6 +13,7 @@ import threading
 import time
 
 import rclpy
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException
 from topic_statistics_interfaces.msg import MessagesLostEvent
 from topic_statistics_interfaces.srv import GetTopicStatistics
@@ -76,7 +78,10 @@ def read_commands():
     rclpy.shutdown()
 
 
-events = node.create_subscription(MessagesLostEvent, '/events/messages_lost', on_event, 100)
+callbacks = SubscriptionEventCallbacks()
+if '--matched' in sys.argv:
+    callbacks.matched = lambda change: print_json({'matched': change.current_count})
+events = node.create_subscription(MessagesLostEvent, '/events/messages_lost', on_event, 100, event_callbacks=callbacks)
 threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)

@@ -2,7 +2,7 @@
 """Publishes `sensor_msgs/Imu` of known ages on simulated time, and knows the exact quantiles of the ages.
 
 Publishes `/clock`, which stands still, and messages with stamps on `warm`. Reads commands from standard input, one per
-line: `spread` and `block` publish 1000 messages on `imu`, of which 20 have an age of 85 ms, and the others of 5 ms:
+line: `spread` and `block` publish 1000 messages on `imu`, 20 with an age of 85 ms and the others with 5 ms:
 every fiftieth one, or 20 in a row. It prints a line of JSON: count and exact quantiles of all ages on `imu` since the
 start. The program ends when its input ends.
 """

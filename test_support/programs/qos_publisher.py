@@ -5,6 +5,7 @@ Reads commands from standard input, one per line, and prints `done` after each:
 
 - `late` adds a publisher of `std_msgs/Int32` on `late` (10 Hz, reliable).
 - `weak` adds a best-effort publisher on `late`.
+- `end` ends the publisher that was added last.
 - `pause` stops publishing on `best_effort` and `late`.
 - `unknown` adds a publisher of `test_msgs/BasicTypes` on `unknown`.
 - `count` prints the number of messages published on `best_effort` so far, instead of `done`.
@@ -30,6 +31,7 @@ imus = node.create_publisher(Imu, 'best_effort', weak)
 texts = node.create_publisher(String, 'latched', latched)
 texts.publish(String(data='said once'))
 late = []
+ended = []
 is_paused = False
 count = 0
 
@@ -44,6 +46,8 @@ def publish():
     imus.publish(imu)
     for publisher in list(late):
         publisher.publish(Int32())
+    while ended:  # here, as no other thread publishes
+        node.destroy_publisher(ended.pop())
 
 
 timer = node.create_timer(0.1, publish)
@@ -57,6 +61,8 @@ def read_commands():
             late.append(node.create_publisher(Int32, 'late', 10))
         elif order == 'weak':
             late.append(node.create_publisher(Int32, 'late', weak))
+        elif order == 'end':
+            ended.append(late.pop())
         elif order == 'unknown':
             node.unknown = node.create_publisher(BasicTypes, 'unknown', 10)
         elif order == 'pause':

@@ -27,10 +27,7 @@ pub struct SteppedClock {
 impl SteppedClock {
     /// Creates clocks that are not shifted. Returns `None` and logs the reason if there is no C compiler.
     pub fn new() -> Option<SteppedClock> {
-        let Some(library) = preload::library("clock_shift") else {
-            eprintln!("skipped: stepping the clock of a process: there is no C compiler (cc, or CC)");
-            return None;
-        };
+        let library = preload::library("clock_shift")?;
         let shift = NamedTempFile::new().unwrap();
         shift.as_file().set_len(32).unwrap();
         Some(SteppedClock { library, shift, realtime: AtomicI64::new(0) })

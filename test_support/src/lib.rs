@@ -3,28 +3,26 @@
 //! Support for the tests of this workspace: processes, ROS domains, readers of topics, clocks.
 
 pub mod clock;
+mod domain;
 pub mod middleware;
 pub mod preload;
 pub mod warnings;
 
 use std::{
-    collections::BTreeMap,
-    fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver},
-        Arc, Mutex,
+        Arc,
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use nix::fcntl::{Flock, FlockArg};
-use rclrs::IntoPrimitiveOptions;
-use ros_env::std_msgs::msg::Int32;
+use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
 
 /// Returns the path of a program of this workspace. `cargo test --workspace` builds all programs beside the tests.
 ///
@@ -253,6 +251,48 @@ pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
+/// Returns a command that runs an ignored test of this program, by its whole name, as a program on a ROS domain. Its
+/// input is a pipe.
+pub fn itself(test: &str, domain: u32) -> Command {
+    let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", test];
+    let mut command = command(std::env::current_exe().unwrap(), &arguments, domain);
+    command.stdin(Stdio::piped());
+    command
+}
+
+/// Runs a test in a process of its own, in which no other test runs: for a test that counts the threads or the memory
+/// of its process, reads its warnings or `/rosout`, which belongs to the first context of a process, or receives its
+/// signals.
+///
+/// Runs this program with the name of the test, which the harness gives to the thread. Panics with the output of the
+/// process if the test fails in it.
+pub fn in_a_process_of_its_own(test: impl FnOnce()) {
+    const VARIABLE: &str = "TEST_IN_A_PROCESS_OF_ITS_OWN";
+    let thread = std::thread::current();
+    let name = thread.name().expect("a thread of the test harness");
+    if std::env::var(VARIABLE).is_ok_and(|own| own == name) {
+        return test();
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--include-ignored", "--nocapture", name])
+        .env(VARIABLE, name)
+        .output()
+        .unwrap();
+    let [printed, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success() && printed.contains("1 passed"), "in its own process: {printed}{errors}");
+    print!("{printed}");
+    for skipped in errors.lines().filter(|line| line.starts_with("skipped: ")) {
+        let _closed = writeln!(std::io::stderr(), "{skipped}");
+    }
+}
+
+/// Creates an executor and a node on the ROS domain of this test, with ROS arguments as on the command line.
+pub fn node(name: &str, arguments: &[&str]) -> (rclrs::Executor, rclrs::Node) {
+    let executor = context(domain(), arguments).create_basic_executor();
+    let node = executor.create_node(name).unwrap();
+    (executor, node)
+}
+
 /// Creates a context on a ROS domain, with ROS arguments as on the command line.
 pub fn context(domain: u32, arguments: &[&str]) -> rclrs::Context {
     let options = rclrs::InitOptions::new().with_domain_id(Some(domain as usize));
@@ -284,6 +324,15 @@ impl Drop for Spinning {
             let _errors = thread.join();
         }
     }
+}
+
+/// Logs what is not tested, in which test, and why.
+///
+/// This is the way for a test to skip, because everybody sees the line: the harness hides the output of `eprintln!` and
+/// `println!` if the test passes.
+pub fn skip(what: &str, why: &str) {
+    let test = std::thread::current();
+    let _closed = writeln!(std::io::stderr(), "skipped: {what} ({}): {why}", test.name().unwrap_or("-"));
 }
 
 /// Waits for a condition. Panics after [`LIMIT`]; `what` names the condition in the message.
@@ -320,29 +369,13 @@ impl Progress {
     }
 }
 
-/// Returns a ROS domain that no other test uses while this process runs. `number` distinguishes the tests of one
-/// process.
-pub fn domain(number: u32) -> u32 {
-    static TAKEN: Mutex<BTreeMap<u32, (u32, Flock<File>)>> = Mutex::new(BTreeMap::new());
-    let mut taken = TAKEN.lock().unwrap();
-    if let Some((domain, _)) = taken.get(&number) {
-        return *domain;
-    }
-    // Other test processes lock their domains in the same way. The process id spreads the first attempts.
-    let first = std::process::id() * 16 + number;
-    // Domain 0 is the default of other programs. From domain 102 on, the system may use the ports.
-    for domain in (first..first + 101).map(|next| 1 + next % 101) {
-        let lock = std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"));
-        let Ok(lock) = File::create(lock) else { continue }; // it belongs to another user
-        if let Ok(lock) = Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
-            taken.insert(number, (domain, lock));
-            return domain;
-        }
-    }
-    panic!("all ROS domains are in use by tests");
+/// Returns the ROS domain of this test, or of the thread that it has started. No other test uses it meanwhile, and no
+/// DDS program used it when it was chosen.
+pub fn domain() -> u32 {
+    domain::domain().expect("a ROS domain that is not in use")
 }
 
-/// A metric of a window, as the rclpy process received it.
+/// A metric of a window, as a reader of `/statistics` received it.
 #[derive(Clone, Debug)]
 pub struct Metric {
     pub source: String,
@@ -371,6 +404,11 @@ impl Metric {
         }
     }
 
+    /// Returns the length of the window, in seconds.
+    pub fn length(&self) -> f64 {
+        (self.stop - self.start) as f64 * 1e-9
+    }
+
     fn value(&self, data_type: u64) -> f64 {
         self.points.iter().find(|(of, _)| *of == data_type).unwrap().1
     }
@@ -394,6 +432,25 @@ impl Metric {
     pub fn count(&self) -> f64 {
         self.value(5)
     }
+}
+
+impl From<MetricsMessage> for Metric {
+    fn from(message: MetricsMessage) -> Metric {
+        let points = message.statistics.iter().map(|point| (point.data_type.into(), point.data));
+        Metric {
+            points: points.collect(),
+            source: message.measurement_source_name,
+            metric: message.metrics_source,
+            unit: message.unit,
+            start: nanoseconds(&message.window_start),
+            stop: nanoseconds(&message.window_stop),
+        }
+    }
+}
+
+/// Returns a time of a message, in nanoseconds since the epoch.
+pub fn nanoseconds(time: &Time) -> i64 {
+    i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
 }
 
 /// The rclpy process that subscribes to /statistics.
@@ -451,4 +508,43 @@ impl From<Child> for Reader {
 /// Returns the windows of one metric.
 pub fn of<'a>(metrics: &'a [Metric], source: &'a str, metric: &'a str) -> impl Iterator<Item = &'a Metric> {
     metrics.iter().filter(move |of| of.source == source && of.metric == metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "fails"]
+    fn fails_in_a_process_of_its_own() {
+        in_a_process_of_its_own(|| panic!("the panic of process {}", std::process::id()));
+    }
+
+    #[test]
+    fn a_test_in_a_process_of_its_own_fails_with_the_output_of_that_process() {
+        let arguments = ["--ignored", "--exact", "tests::fails_in_a_process_of_its_own"];
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let test = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let id = test.id();
+        let output = test.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!output.status.success() && text.contains("1 failed"), "{text}");
+        let own = text.split("the panic of process ").nth(1).unwrap().lines().next().unwrap();
+        assert_ne!(own, id.to_string(), "{text}");
+    }
+
+    #[test]
+    #[ignore = "skips"]
+    fn is_skipped() {
+        skip("a test", "it is an example");
+    }
+
+    #[test]
+    fn a_test_that_skips_is_seen_although_it_passes() {
+        let arguments = ["--ignored", "--exact", "tests::is_skipped"];
+        let output = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        assert_eq!(errors, "skipped: a test (tests::is_skipped): it is an example\n");
+    }
 }

@@ -3,13 +3,19 @@
 //! Features that the rmw implementation in use does not provide. A test that needs one is skipped, and a line is
 //! logged.
 
-use std::{
-    ffi::{c_char, c_int, CStr},
-    io::Write,
-};
+/// The library's table of middlewares, so that the tests have no second one.
+#[allow(dead_code)] // the tests need a part of it
+#[path = "../../src/transport.rs"]
+mod transport;
+
+use std::ffi::{c_char, c_int, CStr};
 
 use rclrs::Node;
 use ros_env::std_msgs::msg::rmw::Int32;
+use topic_statistics_core::record::transport::ReceivedTimestamp;
+
+use crate::skip;
+use transport::Middleware;
 
 // Functions of librmw_implementation. rclrs is linked to it.
 extern "C" {
@@ -22,8 +28,8 @@ const PUBLICATION_SEQUENCE_NUMBER: c_int = 0;
 
 /// Returns the name of the rmw implementation in use, for example `rmw_fastrtps_cpp`.
 pub fn rmw() -> &'static str {
-    // SAFETY: The function has no arguments. It returns a string constant of the rmw implementation's library, which is
-    // never unloaded.
+    // SAFETY: The function has no arguments. It returns a string constant of the rmw implementation's library; the
+    // library is never unloaded.
     let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
     identifier.to_str().unwrap()
 }
@@ -39,7 +45,27 @@ pub fn lacks_sequence_numbers(what: &str) -> bool {
 /// Returns whether the received timestamp is not the time of reception, so that the delays before and after it are
 /// unknown. Logs that `what` is skipped.
 pub fn lacks_reception_timestamps(what: &str) -> bool {
-    skip_unless(rmw() != "rmw_cyclonedds_cpp", what, "provides no time of reception")
+    skip_unless(
+        is_in_use(|middleware| middleware.transport.received == ReceivedTimestamp::Reception),
+        what,
+        "provides no time of reception",
+    )
+}
+
+/// Returns whether it is not DDS: a publisher then serves each subscription of its topic and type, and rejects no
+/// message while a reader is behind. Logs that `what` is skipped.
+pub fn is_no_dds(what: &str) -> bool {
+    skip_unless(is_in_use(|middleware| middleware.matches_qos), what, "does not match QoS as DDS does")
+}
+
+/// Returns the size of a serialized message as it is sent: some middlewares pad it.
+pub fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(if is_in_use(|middleware| middleware.pads) { 4 } else { 1 })
+}
+
+/// Returns whether the middleware is known, and has this.
+fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
+    Middleware::in_use().is_ok_and(is)
 }
 
 /// Returns whether messages cannot be loaned. Logs that `what` is skipped.
@@ -55,10 +81,4 @@ fn skip_unless(is_there: bool, what: &str, lack: &str) -> bool {
         skip(what, &format!("{} {lack}", rmw()));
     }
     !is_there
-}
-
-/// Logs what is not tested, and why.
-pub fn skip(what: &str, why: &str) {
-    // The harness hides the output of `eprintln!` if the test passes.
-    let _ = writeln!(std::io::stderr(), "skipped: {what}: {why}");
 }

@@ -8,7 +8,9 @@ use std::{
     process::Command,
 };
 
-/// Compiles `programs/<name>.c`. Returns `None` if there is no C compiler.
+use super::skip;
+
+/// Compiles `programs/<name>.c`. Returns `None` and logs that the test is skipped if there is no C compiler.
 pub fn library(name: &str) -> Option<PathBuf> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
@@ -17,12 +19,18 @@ pub fn library(name: &str) -> Option<PathBuf> {
     let library = directory.join(format!("lib{name}.so"));
     // A temporary file until it is complete: another test process may compile the same library.
     let part = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap();
-    let output = Command::new(compiler)
+    let output = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o"])
         .args([part.path(), &source])
-        .arg("-ldl") // a separate library before glibc 2.34
-        .output()
-        .ok()?;
+        .args(["-ldl", "-pthread"]) // separate libraries before glibc 2.34
+        .output();
+    let Ok(output) = output else {
+        skip(
+            &format!("what needs programs/{name}.c"),
+            &format!("there is no C compiler {compiler:?} (cc, or CC)"),
+        );
+        return None;
+    };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::rename(part.path(), &library).unwrap();
     let _it_is_renamed = part.keep();

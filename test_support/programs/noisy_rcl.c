@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A middleware that logs to standard output, as Zenoh does: when the context is created, and from a thread of its own
+ * every 10 ms. It is preloaded into the process (LD_PRELOAD).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void *log_on(void *nothing)
+{
+    for (;;) {
+        printf("noise: from a thread\n");
+        fflush(stdout);
+        usleep(10000);
+    }
+    return nothing;
+}
+
+/* rcl/init.h */
+int rcl_init(int argc, char const *const *argv, const void *options, void *context)
+{
+    /* Python loads the library for itself, so that it is not among the next ones. */
+    void *rcl = dlopen("librcl.so", RTLD_LAZY | RTLD_NOLOAD);
+    int (*next)(int, char const *const *, const void *, void *) =
+        (int (*)(int, char const *const *, const void *, void *))dlsym(rcl, "rcl_init");
+    printf("noise: from rcl_init\n");
+    fflush(stdout);
+    pthread_t thread;
+    pthread_create(&thread, NULL, log_on, NULL);
+    return next(argc, argv, options, context);
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! ROS domains that are free. xtask, which builds without ROS, includes this file.
+
+use std::{
+    cell::OnceCell,
+    collections::BTreeSet,
+    fs::File,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use rustix::fs::{flock, FlockOperation};
+
+/// Returns the ROS domain of this thread. No other test or demo uses it while the thread runs, and no DDS program used
+/// it when it was chosen. The harness runs each test on a thread of its own. `None` if all domains are in use.
+pub fn domain() -> Option<u32> {
+    thread_local! {
+        static TAKEN: OnceCell<(u32, File)> = const { OnceCell::new() };
+    }
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    TAKEN.with(|taken| {
+        if let Some((domain, _)) = taken.get() {
+            return Some(*domain);
+        }
+        // The process id spreads the first attempts.
+        let first = std::process::id() * 16 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let free = free_domain(first)?;
+        Some(taken.get_or_init(|| free).0)
+    })
+}
+
+/// Returns a free domain, and its lock. Other processes of this project lock their domains in the same way.
+fn free_domain(first: u32) -> Option<(u32, File)> {
+    let used = used_udp_ports();
+    // Domain 0 is the default of other programs. From domain 102 on, the system may use the ports.
+    (first..first + 101).map(|next| 1 + next % 101).find_map(|domain| {
+        let lock = File::create(lock_of(domain)).ok()?; // it belongs to another user
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+        // The ports that DDS derives from a domain. Other programs lock nothing.
+        let first_port = 7400 + 250 * domain;
+        used.range(first_port..first_port + 250).next().is_none().then_some((domain, lock))
+    })
+}
+
+/// Returns the file whose lock the user of a domain has.
+fn lock_of(domain: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("rclrs_topic_statistics-domain-{domain}.lock"))
+}
+
+/// Returns the UDP ports that programs of this host have bound.
+fn used_udp_ports() -> BTreeSet<u32> {
+    let tables =
+        ["/proc/net/udp", "/proc/net/udp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
+    // The second field of a line is the local address: 0100007F:1CE8.
+    let port = |line: &str| u32::from_str_radix(line.split_whitespace().nth(1)?.rsplit_once(':')?.1, 16).ok();
+    tables.iter().flat_map(|table| table.lines().filter_map(port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_has_one_domain_and_gives_it_back_when_it_ends() {
+        let is_locked = |domain: u32| {
+            let lock = File::create(lock_of(domain)).unwrap();
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
+        };
+        let ours = domain().unwrap();
+        let of_another_thread = || {
+            let theirs = domain().unwrap();
+            assert_eq!(domain(), Some(theirs));
+            assert!(is_locked(theirs));
+            theirs
+        };
+        // Another process may have taken a domain in between.
+        let is_given_back = (0..5).any(|_| {
+            let theirs = thread::scope(|scope| scope.spawn(of_another_thread).join().unwrap());
+            assert_ne!(theirs, ours);
+            !is_locked(theirs)
+        });
+        assert!(is_given_back);
+        assert_eq!(domain(), Some(ours));
+        assert!(is_locked(ours));
+    }
+
+    #[test]
+    fn a_domain_whose_ports_a_program_uses_is_not_taken() {
+        for address in ["127.0.0.1", "::1"] {
+            let (domain, lock) = free_domain(1000).unwrap();
+            drop(lock);
+            // As the first participant on that domain. Any other process may have the port by now.
+            let Ok(_program) = std::net::UdpSocket::bind((address, 7410 + 250 * domain as u16)) else {
+                continue; // This host has no such address.
+            };
+            assert_ne!(free_domain(1000).unwrap().0, domain, "with {address}");
+        }
+    }
+}
