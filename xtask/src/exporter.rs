@@ -67,7 +67,7 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     let exporter =
         Exporter { name: "rclpy, text", accept: TEXT, address: free_port()?, has_distributions: false };
     let mut command = environment.command("python3");
-    command.arg(project.join("benchmarks/exporter.py")).arg(exporter.address.port().to_string()).arg(client);
+    command.arg(project.join("benches/exporter.py")).arg(exporter.address.port().to_string()).arg(client);
     exporter.measure(&mut command, &mut published, seconds)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -54,7 +54,7 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
         "16",
         "--target-dir",
     ]);
-    build.arg(&place).envs(BUILD);
+    build.arg(&place).arg("--fuzz-dir").arg(project.join("testing/fuzz")).envs(BUILD);
     if let [target] = targets {
         build.arg(target);
     }
@@ -169,8 +169,8 @@ fn crash(target: &str, log: &str, input: Option<&Path>) -> Result<String> {
     let Some(file) = input else { return Ok(format!("FAILED: {}", reason.join("\n"))) };
     let bytes = fs::read(file).with_context(|| format!("Cannot read {}", file.display()))?;
     Ok(format!(
-        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run --manifest-path fuzz/Cargo.toml --bin {target} -- {file}\n\
-         keep it: cp {file} fuzz/seeds/{target}/",
+        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run --manifest-path testing/fuzz/Cargo.toml --bin {target} -- {file}\n\
+         keep it: cp {file} testing/fuzz/seeds/{target}/",
         reason.join("\n"),
         bytes.escape_ascii(),
         file = file.display()
@@ -178,12 +178,12 @@ fn crash(target: &str, log: &str, input: Option<&Path>) -> Result<String> {
 }
 
 fn seeds(project: &Path, target: &str) -> PathBuf {
-    project.join("fuzz/seeds").join(target)
+    project.join("testing/fuzz/seeds").join(target)
 }
 
 /// Returns the names of the targets.
 fn all_targets(project: &Path) -> Result<Vec<String>> {
-    let directory = project.join("fuzz/fuzz_targets");
+    let directory = project.join("testing/fuzz/fuzz_targets");
     let entries = fs::read_dir(&directory).with_context(|| format!("Cannot read {}", directory.display()))?;
     let mut targets = vec![];
     for entry in entries {
@@ -225,7 +225,7 @@ mod tests {
         let file = directory.path().join("crash-1");
         fs::write(&file, b"a\x1b\xff").unwrap();
         let log = format!(
-            "\nthread '<unnamed>' (1) panicked at fuzz/src/check.rs:19:9:\na warning has '\\u{{2}}'\nnote: run with\n\
+            "\nthread '<unnamed>' (1) panicked at testing/fuzz/src/check.rs:19:9:\na warning has '\\u{{2}}'\nnote: run with\n\
              ==1== ERROR: libFuzzer: deadly signal\nartifact_prefix='x/'; Test unit written to {}\n",
             file.display()
         );
@@ -236,7 +236,7 @@ mod tests {
             "deadly signal",
             r"input: a\x1b\xff",
             "--bin names -- /",
-            "crash-1 fuzz/seeds/names/",
+            "crash-1 testing/fuzz/seeds/names/",
         ] {
             assert!(text.contains(expected), "{expected} is not in {text}");
         }

@@ -66,7 +66,7 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 
 /// The directories of the project's workspaces.
 fn workspaces(project: &Path) -> [PathBuf; 2] {
-    [project.to_owned(), project.join("fuzz")]
+    [project.to_owned(), project.join("testing/fuzz")]
 }
 
 /// Makes a check in each workspace, until it does not pass in one.

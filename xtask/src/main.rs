@@ -9,7 +9,7 @@ mod bench;
 mod checks;
 mod demo;
 /// It takes no domain that a test has, nor a test its.
-#[path = "../../test_support/src/domain.rs"]
+#[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
 mod exporter;

@@ -104,7 +104,7 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
     let (program, programs) = (program(environment, project)?, build(environment, project)?);
     let load = |what| Running::start(environment.command(programs.join("bench_load")).arg(what));
     let _load = (load("imu")?, load("fast")?, load("image")?);
-    let subscriber = project.join("benchmarks/subscriber.py");
+    let subscriber = project.join("benches/subscriber.py");
     let mut subscriber =
         Running::start(environment.command("python3").arg(subscriber).stdout(Stdio::piped()))?;
     let mut monitor =

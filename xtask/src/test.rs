@@ -111,7 +111,7 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
     let mut jobs = vec![
         Job { name: "models".to_owned(), command: crate::models(environment, project, selection.locked) },
         job("a million simulated windows", "", &["run", "--release", "--quiet", "--package", "simulator"]),
-        job("seeds of the fuzz targets", "fuzz", &["test"]),
+        job("seeds of the fuzz targets", "testing/fuzz", &["test"]),
         examples,
     ];
     let valgrind = environment.command("valgrind").arg("--version").output();

@@ -140,7 +140,7 @@ fn it_has_the_figures_that_a_reader_got() {
     wait_for("the reader", || robot.readers() == 2);
     publish_what_others_do_not(&robot);
     let _talker = Process::start(program("talker"), &["--ros-args", "-p", "rate:=50.0"], domain);
-    let script = folder("test_support/programs/rclcpp_statistics.py");
+    let script = folder("testing/test_support/programs/rclcpp_statistics.py");
     let _cpp = Process::start("python3", &[script.to_str().unwrap()], domain);
     let first = listener(domain);
 

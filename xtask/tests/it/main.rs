@@ -4,7 +4,7 @@
 
 mod colcon;
 mod demo;
-#[path = "../../../test_support/src/domain.rs"]
+#[path = "../../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
 mod setup;

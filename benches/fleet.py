@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet costs Prometheus, measured on this host: `python3 benchmarks/fleet.py EXPORTER --robots 1000`
+"""What a fleet costs Prometheus, measured on this host: `python3 benches/fleet.py EXPORTER --robots 1000`
 
 Starts an exporter (the program), and publishes to it the statistics of a robot, once per second. The bytes that a real
 Prometheus gets of each robot of the fleet are this exporter's own:

@@ -472,7 +472,7 @@ impl Reader {
 
     /// Returns the command that starts a reader with a QoS depth.
     pub fn command(domain: u32, depth: u32) -> Command {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/statistics_reader.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/statistics_reader.py");
         let arguments = [script.to_str().unwrap(), "--json", "--depth", &depth.to_string()];
         let mut command = command("python3", &arguments, domain);
         command.stdout(Stdio::piped());

@@ -14,7 +14,7 @@ mod health;
 mod log;
 mod messages;
 #[allow(dead_code)] // the tests of two hosts use all of it
-#[path = "../../../tests/hosts/network.rs"]
+#[path = "../../../../tests/hosts/network.rs"]
 mod network;
 pub mod node;
 mod reports;

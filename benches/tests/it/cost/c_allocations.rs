@@ -97,7 +97,7 @@ fn preloaded(name: &CStr) -> *mut libc::c_void {
 
 /// Returns the allocations of a thread so far.
 fn allocations(thread: libc::pid_t) -> u64 {
-    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
+    // SAFETY: This is its signature in testing/test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"allocations")) };
     function(thread)
@@ -105,7 +105,7 @@ fn allocations(thread: libc::pid_t) -> u64 {
 
 /// Returns the number of messages that a thread has taken so far.
 fn messages_taken(thread: libc::pid_t) -> u64 {
-    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
+    // SAFETY: This is its signature in testing/test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"messages_taken")) };
     function(thread)
@@ -113,7 +113,7 @@ fn messages_taken(thread: libc::pid_t) -> u64 {
 
 /// Returns the allocations of a thread before it took a message.
 fn allocations_before(thread: libc::pid_t, message: u64) -> u64 {
-    // SAFETY: This is its signature in test_support/programs/count_malloc.c.
+    // SAFETY: This is its signature in testing/test_support/programs/count_malloc.c.
     let function: extern "C" fn(libc::pid_t, u64) -> u64 =
         unsafe { std::mem::transmute(preloaded(c"allocations_before")) };
     function(thread, message)

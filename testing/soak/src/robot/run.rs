@@ -107,7 +107,7 @@ fn program(name: &str) -> Result<PathBuf> {
 }
 
 fn script(name: &str) -> String {
-    format!("{}/../{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 impl Robot {
@@ -147,7 +147,7 @@ impl Robot {
         let (incarnation, image) = (self.incarnation.to_string(), self.image.to_string());
         let mut command = if process.is_python {
             let log = self.directory.join(format!("{}.{incarnation}.log", process.name));
-            let mut command = command("python3", &[&script("soak/src/robot/node.py")], self.domain);
+            let mut command = command("python3", &[&script("testing/soak/src/robot/node.py")], self.domain);
             command.args(["--name", process.name, "--incarnation", &incarnation, "--image", &image, "--log"]);
             command.arg(log);
             for (topic, rate) in process.publishes {
@@ -310,7 +310,7 @@ impl Robot {
 
 /// Returns the size of a message of each topic, as rclpy serializes it. On DDS it is a multiple of 4.
 fn sizes(image: usize) -> Result<Vec<u64>> {
-    let mut python = command("python3", &[&script("soak/src/robot/node.py"), "--sizes"], 0);
+    let mut python = command("python3", &[&script("testing/soak/src/robot/node.py"), "--sizes"], 0);
     let output = python.args(["--image", &image.to_string()]).stderr(Stdio::inherit()).output()?;
     let sizes: serde_json::Value = serde_json::from_slice(&output.stdout).context("node.py --sizes")?;
     let size = |kind: Kind| sizes[&kind.name()].as_u64().map(|bytes| bytes.next_multiple_of(4));
@@ -378,7 +378,7 @@ fn run_in(directory: PathBuf, options: &Options) -> Result<()> {
     let (expected, port) = (expected.display().to_string(), robot.port.to_string());
     let to = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     robot.tool("otlp", std::env::current_exe()?, &["collector", "--port", &to.to_string()])?;
-    robot.tool("reader", "python3", &[&script("soak/src/robot/reader.py")])?;
+    robot.tool("reader", "python3", &[&script("testing/soak/src/robot/reader.py")])?;
     robot.tool("rows", program("topic_monitor")?, &["--from-statistics", "--json"])?;
     let (listen, push) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{to}"));
     let push = ["--otlp-endpoint", &push, "--otlp-interval", "10", "--otlp-compression", "none"];

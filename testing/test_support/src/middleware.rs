@@ -5,7 +5,7 @@
 
 /// The library's table of middlewares, so that the tests have no second one.
 #[allow(dead_code)] // the tests need a part of it
-#[path = "../../src/transport.rs"]
+#[path = "../../../src/transport.rs"]
 mod transport;
 
 use std::ffi::{c_char, c_int, CStr};

@@ -15,7 +15,7 @@
 #![allow(clippy::manual_is_multiple_of)]
 
 /// topic_monitor, except modules that need a node.
-#[path = "../../topic_statistics_monitor/src"]
+#[path = "../../../topic_statistics_monitor/src"]
 mod monitor {
     pub mod format;
     pub mod pattern;
@@ -35,7 +35,7 @@ mod monitor {
 }
 
 /// The exporter, except modules that need a node.
-#[path = "../../topic_statistics_exporter/src"]
+#[path = "../../../topic_statistics_exporter/src"]
 mod exporter {
     pub mod exposition;
     pub mod http;
@@ -50,7 +50,7 @@ mod exporter {
 }
 
 /// The generator, except modules that search and write prefixes.
-#[path = "../../ros_interface_crates/src"]
+#[path = "../../../ros_interface_crates/src"]
 mod interface_crates {
     pub mod constants;
     pub mod doc;
