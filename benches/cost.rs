@@ -12,7 +12,7 @@ use std::{
 use benchmarks::{
     clock,
     collector::{AgeCollector, Distribution, PeriodCollector, SequenceTracker, SummaryCollector},
-    counter, messages, timer, JudgedSubscriptions, MeasuredSubscription, Metric, RecorderOptions,
+    counter, messages, stopwatch, InstrumentedCallback, JudgedSubscriptions, Metric, RecorderOptions,
 };
 use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
@@ -132,7 +132,7 @@ fn messages_and_windows(criterion: &mut Criterion) {
     for (name, options) in [("default", default), ("all_metrics", all)] {
         let mut group = criterion.benchmark_group(name);
         let (message, mut info) = message();
-        let measured = MeasuredSubscription::new(&options);
+        let measured = InstrumentedCallback::new(&options);
         group.bench_function("record", |bencher| {
             let mut now = NOW;
             bencher.iter(|| {
@@ -180,16 +180,16 @@ fn sizes(criterion: &mut Criterion) {
                 });
             };
         }
-        record!("fixed", MeasuredSubscription::<Twist>::of(&options, false), &twist);
-        record!("string", MeasuredSubscription::new(&options), &imu);
+        record!("fixed", InstrumentedCallback::<Twist>::of(&options, false), &twist);
+        record!("string", InstrumentedCallback::new(&options), &imu);
     }
     group.finish();
 }
 
 fn code(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("code");
-    let (timer, counter) = (timer(), counter());
-    group.bench_function("timer", |bencher| bencher.iter(|| drop(black_box(&timer).start())));
+    let (stopwatch, counter) = (stopwatch(), counter());
+    group.bench_function("stopwatch", |bencher| bencher.iter(|| drop(black_box(&stopwatch).start())));
     group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
     // The smallest cost of a timed scope.
     group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
@@ -201,7 +201,7 @@ fn health(criterion: &mut Criterion) {
     const SUBSCRIPTIONS: usize = 1000;
     let mut group = criterion.benchmark_group("health");
     let (message, info) = message();
-    let measured = MeasuredSubscription::new(&RecorderOptions::new());
+    let measured = InstrumentedCallback::new(&RecorderOptions::new());
     let window = |messages| {
         (0..messages).for_each(|_| measured.message(black_box(&message), black_box(&info)));
         let mut window = measured.end_window().unwrap();

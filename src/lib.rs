@@ -46,11 +46,12 @@
 //! system clock, messages that were stamped before it have no age.
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
-//! ([`timer`](NodeStatistics::timer), [`counter`](NodeStatistics::counter)). [`NodeStatisticsOptions`] enable further
-//! reports: a table in the node's log, events of lost messages, a service and a file with the totals.
+//! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)).
+//! [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost messages, a service and
+//! a file with the totals.
 //!
-//! A node reads its own statistics by [`latest`](StatsSubscriptionState::latest),
-//! [`watch`](StatsSubscriptionState::watch) and [`totals`](StatsSubscriptionState::totals).
+//! A node reads its own statistics by [`latest`](MeasuredSubscriptionState::latest),
+//! [`watch`](MeasuredSubscriptionState::watch) and [`totals`](MeasuredSubscriptionState::totals).
 //!
 //! # Guides
 //!
@@ -63,7 +64,7 @@
 //! | [Options][options] | options of a node, a subscription and a publisher; ROS parameters |
 //! | [What is late?][late] | from a symptom to its cause: delays, silence |
 //! | [Losses][losses] | lost messages: the metric, the event and the service |
-//! | [Publishers, timers and counters][code] | how to measure publishers and any code |
+//! | [Publishers, stopwatches and counters][code] | how to measure publishers and any code |
 //! | [A node's own statistics][own_statistics] | how a node reads its statistics and acts on them |
 //! | [Health][health] | what to expect of a topic; `/diagnostics` |
 //! | [Errors and warnings][errors] | what each message means, and what to do |
@@ -122,20 +123,20 @@ pub use measure::{
     callback::{
         InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
     },
-    counter::StatsCounter,
+    counter::Counter,
     publisher::{
-        StatsDynamicPublisher, StatsDynamicPublisherState, StatsLoanedMessage, StatsPublisher,
-        StatsPublisherState,
+        MeasuredDynamicPublisher, MeasuredDynamicPublisherState, MeasuredLoanedMessage, MeasuredPublisher,
+        MeasuredPublisherState,
     },
-    subscription::{StatsSubscription, StatsSubscriptionState},
-    timer::{StatsTimer, TimerGuard},
+    stopwatch::{Stopwatch, StopwatchGuard},
+    subscription::{MeasuredSubscription, MeasuredSubscriptionState},
 };
 pub use node::NodeStatistics;
 pub use options::{
-    IntoStatsSubscriptionOptions, NodeStatisticsOptions, SourceName, StatsSubscriptionOptions,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscriptionOptions, NodeStatisticsOptions, SourceName,
     TopicStatisticsOptions,
 };
-/// The `watch` channels of tokio, in the version that [`StatsSubscriptionState::watch`] uses.
+/// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
     collector, condition, health, AgeSource, Escaped, FirstPeriod, Incompatibility, IncompatiblePublisher,

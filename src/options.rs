@@ -36,7 +36,7 @@ pub enum SourceName {
 ///
 /// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its
 /// subscriptions and publishers. The options of a subscription
-/// ([`topic_statistics`](IntoStatsSubscriptionOptions::topic_statistics)) override them. An option that neither sets
+/// ([`topic_statistics`](IntoMeasuredSubscriptionOptions::topic_statistics)) override them. An option that neither sets
 /// has the default of its method.
 ///
 /// ```
@@ -119,8 +119,8 @@ impl TopicStatisticsOptions {
     }
 
     /// Sets whether windows are published. If not, the node itself can read them by
-    /// [`watch`](crate::StatsSubscriptionState::watch) and [`latest`](crate::StatsSubscriptionState::latest). Default:
-    /// true.
+    /// [`watch`](crate::MeasuredSubscriptionState::watch) and [`latest`](crate::MeasuredSubscriptionState::latest).
+    /// Default: true.
     pub fn publish(self, publish: bool) -> Self {
         Self { publish: Some(publish), ..self }
     }
@@ -135,8 +135,8 @@ impl TopicStatisticsOptions {
         Self { distributions: Some(distributions), ..self }
     }
 
-    /// Sets the expectations of the source: they decide its [`health`](crate::StatsSubscriptionState::health), which is
-    /// logged when it changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
+    /// Sets the expectations of the source: they decide its [`health`](crate::MeasuredSubscriptionState::health), which
+    /// is logged when it changes, and published on `/diagnostics`. Default: none. `docs/health.md` describes the rules.
     ///
     /// A node's expectations apply to all subscriptions without expectations of their own. A condition with a topic
     /// applies only to that topic, subscribed or published. The topic can also be the name of a source:
@@ -396,7 +396,7 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
-pub struct StatsSubscriptionOptions<'a> {
+pub struct MeasuredSubscriptionOptions<'a> {
     /// Topic and QoS of the subscription.
     pub subscription: SubscriptionOptions<'a>,
     /// Options that override the node's.
@@ -405,9 +405,9 @@ pub struct StatsSubscriptionOptions<'a> {
 
 /// Conversion to the options of a subscription with statistics: from everything that rclrs takes for a subscription,
 /// alone or with [`topic_statistics`](Self::topic_statistics). No other crate can implement this.
-pub trait IntoStatsSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
+pub trait IntoMeasuredSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
     /// Returns the options.
-    fn into_stats_subscription_options(self) -> StatsSubscriptionOptions<'a>;
+    fn into_measured_subscription_options(self) -> MeasuredSubscriptionOptions<'a>;
 
     /// Sets options that override the node's.
     ///
@@ -425,27 +425,30 @@ pub trait IntoStatsSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
     /// )?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> StatsSubscriptionOptions<'a> {
-        StatsSubscriptionOptions { statistics, ..self.into_stats_subscription_options() }
+    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredSubscriptionOptions<'a> {
+        MeasuredSubscriptionOptions { statistics, ..self.into_measured_subscription_options() }
     }
 }
 
 mod sealed {
-    use super::{StatsSubscriptionOptions, SubscriptionOptions};
+    use super::{MeasuredSubscriptionOptions, SubscriptionOptions};
 
     pub trait Options<'a> {}
     impl<'a, T: Into<SubscriptionOptions<'a>>> Options<'a> for T {}
-    impl<'a> Options<'a> for StatsSubscriptionOptions<'a> {}
+    impl<'a> Options<'a> for MeasuredSubscriptionOptions<'a> {}
 }
 
-impl<'a, T: Into<SubscriptionOptions<'a>>> IntoStatsSubscriptionOptions<'a> for T {
-    fn into_stats_subscription_options(self) -> StatsSubscriptionOptions<'a> {
-        StatsSubscriptionOptions { subscription: self.into(), statistics: TopicStatisticsOptions::default() }
+impl<'a, T: Into<SubscriptionOptions<'a>>> IntoMeasuredSubscriptionOptions<'a> for T {
+    fn into_measured_subscription_options(self) -> MeasuredSubscriptionOptions<'a> {
+        MeasuredSubscriptionOptions {
+            subscription: self.into(),
+            statistics: TopicStatisticsOptions::default(),
+        }
     }
 }
 
-impl<'a> IntoStatsSubscriptionOptions<'a> for StatsSubscriptionOptions<'a> {
-    fn into_stats_subscription_options(self) -> Self {
+impl<'a> IntoMeasuredSubscriptionOptions<'a> for MeasuredSubscriptionOptions<'a> {
+    fn into_measured_subscription_options(self) -> Self {
         self
     }
 }

@@ -17,8 +17,8 @@ use crate::{
     interfaces::topic_statistics_interfaces::msg::MessagesLostEvent,
     measure::{size::SerializedSize, stamp::StampField},
     report::loss_events,
-    Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatsCounter, StatsTimer,
-    TopicStatisticsOptions, TopicStatisticsState,
+    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, Stopwatch, TopicStatisticsOptions,
+    TopicStatisticsState,
 };
 pub use crate::{
     measure::probe::Probe,
@@ -34,14 +34,14 @@ pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
     Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
 }
 
-/// Creates the handle of a timer.
-pub fn timer(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> StatsTimer {
-    StatsTimer::new(source, durations)
+/// Creates the handle of a stopwatch.
+pub fn stopwatch(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Stopwatch {
+    Stopwatch::new(source, durations)
 }
 
 /// Creates the handle of a counter.
-pub fn counter(source: SourceHandle, count: Count) -> StatsCounter {
-    StatsCounter::new(source, count)
+pub fn counter(source: SourceHandle, count: Count) -> Counter {
+    Counter::new(source, count)
 }
 
 /// Returns losses as a message.

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use benchmarks::{MeasuredSubscription, Metric, RecorderOptions};
+use benchmarks::{InstrumentedCallback, Metric, RecorderOptions};
 use hdrhistogram::Histogram;
 use rclrs::{MessageInfo, PublisherGid};
 use ros_env::sensor_msgs::msg::rmw::Imu;
@@ -44,7 +44,7 @@ fn settle(priority: Option<i32>) -> std::io::Result<()> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds: f64 = std::env::args().nth(1).ok_or("bench_contention SECONDS")?.parse()?;
-    let measured = MeasuredSubscription::new(&RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
+    let measured = InstrumentedCallback::new(&RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
     let message = Imu::default();
     let mut info = MessageInfo {
         source_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1)),

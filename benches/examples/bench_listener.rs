@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, InstrumentCallback, InstrumentWorkerCallback, IntoStatsSubscriptionOptions, Metric,
+    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredSubscriptionOptions, Metric,
     NodeStatistics, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::{Image, Imu};

@@ -9,7 +9,7 @@ use std::{
 use rclrs::MessageInfo;
 use rclrs_topic_statistics::{
     testing::{self, metrics_message, status, NodeNames, Probe},
-    StatsCounter, StatsTimer, TopicStatisticsState, WindowStatistics,
+    Counter, Stopwatch, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
 use rosidl_runtime_rs::Message;
@@ -27,25 +27,25 @@ use topic_statistics_core::{
 };
 
 /// A subscription with statistics: the code that runs in its callback.
-pub struct MeasuredSubscription<T: Message = Imu> {
+pub struct InstrumentedCallback<T: Message = Imu> {
     probe: Probe<T>,
     recorder: Arc<Recorder>,
 }
 
-impl<T: Message> fmt::Debug for MeasuredSubscription<T> {
+impl<T: Message> fmt::Debug for InstrumentedCallback<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MeasuredSubscription").finish_non_exhaustive()
+        f.debug_struct("InstrumentedCallback").finish_non_exhaustive()
     }
 }
 
-impl MeasuredSubscription {
+impl InstrumentedCallback {
     /// Creates a subscription to Imu. Its first window starts now.
     pub fn new(options: &RecorderOptions) -> Self {
         Self::of(options, false)
     }
 }
 
-impl<T: Message> MeasuredSubscription<T> {
+impl<T: Message> InstrumentedCallback<T> {
     /// Creates a subscription, with or without distributions. Its first window starts now.
     pub fn of(options: &RecorderOptions, has_distributions: bool) -> Self {
         let recorder = Arc::new(Recorder::new("topic", options.clone(), None, &HostClock));
@@ -125,15 +125,15 @@ impl JudgedSubscriptions {
     }
 }
 
-/// Creates an enabled timer.
-pub fn timer() -> StatsTimer {
+/// Creates an enabled stopwatch.
+pub fn stopwatch() -> Stopwatch {
     let durations = Arc::new(Windowed::new(Durations::default()));
     durations.enable(&HostClock);
-    testing::timer(handle(Arc::clone(&durations) as _), durations)
+    testing::stopwatch(handle(Arc::clone(&durations) as _), durations)
 }
 
 /// Creates a counter.
-pub fn counter() -> StatsCounter {
+pub fn counter() -> Counter {
     let count = Count::default();
     testing::counter(handle(Arc::new(Windowed::new(count.clone()))), count)
 }

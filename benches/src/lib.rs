@@ -4,5 +4,5 @@
 
 mod driver;
 
-pub use driver::{clock, counter, messages, timer, JudgedSubscriptions, MeasuredSubscription};
+pub use driver::{clock, counter, messages, stopwatch, InstrumentedCallback, JudgedSubscriptions};
 pub use topic_statistics_core::{collector, record::recorder::RecorderOptions, Metric, WindowStatistics};

@@ -11,8 +11,8 @@ use topic_statistics_core::{
 
 /// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
 ///
-/// Create one using [`NodeStatistics::counter`](crate::NodeStatistics::counter). It is a handle that can be cloned;
-/// dropping the last clone ends its statistics. Counting is one atomic operation.
+/// Create one using [`NodeStatistics::create_counter`](crate::NodeStatistics::create_counter). It is a handle that can
+/// be cloned; dropping the last clone ends its statistics. Counting is one atomic operation.
 ///
 /// ```
 /// # use rclrs::*;
@@ -20,7 +20,7 @@ use topic_statistics_core::{
 /// # let executor = Context::default_from_env()?.create_basic_executor();
 /// # let node = executor.create_node("bridge")?;
 /// # let statistics = NodeStatistics::new(&node)?;
-/// let frames = statistics.counter("frames"); // /bridge:frames
+/// let frames = statistics.create_counter("frames"); // /bridge:frames
 /// std::thread::spawn({
 ///     let frames = frames.clone();
 ///     move || frames.increment()
@@ -29,20 +29,20 @@ use topic_statistics_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct StatsCounter(pub(crate) Arc<CounterState>);
+pub struct Counter(pub(crate) Arc<CounterState>);
 
 pub(crate) struct CounterState {
     source: SourceHandle,
     count: Count,
 }
 
-impl fmt::Debug for StatsCounter {
+impl fmt::Debug for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsCounter").field("source_name", &self.source_name()).finish_non_exhaustive()
+        f.debug_struct("Counter").field("source_name", &self.source_name()).finish_non_exhaustive()
     }
 }
 
-impl StatsCounter {
+impl Counter {
     pub(crate) fn new(source: SourceHandle, count: Count) -> Self {
         Self(Arc::new(CounterState { source, count }))
     }
@@ -69,13 +69,14 @@ impl StatsCounter {
         self.0.source.latest()
     }
 
-    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    /// Returns a receiver of its health; see
+    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
     pub fn health(&self) -> watch::Receiver<Health> {
         self.0.source.health()
     }
 
     /// Returns a receiver of finished windows; see
-    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.0.source.watch()
     }

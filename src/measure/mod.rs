@@ -7,7 +7,7 @@
 //! core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] is the same for types that are known only at
 //! run time.
 //!
-//! [`subscription`], [`publisher`], [`timer`] and [`counter`] are the handles that a node's author holds.
+//! [`subscription`], [`publisher`], [`stopwatch`] and [`counter`] are the handles that a node's author holds.
 
 pub(crate) mod callback;
 pub(crate) mod counter;
@@ -18,5 +18,5 @@ pub(crate) mod probe;
 pub(crate) mod publisher;
 pub(crate) mod size;
 pub(crate) mod stamp;
+pub(crate) mod stopwatch;
 pub(crate) mod subscription;
-pub(crate) mod timer;

@@ -24,10 +24,10 @@ use super::size::SerializedSize;
 ///
 /// Create one using [`NodeStatistics::create_publisher`](crate::NodeStatistics::create_publisher). Like
 /// [`rclrs::Publisher`] it is a handle: dropping the last clone ends the publisher and its statistics.
-pub type StatsPublisher<T> = Arc<StatsPublisherState<T>>;
+pub type MeasuredPublisher<T> = Arc<MeasuredPublisherState<T>>;
 
-/// The inner state of a [`StatsPublisher`].
-pub struct StatsPublisherState<T: Message> {
+/// The inner state of a [`MeasuredPublisher`].
+pub struct MeasuredPublisherState<T: Message> {
     /// Dropped first: the statistics end before the publisher does.
     source: SourceHandle,
     publications: Arc<Windowed<Publications>>,
@@ -37,9 +37,9 @@ pub struct StatsPublisherState<T: Message> {
     publisher: Publisher<T::RmwMsg>,
 }
 
-impl<T: Message> fmt::Debug for StatsPublisherState<T> {
+impl<T: Message> fmt::Debug for MeasuredPublisherState<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsPublisherState")
+        f.debug_struct("MeasuredPublisherState")
             .field("topic_name", &self.topic_name())
             .field("source_name", &self.source_name())
             .field("is_enabled", &self.is_enabled())
@@ -47,7 +47,7 @@ impl<T: Message> fmt::Debug for StatsPublisherState<T> {
     }
 }
 
-impl<T: Message> StatsPublisherState<T> {
+impl<T: Message> MeasuredPublisherState<T> {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
@@ -102,19 +102,20 @@ impl<T: Message> StatsPublisherState<T> {
         self.source.latest()
     }
 
-    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    /// Returns a receiver of its health; see
+    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
     pub fn health(&self) -> watch::Receiver<Health> {
         self.source.health()
     }
 
     /// Returns a receiver of finished windows; see
-    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.source.watch()
     }
 
     /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`StatsSubscriptionState::set_state`](crate::StatsSubscriptionState::set_state).
+    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
     pub fn set_state(&self, state: TopicStatisticsState) {
         self.source.set_state(state);
     }
@@ -133,20 +134,20 @@ impl<T: Message> StatsPublisherState<T> {
 /// A publisher with statistics, of a type that is known only at run time.
 ///
 /// Create one using [`NodeStatistics::create_dynamic_publisher`](crate::NodeStatistics::create_dynamic_publisher). It
-/// is a handle as [`StatsPublisher`] is.
-pub type StatsDynamicPublisher = Arc<StatsDynamicPublisherState>;
+/// is a handle as [`MeasuredPublisher`] is.
+pub type MeasuredDynamicPublisher = Arc<MeasuredDynamicPublisherState>;
 
-/// The inner state of a [`StatsDynamicPublisher`].
-pub struct StatsDynamicPublisherState {
+/// The inner state of a [`MeasuredDynamicPublisher`].
+pub struct MeasuredDynamicPublisherState {
     /// Dropped first: the statistics end before the publisher does.
     source: SourceHandle,
     publications: Arc<Windowed<Publications>>,
     publisher: DynamicPublisher,
 }
 
-impl fmt::Debug for StatsDynamicPublisherState {
+impl fmt::Debug for MeasuredDynamicPublisherState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsDynamicPublisherState")
+        f.debug_struct("MeasuredDynamicPublisherState")
             .field("topic_name", &self.topic_name())
             .field("source_name", &self.source_name())
             .field("is_enabled", &self.is_enabled())
@@ -154,7 +155,7 @@ impl fmt::Debug for StatsDynamicPublisherState {
     }
 }
 
-impl StatsDynamicPublisherState {
+impl MeasuredDynamicPublisherState {
     pub(crate) fn new(
         source: SourceHandle,
         publications: Arc<Windowed<Publications>>,
@@ -197,19 +198,20 @@ impl StatsDynamicPublisherState {
         self.source.latest()
     }
 
-    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    /// Returns a receiver of its health; see
+    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
     pub fn health(&self) -> watch::Receiver<Health> {
         self.source.health()
     }
 
     /// Returns a receiver of finished windows; see
-    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.source.watch()
     }
 
     /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`StatsSubscriptionState::set_state`](crate::StatsSubscriptionState::set_state).
+    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
     pub fn set_state(&self, state: TopicStatisticsState) {
         self.source.set_state(state);
     }
@@ -220,11 +222,11 @@ impl StatsDynamicPublisherState {
     }
 }
 
-impl<T: RmwMessage> StatsPublisherState<T> {
+impl<T: RmwMessage> MeasuredPublisherState<T> {
     /// Obtains a writable handle to a message owned by the middleware, as
     /// [`rclrs::PublisherState::borrow_loaned_message`] does, and errors as that does.
-    pub fn borrow_loaned_message(&self) -> Result<StatsLoanedMessage<'_, T>, RclrsError> {
-        Ok(StatsLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
+    pub fn borrow_loaned_message(&self) -> Result<MeasuredLoanedMessage<'_, T>, RclrsError> {
+        Ok(MeasuredLoanedMessage { message: self.publisher.borrow_loaned_message()?, publisher: self })
     }
 
     /// Returns true if message loans are possible, false otherwise.
@@ -236,18 +238,18 @@ impl<T: RmwMessage> StatsPublisherState<T> {
 /// A loaned message, owned by the middleware. Its publication is measured.
 ///
 /// It dereferences to a `&mut T` (`T::RmwMsg` is `T`). Dropping or publishing the message returns the loan.
-pub struct StatsLoanedMessage<'a, T: RmwMessage> {
+pub struct MeasuredLoanedMessage<'a, T: RmwMessage> {
     message: LoanedMessage<'a, T::RmwMsg>,
-    publisher: &'a StatsPublisherState<T>,
+    publisher: &'a MeasuredPublisherState<T>,
 }
 
-impl<T: RmwMessage> fmt::Debug for StatsLoanedMessage<'_, T> {
+impl<T: RmwMessage> fmt::Debug for MeasuredLoanedMessage<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsLoanedMessage").field("publisher", self.publisher).finish_non_exhaustive()
+        f.debug_struct("MeasuredLoanedMessage").field("publisher", self.publisher).finish_non_exhaustive()
     }
 }
 
-impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
+impl<T: RmwMessage> Deref for MeasuredLoanedMessage<'_, T> {
     type Target = T::RmwMsg;
 
     fn deref(&self) -> &T::RmwMsg {
@@ -255,13 +257,13 @@ impl<T: RmwMessage> Deref for StatsLoanedMessage<'_, T> {
     }
 }
 
-impl<T: RmwMessage> DerefMut for StatsLoanedMessage<'_, T> {
+impl<T: RmwMessage> DerefMut for MeasuredLoanedMessage<'_, T> {
     fn deref_mut(&mut self) -> &mut T::RmwMsg {
         &mut self.message
     }
 }
 
-impl<T: RmwMessage> StatsLoanedMessage<'_, T> {
+impl<T: RmwMessage> MeasuredLoanedMessage<'_, T> {
     /// Publishes the loaned message, falling back to regular publishing if needed; errors as
     /// [`rclrs::LoanedMessage::publish`] does.
     pub fn publish(self) -> Result<(), RclrsError> {

@@ -20,10 +20,10 @@ use topic_statistics_core::{
 /// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: dropping
 /// the last clone ends the subscription and its statistics. After that nothing more of it is published; the window
 /// under way is lost. Its callback cannot be replaced.
-pub type StatsSubscription<T> = Arc<StatsSubscriptionState<T>>;
+pub type MeasuredSubscription<T> = Arc<MeasuredSubscriptionState<T>>;
 
-/// The inner state of a [`StatsSubscription`].
-pub struct StatsSubscriptionState<T> {
+/// The inner state of a [`MeasuredSubscription`].
+pub struct MeasuredSubscriptionState<T> {
     /// Dropped first: the statistics end before the subscription does.
     source: SourceHandle,
     recorder: Arc<Recorder>,
@@ -31,9 +31,9 @@ pub struct StatsSubscriptionState<T> {
     message: PhantomData<fn() -> T>,
 }
 
-impl<T> fmt::Debug for StatsSubscriptionState<T> {
+impl<T> fmt::Debug for MeasuredSubscriptionState<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsSubscriptionState")
+        f.debug_struct("MeasuredSubscriptionState")
             .field("topic_name", &self.topic_name())
             .field("source_name", &self.source_name())
             .field("is_enabled", &self.is_enabled())
@@ -41,7 +41,7 @@ impl<T> fmt::Debug for StatsSubscriptionState<T> {
     }
 }
 
-impl<T> StatsSubscriptionState<T> {
+impl<T> MeasuredSubscriptionState<T> {
     pub(crate) fn new(
         source: SourceHandle,
         recorder: Arc<Recorder>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Timers and counters, by their names.
+//! Stopwatches and counters, by their names.
 
 use std::{
     fmt::Display,
@@ -18,7 +18,7 @@ use topic_statistics_core::{
 };
 
 use super::NodeStatistics;
-use crate::measure::{counter::StatsCounter, timer::StatsTimer};
+use crate::measure::{counter::Counter, stopwatch::Stopwatch};
 
 /// Handles by their names, as long as they live.
 pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
@@ -44,48 +44,52 @@ impl<T> Registry<T> {
 }
 
 impl NodeStatistics {
-    /// Returns the timer of that name. Creates it if there is none. Its source name is `/bridge:get_lidar_data` for the
-    /// node `/bridge`. The name is any text.
-    pub fn timer(&self, name: impl Into<String>) -> StatsTimer {
-        StatsTimer(self.timers.get_or_create(name.into(), |name| {
+    /// Creates the stopwatch of that name, or returns the one that exists. Its source name is `/bridge:get_lidar_data`
+    /// for the node `/bridge`. The name is any text.
+    pub fn create_stopwatch(&self, name: impl Into<String>) -> Stopwatch {
+        Stopwatch(self.stopwatches.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
             let source = self.code_source(name, Arc::clone(&durations) as _);
-            StatsTimer::new(source, durations).0
+            Stopwatch::new(source, durations).0
         }))
     }
 
-    /// Returns a timer for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`. The
-    /// names are formatted here, not at each use.
+    /// Creates a stopwatch for each of `parts`, such as one per lidar: `get_lidar_data/front`, `get_lidar_data/rear`.
+    /// The names are formatted here, not at each use.
     ///
     /// ```
     /// # use rclrs::*;
     /// # use rclrs_topic_statistics::NodeStatistics;
     /// # let executor = Context::default_from_env()?.create_basic_executor();
     /// # let statistics = NodeStatistics::new(&executor.create_node("bridge")?)?;
-    /// let get_lidar_data = statistics.timers("get_lidar_data", ["front", "rear"]);
-    /// let get_image = statistics.timers("get_image", 0..4);
+    /// let get_lidar_data = statistics.create_stopwatches("get_lidar_data", ["front", "rear"]);
+    /// let get_image = statistics.create_stopwatches("get_image", 0..4);
     ///
     /// let _running = get_lidar_data[1].start();
     /// assert_eq!(get_image[3].source_name(), "/bridge:get_image/3");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn timers(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsTimer> {
-        parts.into_iter().map(|part| self.timer(format!("{name}/{part}"))).collect()
+    pub fn create_stopwatches(
+        &self,
+        name: &str,
+        parts: impl IntoIterator<Item = impl Display>,
+    ) -> Vec<Stopwatch> {
+        parts.into_iter().map(|part| self.create_stopwatch(format!("{name}/{part}"))).collect()
     }
 
-    /// Returns the counter of that name. Creates it if there is none. Its source name is `/bridge:frames` for the node
-    /// `/bridge`. The name is any text.
-    pub fn counter(&self, name: impl Into<String>) -> StatsCounter {
-        StatsCounter(self.counters.get_or_create(name.into(), |name| {
+    /// Creates the counter of that name, or returns the one that exists. Its source name is `/bridge:frames` for the
+    /// node `/bridge`. The name is any text.
+    pub fn create_counter(&self, name: impl Into<String>) -> Counter {
+        Counter(self.counters.get_or_create(name.into(), |name| {
             let count = Count::default();
             let source = self.code_source(name, Arc::new(Windowed::new(count.clone())));
-            StatsCounter::new(source, count).0
+            Counter::new(source, count).0
         }))
     }
 
-    /// Returns a counter for each of `parts`; see [`timers`](Self::timers).
-    pub fn counters(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<StatsCounter> {
-        parts.into_iter().map(|part| self.counter(format!("{name}/{part}"))).collect()
+    /// Creates a counter for each of `parts`; see [`create_stopwatches`](Self::create_stopwatches).
+    pub fn create_counters(&self, name: &str, parts: impl IntoIterator<Item = impl Display>) -> Vec<Counter> {
+        parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
     /// Adds a source for code of that name.

@@ -33,12 +33,15 @@ use crate::{
         dynamic::{has_no_stamp, DynamicProbe, WithQos},
         dynamic_size::DynamicSize,
         probe::Probe,
-        publisher::{StatsDynamicPublisher, StatsDynamicPublisherState, StatsPublisher, StatsPublisherState},
+        publisher::{
+            MeasuredDynamicPublisher, MeasuredDynamicPublisherState, MeasuredPublisher,
+            MeasuredPublisherState,
+        },
         size::SerializedSize,
         stamp::StampField,
-        subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState},
+        subscription::{AnySubscription, MeasuredSubscription, MeasuredSubscriptionState},
     },
-    options::{IntoStatsSubscriptionOptions, StatsSubscriptionOptions, TopicStatisticsOptions},
+    options::{IntoMeasuredSubscriptionOptions, MeasuredSubscriptionOptions, TopicStatisticsOptions},
     report::loss_events::{self, LossPublisher},
 };
 
@@ -62,13 +65,13 @@ impl NodeStatistics {
     /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         callback: impl InstrumentCallback<T, Args>,
-    ) -> Result<StatsSubscription<T>, StatisticsError>
+    ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into_stats_subscription_options(), |options, probe| {
+        self.create(options.into_measured_subscription_options(), |options, probe| {
             self.node.create_subscription(options, callback.instrument(probe))
         })
     }
@@ -82,13 +85,13 @@ impl NodeStatistics {
     /// Errors as `create_subscription` does.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         callback: impl InstrumentAsyncCallback<T, Args>,
-    ) -> Result<StatsSubscription<T>, StatisticsError>
+    ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into_stats_subscription_options(), |options, probe| {
+        self.create(options.into_measured_subscription_options(), |options, probe| {
             self.node.create_subscription(options, callback.instrument_async(probe))
         })
     }
@@ -103,14 +106,14 @@ impl NodeStatistics {
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         callback: impl InstrumentWorkerCallback<T, Payload, Args>,
-    ) -> Result<StatsSubscription<T>, StatisticsError>
+    ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
         Payload: 'static + Send + Sync,
     {
-        self.create(options.into_stats_subscription_options(), |options, probe| {
+        self.create(options.into_measured_subscription_options(), |options, probe| {
             worker.create_subscription(options, callback.instrument_worker(probe))
         })
     }
@@ -134,9 +137,9 @@ impl NodeStatistics {
     pub fn create_dynamic_subscription<'a>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         callback: impl Fn(DynamicMessage, MessageInfo) + Send + Sync + 'static,
-    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError> {
+    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
         self.create_dynamic(message_type, options, |message_type, options, probe| {
             self.node.create_dynamic_subscription(message_type, options, move |message, info| {
                 let running = probe.start(probe.receive(&message, &info));
@@ -154,9 +157,9 @@ impl NodeStatistics {
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         mut callback: impl FnMut(DynamicMessage, MessageInfo) -> Out + Send + Sync + 'static,
-    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
     where
         Out: Future<Output = ()> + Send + 'static,
     {
@@ -183,9 +186,9 @@ impl NodeStatistics {
         &self,
         worker: &Worker<Payload>,
         message_type: MessageTypeName,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
-    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError>
+    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
     where
         Payload: 'static + Send + Sync,
     {
@@ -205,14 +208,14 @@ impl NodeStatistics {
     fn create_dynamic<'a, Scope: WorkScope + 'static>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoStatsSubscriptionOptions<'a>,
+        options: impl IntoMeasuredSubscriptionOptions<'a>,
         subscribe: impl FnOnce(
             MessageTypeName,
             SubscriptionOptions<'_>,
             DynamicProbe,
         ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
-    ) -> Result<StatsSubscription<DynamicMessage>, StatisticsError> {
-        let options = options.into_stats_subscription_options();
+    ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
+        let options = options.into_measured_subscription_options();
         if has_no_stamp(&message_type) {
             options.statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
         }
@@ -231,7 +234,7 @@ impl NodeStatistics {
     pub fn create_publisher<'a, T: Message>(
         &self,
         options: impl Into<PublisherOptions<'a>>,
-    ) -> Result<StatsPublisher<T>, StatisticsError> {
+    ) -> Result<MeasuredPublisher<T>, StatisticsError> {
         self.create_publisher_with_options(options, TopicStatisticsOptions::new())
     }
 
@@ -243,13 +246,13 @@ impl NodeStatistics {
         &self,
         options: impl Into<PublisherOptions<'a>>,
         statistics: TopicStatisticsOptions,
-    ) -> Result<StatsPublisher<T>, StatisticsError> {
+    ) -> Result<MeasuredPublisher<T>, StatisticsError> {
         let find_size = SerializedSize::of_published;
         let create = |options| create_publisher(&self.node, options);
         let topic = |publisher: &Publisher<T::RmwMsg>| publisher.topic_name();
         let NewPublisher { source, publications, size, publisher } =
             self.create_publisher_of(options.into(), statistics, find_size, create, topic)?;
-        Ok(Arc::new(StatsPublisherState::new(source, publications, size.map(Box::new), publisher)))
+        Ok(Arc::new(MeasuredPublisherState::new(source, publications, size.map(Box::new), publisher)))
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
@@ -263,7 +266,7 @@ impl NodeStatistics {
         message_type: MessageTypeName,
         options: impl Into<PublisherOptions<'a>>,
         statistics: TopicStatisticsOptions,
-    ) -> Result<StatsDynamicPublisher, StatisticsError> {
+    ) -> Result<MeasuredDynamicPublisher, StatisticsError> {
         let no_size = || -> Result<Infallible, String> {
             Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
         };
@@ -275,7 +278,7 @@ impl NodeStatistics {
         let topic = |publisher: &DynamicPublisher| publisher.topic_name();
         let NewPublisher { source, publications, publisher, .. } =
             self.create_publisher_of(options.into(), statistics, no_size, create, topic)?;
-        Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
+        Ok(Arc::new(MeasuredDynamicPublisherState::new(source, publications, publisher)))
     }
 
     /// Creates the source of a publisher, and the publisher.
@@ -310,10 +313,10 @@ impl NodeStatistics {
     /// Returns the options with the metrics that the conditions on the topic need.
     fn with_expected_metrics<'a>(
         &self,
-        StatsSubscriptionOptions { subscription, statistics }: StatsSubscriptionOptions<'a>,
-    ) -> StatsSubscriptionOptions<'a> {
+        MeasuredSubscriptionOptions { subscription, statistics }: MeasuredSubscriptionOptions<'a>,
+    ) -> MeasuredSubscriptionOptions<'a> {
         let statistics = self.with_metrics_for(subscription.topic, statistics, SourceKind::Subscription);
-        StatsSubscriptionOptions { subscription, statistics }
+        MeasuredSubscriptionOptions { subscription, statistics }
     }
 
     /// Returns the options with the metrics that the conditions on a topic need. The resolved name is unknown before
@@ -372,9 +375,9 @@ impl NodeStatistics {
 
     fn create<T: Message, Subscription: AnySubscription + 'static>(
         &self,
-        options: StatsSubscriptionOptions<'_>,
+        options: MeasuredSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Probe<T>) -> Result<Arc<Subscription>, RclrsError>,
-    ) -> Result<StatsSubscription<T>, StatisticsError> {
+    ) -> Result<MeasuredSubscription<T>, StatisticsError> {
         let message_type = T::RmwMsg::TYPE_NAME.into();
         let stamp = StampField::find();
         match &stamp {
@@ -395,10 +398,10 @@ impl NodeStatistics {
     fn create_of<T, Subscription: AnySubscription + 'static>(
         &self,
         message_type: Cow<'static, str>,
-        options: StatsSubscriptionOptions<'_>,
+        options: MeasuredSubscriptionOptions<'_>,
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
-    ) -> Result<StatsSubscription<T>, StatisticsError> {
-        let StatsSubscriptionOptions { subscription: options, statistics } = options;
+    ) -> Result<MeasuredSubscription<T>, StatisticsError> {
+        let MeasuredSubscriptionOptions { subscription: options, statistics } = options;
         statistics.check()?;
         statistics.check_expectations(SourceKind::Subscription)?;
         let own = statistics.of_source();
@@ -434,6 +437,6 @@ impl NodeStatistics {
             self.scheduler.expect(&source, expectations);
         }
         recorder.set_installed();
-        Ok(Arc::new(StatsSubscriptionState::new(new.complete(source), recorder, subscription)))
+        Ok(Arc::new(MeasuredSubscriptionState::new(new.complete(source), recorder, subscription)))
     }
 }

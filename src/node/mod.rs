@@ -2,8 +2,8 @@
 
 //! The statistics of a node: where a node's author starts.
 //!
-//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] timers and counters. [`parameters`] are
-//! the ROS parameters. [`publishers`] publish the windows, [`reports`] the log and the health.
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] stopwatches and counters.
+//! [`parameters`] are the ROS parameters. [`publishers`] publish the windows, [`reports`] the log and the health.
 
 mod code;
 mod endpoints;
@@ -36,7 +36,7 @@ use topic_statistics_core::{
 
 use crate::{
     error::StatisticsError,
-    measure::{counter::CounterState, timer::TimerState},
+    measure::{counter::CounterState, stopwatch::StopwatchState},
     options::{check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions},
     report::{
         diagnostics::NodeNames,
@@ -48,8 +48,8 @@ use parameters::Parameters;
 use publishers::{DiagnosticsPublisher, TopicPublishers};
 use reports::{NodeClock, NodeReports};
 
-/// The statistics of a node's subscriptions, publishers, timers and counters: one publisher and one thread for all of
-/// them.
+/// The statistics of a node's subscriptions, publishers, stopwatches and counters: one publisher and one thread for all
+/// of them.
 ///
 /// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
 /// and publishing never delays a callback.
@@ -94,7 +94,7 @@ pub struct NodeStatistics {
     /// None if the node's health is not published.
     diagnostics: Option<Arc<DiagnosticsPublisher>>,
     names: Arc<SourceNames>,
-    timers: Registry<TimerState>,
+    stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -210,7 +210,7 @@ impl NodeStatistics {
             others: Mutex::default(),
             diagnostics,
             names: Arc::default(),
-            timers: Registry::default(),
+            stopwatches: Registry::default(),
             counters: Registry::default(),
             scheduler,
             thread: Some(thread),

@@ -16,8 +16,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName,
-    StatsSubscription, TopicStatisticsOptions, WindowStatistics,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    SourceName, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ impl Bodies {
 /// A subscription, and the measurements of its callbacks.
 struct Source {
     name: &'static str,
-    subscription: StatsSubscription<Imu>,
+    subscription: MeasuredSubscription<Imu>,
     windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
     bodies: Arc<Bodies>,
 }

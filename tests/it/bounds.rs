@@ -15,7 +15,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsCounter,
+    Counter, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::{
@@ -68,7 +68,7 @@ fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
         let options = every(Duration::from_millis(1)).qos(keep_all.reliable());
         let statistics = NodeStatistics::with_options(&node, options).unwrap();
         let _spinning = Spinning::start(executor);
-        let timers = statistics.timers("call", 0..500);
+        let stopwatches = statistics.create_stopwatches("call", 0..500);
         let reader = Program::start("statistics_reader.py", &["--keep-all"], domain);
         assert_eq!(reader.read("first window"), "received");
         reader.signal("STOP");
@@ -87,12 +87,12 @@ fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
         assert!(failures() < 30, "{} warnings", failures());
 
         // Enabling a source during the drop has no effect.
-        let (is_over, timer) =
+        let (is_over, publisher) =
             (AtomicBool::new(false), statistics.create_publisher::<Int32>("late").unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    timer.set_state(TopicStatisticsState::Enable);
+                    publisher.set_state(TopicStatisticsState::Enable);
                     std::thread::yield_now();
                 }
             });
@@ -100,10 +100,10 @@ fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
             is_over.store(true, Ordering::Relaxed);
             assert!(took < DROP, "{took:?}");
         });
-        assert!(!timer.is_enabled(), "disabled after the drop");
-        timer.set_state(TopicStatisticsState::Enable);
-        assert!(!timer.is_enabled(), "it cannot be enabled again");
-        drop(timers);
+        assert!(!publisher.is_enabled(), "disabled after the drop");
+        publisher.set_state(TopicStatisticsState::Enable);
+        assert!(!publisher.is_enabled(), "it cannot be enabled again");
+        drop(stopwatches);
     });
 }
 
@@ -197,10 +197,10 @@ fn no_window_is_shorter_than_its_period() {
     let (_executor, node) = node("early", &[]);
     let statistics = NodeStatistics::with_options(&node, every(PERIOD)).unwrap();
     // Created one after the other: a window of the earlier counters ends soon after the creation of a later one.
-    let mut counters: BTreeMap<usize, (StatsCounter, Option<Arc<WindowStatistics>>)> = BTreeMap::new();
+    let mut counters: BTreeMap<usize, (Counter, Option<Arc<WindowStatistics>>)> = BTreeMap::new();
     wait_for("first windows", || {
         if counters.len() < 60 {
-            let counter = statistics.counter(format!("call_{}", counters.len()));
+            let counter = statistics.create_counter(format!("call_{}", counters.len()));
             counter.increment();
             counters.insert(counters.len(), (counter, None));
         }

@@ -10,7 +10,7 @@ use generated_crates::{
 };
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsPublisher, StatsSubscription,
+    watch, IntoMeasuredSubscriptionOptions, MeasuredPublisher, MeasuredSubscription, Metric, NodeStatistics,
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{
@@ -89,9 +89,9 @@ fn the_size_of_every_message_type_is_what_the_middleware_delivers() {
 
 /// A topic of one type, with a publisher and two subscriptions.
 struct Topic<T: Message> {
-    publisher: StatsPublisher<T>,
-    subscription: StatsSubscription<T>,
-    dynamic: StatsSubscription<DynamicMessage>,
+    publisher: MeasuredPublisher<T>,
+    subscription: MeasuredSubscription<T>,
+    dynamic: MeasuredSubscription<DynamicMessage>,
 }
 
 trait AnyTopic {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Timers and counters around any code.
+//! Stopwatches and counters around any code.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,10 +8,10 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, StatsTimer, Summary, TopicStatisticsOptions};
+use rclrs_topic_statistics::{Metric, NodeStatistics, Stopwatch, Summary, TopicStatisticsOptions};
 use test_support::{domain, node, of, wait_for, Reader};
 
-/// Creates statistics of a node whose executor does not spin: timers and counters need no executor.
+/// Creates statistics of a node whose executor does not spin: stopwatches and counters need no executor.
 fn statistics(window: Duration) -> (Executor, Node, NodeStatistics) {
     let (executor, node) = node("bridge", &[]);
     let options = TopicStatisticsOptions::new().publish_period(window);
@@ -22,12 +22,12 @@ fn statistics(window: Duration) -> (Executor, Node, NodeStatistics) {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const TICK: Duration = Duration::from_millis(5);
 
-/// Returns the durations that the timers have recorded until the end of the window.
+/// Returns the durations that the stopwatches have recorded until the end of the window.
 fn recorded<const COUNT: usize>(
     statistics: &NodeStatistics,
-    timers: [&StatsTimer; COUNT],
+    stopwatches: [&Stopwatch; COUNT],
 ) -> [Summary; COUNT] {
-    let mut windows = timers.map(StatsTimer::watch);
+    let mut windows = stopwatches.map(Stopwatch::watch);
     for window in &mut windows {
         window.borrow_and_update();
     }
@@ -40,9 +40,9 @@ fn recorded<const COUNT: usize>(
 #[test]
 fn a_guard_records_on_return_error_and_panic_and_not_when_it_is_discarded() {
     let (_executor, _node, statistics) = statistics(DAY);
-    let timer = statistics.timer("call");
+    let stopwatch = statistics.create_stopwatch("call");
     let early = |fail: bool| -> Result<(), String> {
-        let _running = timer.start();
+        let _running = stopwatch.start();
         std::thread::sleep(TICK);
         if fail {
             Err("the call failed")?;
@@ -52,37 +52,37 @@ fn a_guard_records_on_return_error_and_panic_and_not_when_it_is_discarded() {
     early(false).unwrap();
     early(true).unwrap_err();
     let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _running = timer.start();
+        let _running = stopwatch.start();
         std::thread::sleep(TICK);
         panic!("the panic of the call");
     }));
     assert!(unwinding.is_err());
-    assert_eq!(timer.time(|| std::thread::sleep(TICK)), ());
-    timer.start().discard();
+    assert_eq!(stopwatch.time(|| std::thread::sleep(TICK)), ());
+    stopwatch.start().discard();
 
-    let [summary] = recorded(&statistics, [&timer]);
+    let [summary] = recorded(&statistics, [&stopwatch]);
     assert_eq!(summary.sample_count, 4, "{summary:?}");
     assert!((5.0..1000.0).contains(&summary.minimum), "{summary:?}");
 }
 
-/// The guard is the thread's own: it does not borrow the timer, whose scope may end first.
+/// The guard is the thread's own: it does not borrow the stopwatch, whose scope may end first.
 #[test]
 fn a_duration_can_end_on_another_thread() {
     let (_executor, _node, statistics) = statistics(DAY);
-    let timer = statistics.timer("call");
-    let running = timer.start();
+    let stopwatch = statistics.create_stopwatch("call");
+    let running = stopwatch.start();
     let thread = std::thread::spawn(move || {
         std::thread::sleep(TICK);
         drop(running);
     });
     thread.join().unwrap();
-    let [summary] = recorded(&statistics, [&timer]);
+    let [summary] = recorded(&statistics, [&stopwatch]);
     assert_eq!(summary.sample_count, 1);
     assert!((5.0..1000.0).contains(&summary.minimum), "{summary:?}");
 
-    let running = timer.start();
-    let watched = timer.watch();
-    drop(timer);
+    let running = stopwatch.start();
+    let watched = stopwatch.watch();
+    drop(stopwatch);
     assert!(watched.has_changed().is_err(), "a guard does not keep the statistics");
     drop(running);
 }
@@ -90,7 +90,7 @@ fn a_duration_can_end_on_another_thread() {
 #[test]
 fn timed_scopes_may_be_nested_and_may_overlap_on_any_thread() {
     let (_executor, _node, statistics) = statistics(DAY);
-    let (outer, inner) = (statistics.timer("outer"), statistics.timer("inner"));
+    let (outer, inner) = (statistics.create_stopwatch("outer"), statistics.create_stopwatch("inner"));
     outer.time(|| {
         for _ in 0..3 {
             inner.time(|| std::thread::sleep(TICK));
@@ -102,8 +102,8 @@ fn timed_scopes_may_be_nested_and_may_overlap_on_any_thread() {
 
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            let timer = statistics.timer("outer"); // the same one
-            scope.spawn(move || (0..1000).for_each(|_| drop(timer.start())));
+            let stopwatch = statistics.create_stopwatch("outer"); // the same one
+            scope.spawn(move || (0..1000).for_each(|_| drop(stopwatch.start())));
         }
         // A guard may end on another thread.
         let running = outer.start();
@@ -115,10 +115,10 @@ fn timed_scopes_may_be_nested_and_may_overlap_on_any_thread() {
 #[test]
 fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
     let (mut executor, node, statistics) = statistics(DAY);
-    let timer = statistics.timer("get_image");
+    let stopwatch = statistics.create_stopwatch("get_image");
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let (polled, is_polled) = tokio::sync::oneshot::channel();
-    let future = timer.instrument(async move {
+    let future = stopwatch.instrument(async move {
         polled.send(()).unwrap();
         receiver.await.unwrap()
     });
@@ -131,20 +131,20 @@ fn a_future_is_timed_from_its_first_poll_until_it_is_complete_or_dropped() {
     });
     let spin = SpinOptions::default().until_promise_resolved(answered).timeout(test_support::LIMIT);
     assert!(executor.spin(spin).is_empty());
-    drop(timer.instrument(async {})); // never polled
+    drop(stopwatch.instrument(async {})); // never polled
 
-    let [summary] = recorded(&statistics, [&timer]);
+    let [summary] = recorded(&statistics, [&stopwatch]);
     assert_eq!(summary.sample_count, 1, "{summary:?}");
     assert!(summary.minimum >= 5.0, "{summary:?}");
 }
 
 #[test]
-fn timers_counters_and_vectors_of_them_are_published() {
+fn stopwatches_counters_and_vectors_of_them_are_published() {
     let domain = domain();
     let (_executor, _node, statistics) = statistics(Duration::from_millis(500));
-    let lidars = statistics.timers("get_lidar_data", ["front", "rear"]);
-    let cameras = statistics.counters("frames", 0..3);
-    let idle = statistics.timer("idle");
+    let lidars = statistics.create_stopwatches("get_lidar_data", ["front", "rear"]);
+    let cameras = statistics.create_counters("frames", 0..3);
+    let idle = statistics.create_stopwatch("idle");
     let mut reader = Reader::start(domain);
     let stop = Arc::new(Mutex::new(false));
     let working = std::thread::spawn({
@@ -185,19 +185,19 @@ fn timers_counters_and_vectors_of_them_are_published() {
 }
 
 #[test]
-fn disabled_timers_and_counters_record_nothing_and_restart_at_zero() {
+fn disabled_stopwatches_and_counters_record_nothing_and_restart_at_zero() {
     let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
-    let (timer, counter) = (statistics.timer("call"), statistics.counter("calls"));
+    let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("calls"));
     statistics.set_enabled(false);
     wait_for("end", || {
-        let mut windows = timer.watch();
+        let mut windows = stopwatch.watch();
         windows.borrow_and_update();
         std::thread::sleep(Duration::from_millis(60));
         !windows.has_changed().unwrap()
     });
-    timer.time(|| ());
+    stopwatch.time(|| ());
     counter.add(1000);
-    let mut windows = (timer.watch(), counter.watch());
+    let mut windows = (stopwatch.watch(), counter.watch());
     windows.0.borrow_and_update();
     windows.1.borrow_and_update();
     statistics.set_enabled(true);
@@ -207,17 +207,17 @@ fn disabled_timers_and_counters_record_nothing_and_restart_at_zero() {
 }
 
 #[test]
-fn a_dropped_timer_ends_its_windows_and_frees_its_name() {
+fn a_dropped_stopwatch_ends_its_windows_and_frees_its_name() {
     let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
-    let timer = statistics.timer("call");
-    let windows = timer.watch();
-    drop(timer.clone());
-    let mut still = timer.watch();
+    let stopwatch = statistics.create_stopwatch("call");
+    let windows = stopwatch.watch();
+    drop(stopwatch.clone());
+    let mut still = stopwatch.watch();
     still.borrow_and_update();
     wait_for("window while one handle is left", || still.has_changed().unwrap());
-    drop(timer);
+    drop(stopwatch);
     wait_for("end of the windows", || windows.has_changed().is_err());
-    let again = statistics.timer("call");
+    let again = statistics.create_stopwatch("call");
     assert_eq!(again.source_name(), "/bridge:call");
     wait_for("window", || again.latest().is_some());
 }

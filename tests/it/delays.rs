@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, TopicStatisticsOptions,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, TopicStatisticsOptions,
     WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
@@ -26,7 +26,7 @@ fn everything() -> TopicStatisticsOptions {
 /// Records the windows of a subscription that end from now on.
 fn record<T: rosidl_runtime_rs::Message>(
     node: &Node,
-    subscription: &StatsSubscription<T>,
+    subscription: &MeasuredSubscription<T>,
 ) -> Arc<Mutex<Vec<Arc<WindowStatistics>>>> {
     let recorded = Arc::new(Mutex::new(vec![]));
     let (windows, to) = (subscription.watch(), Arc::clone(&recorded));

@@ -122,7 +122,7 @@ fn the_parameter_turns_them_on_and_off_while_the_node_runs() {
     let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(100));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imus = statistics.create_publisher::<Imu>("imu").unwrap();
-    let timer = statistics.timer("get_imu");
+    let stopwatch = statistics.create_stopwatch("get_imu");
     let never = TopicStatisticsOptions::new().distributions(false);
     let silent = statistics.create_publisher_with_options::<Imu>("silent", never).unwrap();
     let (sources, _subscription) = sources(&node);
@@ -132,7 +132,7 @@ fn the_parameter_turns_them_on_and_off_while_the_node_runs() {
         |command: Value| -> Value { serde_json::from_str(&operator.request(&command.to_string())).unwrap() };
     let work = || {
         for _ in 0..3 {
-            timer.time(|| imus.publish(Imu::default())).unwrap();
+            stopwatch.time(|| imus.publish(Imu::default())).unwrap();
             silent.publish(Imu::default()).unwrap();
         }
     };

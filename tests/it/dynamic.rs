@@ -12,7 +12,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
+    IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
 };
 use test_support::{domain, middleware, node, program, wait_for, Process, Reader, Spinning};
 

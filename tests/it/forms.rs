@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    AgeSource, Metric, NodeStatistics, StatsSubscriptionState, TopicStatisticsOptions, WindowStatistics,
+    AgeSource, MeasuredSubscriptionState, Metric, NodeStatistics, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{
     sensor_msgs::msg::{rmw::Imu as RmwImu, Imu},
@@ -72,7 +72,7 @@ trait Stats {
     fn latest(&self) -> Option<Arc<WindowStatistics>>;
 }
 
-impl<T: Message> Stats for StatsSubscriptionState<T> {
+impl<T: Message> Stats for MeasuredSubscriptionState<T> {
     fn received(&self) -> u64 {
         self.totals().received
     }
@@ -148,7 +148,7 @@ fn every_callback_form_receives_the_messages_of_plain_rclrs_and_is_measured() {
         (@options Imu) => { "imu".keep_last(1000) };
         (@options RmwImu) => { "imu".keep_last(1000) };
         (@options $number:ident) => {
-            rclrs_topic_statistics::IntoStatsSubscriptionOptions::topic_statistics(
+            rclrs_topic_statistics::IntoMeasuredSubscriptionOptions::topic_statistics(
                 "number".keep_last(1000), by_source())
         };
     }

@@ -12,7 +12,7 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health, Level},
-    watch, AgeSource, IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
+    watch, AgeSource, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
     SourceName, StatisticsError, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::String as Text};
@@ -242,7 +242,7 @@ fn an_operator_sets_conditions_while_the_node_runs_and_a_wrong_one_changes_nothi
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     let other = statistics.create_subscription("other", |_: Imu| ()).unwrap();
-    let timer = statistics.timer("call");
+    let stopwatch = statistics.create_stopwatch("call");
     let _spinning = Spinning::start(executor);
     let publisher = Program::start("unhealthy.py", &[], domain());
     wait_for("windows", || imu.latest().is_some_and(|window| window.count > 0) && other.latest().is_some());
@@ -277,9 +277,9 @@ fn an_operator_sets_conditions_while_the_node_runs_and_a_wrong_one_changes_nothi
     assert!(accepted, "{why}");
     wait_for("an error", || imu.health().borrow().level == Level::Error);
     assert!(imu.health().borrow().to_string().contains("expected at least 1000, since"));
-    wait_for("an error of the timer", || {
-        timer.time(|| thread::sleep(Duration::from_millis(5)));
-        timer.health().borrow().level == Level::Error
+    wait_for("an error of the stopwatch", || {
+        stopwatch.time(|| thread::sleep(Duration::from_millis(5)));
+        stopwatch.health().borrow().level == Level::Error
     });
     let (accepted, why) = set("error_unless", json!([""]));
     assert!(accepted, "{why}");

@@ -14,8 +14,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
-    StatsSubscription, TopicStatisticsOptions, TopicStatisticsState,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::{
     sensor_msgs::msg::{rmw, Imu},
@@ -202,7 +202,7 @@ fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_do
         .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
         .collect();
     let _spinning = Spinning::start(executor);
-    let wait_for_window = |of: &StatsSubscription<Imu>| {
+    let wait_for_window = |of: &MeasuredSubscription<Imu>| {
         let mut windows = of.watch();
         windows.mark_unchanged();
         wait_for("end of a window", || windows.has_changed().unwrap());
@@ -359,9 +359,9 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
             // Without the service: rclrs 0.8 keeps the thread of a worker until its executor ends.
             let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
             let _imus = statistics.create_publisher::<Imu>("imu").unwrap();
-            let timers = statistics.timers("call", 0..3);
-            let _running = timers[0].start();
-            statistics.counter("calls").increment();
+            let stopwatches = statistics.create_stopwatches("call", 0..3);
+            let _running = stopwatches[0].start();
+            statistics.create_counter("calls").increment();
             let all = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
             let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
             let _number = statistics.create_subscription("other".topic_statistics(all), |_: Imu| ()).unwrap();
@@ -416,7 +416,7 @@ fn a_busy_disk_neither_holds_up_the_end_nor_loses_the_file_of_totals() {
 }
 
 /// Waits until a subscription has windows with messages from now on.
-fn wait_for_windows(what: &str, subscription: &StatsSubscription<Imu>) {
+fn wait_for_windows(what: &str, subscription: &MeasuredSubscription<Imu>) {
     let mut windows = subscription.watch();
     windows.mark_unchanged();
     wait_for(what, || {

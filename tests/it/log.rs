@@ -20,7 +20,8 @@ fn the_nodes_log_has_a_table_of_each_window() {
         let options = NodeStatisticsOptions::new().topic_statistics(window).log_table(true);
         let statistics = NodeStatistics::with_options(&node, options).unwrap();
         let number = statistics.create_publisher::<Int32>("number").unwrap();
-        let (timer, counter) = (statistics.timer("get_pose"), statistics.counter("frames"));
+        let (stopwatch, counter) =
+            (statistics.create_stopwatch("get_pose"), statistics.create_counter("frames"));
         let logs = Arc::new(Mutex::new(vec![]));
         let to = Arc::clone(&logs);
         let listener = executor.create_node("operator").unwrap();
@@ -34,7 +35,7 @@ fn the_nodes_log_has_a_table_of_each_window() {
         let mut table = None;
         wait_for("table in the log", || {
             number.publish(Int32 { data: 1 }).unwrap();
-            timer.time(|| counter.add(3));
+            stopwatch.time(|| counter.add(3));
             let logs = logs.lock().unwrap();
             let mut tables =
                 logs.iter().filter(|log| log.msg.contains("get_pose") && log.msg.contains("publish_p"));

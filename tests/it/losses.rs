@@ -9,7 +9,7 @@ use std::sync::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, Totals,
 };
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};
@@ -35,7 +35,7 @@ fn slow(
     statistics: &NodeStatistics,
     received: &Arc<Received>,
     count: u64,
-) -> StatsSubscription<Imu> {
+) -> MeasuredSubscription<Imu> {
     let (received, progress) = (Arc::clone(received), Progress::of_publisher(node));
     let callback = move |message: Imu| {
         let number = message.linear_acceleration.x as u64;

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    AgeSource, FirstPeriod, IntoStatsSubscriptionOptions, Metric, NodeStatistics, SourceName,
+    AgeSource, FirstPeriod, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, SourceName,
     StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{NodeStatistics, StatsSubscriptionState};
+use rclrs_topic_statistics::{MeasuredSubscriptionState, NodeStatistics};
 use ros_env::sensor_msgs::msg::Imu;
 use serde_json::{json, Value};
 use test_support::{domain, node, Metric, Program, Reader, Spinning};
@@ -54,7 +54,7 @@ fn every_window_of_a_real_topic_equals_what_numpy_computes_from_the_recorded_mes
     let (executor, node) = node("recorder", &[]);
     let statistics = NodeStatistics::new(&node).unwrap();
     let messages = Arc::new(Mutex::new(vec![]));
-    let itself: Arc<OnceLock<Weak<StatsSubscriptionState<Imu>>>> = Arc::default();
+    let itself: Arc<OnceLock<Weak<MeasuredSubscriptionState<Imu>>>> = Arc::default();
     let subscription = statistics
         .create_subscription("imu".keep_last(1000), {
             let (messages, itself) = (Arc::clone(&messages), Arc::clone(&itself));

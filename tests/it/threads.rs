@@ -36,10 +36,10 @@ fn the_statistics_of_a_node_are_one_thread() {
         let statistics = NodeStatistics::with_options(&node, options).unwrap();
         let received = statistics.create_subscription("number", |_: Int32| ()).unwrap();
         let silent = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
-        let timer = statistics.timer("call");
+        let stopwatch = statistics.create_stopwatch("call");
         wait_for("the subscription", || publisher.get_subscription_count().unwrap() == 2);
         publisher.publish(Int32 { data: 2 }).unwrap();
-        timer.time(|| ());
+        stopwatch.time(|| ());
         // Publishers of the silent one are counted once per second.
         wait_for("a window", || received.totals().received == 1 && silent.latest().is_some());
         let first = silent.latest().unwrap().window.start;

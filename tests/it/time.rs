@@ -10,7 +10,7 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Expectations, Level},
-    AgeSource, IntoStatsSubscriptionOptions, Metric, NodeStatistics, StatsSubscription, Summary,
+    AgeSource, IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, Summary,
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
@@ -18,7 +18,7 @@ use test_support::{domain, middleware, node, wait_for, Program, Spinning};
 
 /// A node on simulated time that measures `imu`.
 struct Simulated {
-    imu: StatsSubscription<Imu>,
+    imu: MeasuredSubscription<Imu>,
     windows: Arc<Mutex<Vec<Arc<WindowStatistics>>>>,
     statistics: NodeStatistics,
     _spinning: Spinning,

@@ -122,8 +122,8 @@ fn sources_of_equal_names_have_their_own_counts_everywhere() {
     let (first, second) = (subscribe(), subscribe());
     let publisher = statistics.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     assert_eq!([first.source_name(), second.source_name(), publisher.source_name()], SOURCES);
-    let (timer, counter) = (statistics.timer("frames"), statistics.counter("frames"));
-    assert_eq!([timer.source_name(), counter.source_name()], ["/relay:frames", "/relay:frames (2)"]);
+    let (stopwatch, counter) = (statistics.create_stopwatch("frames"), statistics.create_counter("frames"));
+    assert_eq!([stopwatch.source_name(), counter.source_name()], ["/relay:frames", "/relay:frames (2)"]);
 
     let diagnosed = Arc::new(Mutex::new(BTreeSet::new()));
     let _diagnostics = executor.create_node("reader").unwrap().create_subscription("/diagnostics", {

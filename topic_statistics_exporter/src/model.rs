@@ -46,7 +46,7 @@ pub struct SourceName {
     /// The fully qualified name of the node. Without a colon, it is the whole name: the bare node name, as rclcpp has
     /// it, or the host of `clock_offset_ms`.
     pub node: Box<str>,
-    /// The resolved topic, or the name of a timer or counter. `None` without a colon, or with nothing after it.
+    /// The resolved topic, or the name of a stopwatch or counter. `None` without a colon, or with nothing after it.
     pub name: Option<Box<str>>,
 }
 

@@ -163,7 +163,7 @@ mod tests {
         );
         assert!(is_match("**:/imu", "/r2/listener:/imu") && !is_match("**:/imu", "/r2/listener:/r2/imu"));
         assert!(is_match("/r1/**", "/r1/listener:/imu") && is_match("**", "/r1/listener:/imu"));
-        assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a timer's");
+        assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a stopwatch's");
         assert!(is_match("cpp_listener", "cpp_listener"), "rclcpp's bare node name");
         assert!("imu:/x".parse::<Pattern>().unwrap().is_of_sources());
         let second = "/relay:/imu (2)";

@@ -52,7 +52,7 @@ pub fn run(environment: &Environment, project: &Path) -> Result<ExitCode> {
         ("message and end of a window", "default/end_window"),
         ("building the messages of a window", "default/build_messages"),
         ("two monotonic clocks", "code/two_monotonic_clocks"),
-        ("a timer's guard", "code/timer"),
+        ("a stopwatch's guard", "code/stopwatch"),
         ("a counter", "code/counter"),
         ("judging a window of 1000 subscriptions", "health/judge_1000"),
         ("the same, where all look back", "health/judge_1000_undecided"),

@@ -90,19 +90,20 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
 }
 
 #[test]
-fn timers_and_counters_cost_no_allocation() {
+fn stopwatches_and_counters_cost_no_allocation() {
     let _one = ONE_AT_A_TIME.lock();
     let executor = context(domain(), &[]).create_basic_executor();
     let statistics =
         NodeStatistics::with_options(&executor.create_node("counting").unwrap(), options()).unwrap();
-    let (timers, counters) = (statistics.timers("call", 0..4), statistics.counters("frames", 0..4));
+    let (stopwatches, counters) =
+        (statistics.create_stopwatches("call", 0..4), statistics.create_counters("frames", 0..4));
     // Soon after the creation, another thread reads the graph.
     let _profiler = dhat::Profiler::builder().testing().build();
     let allocations = || {
         let before = dhat::HeapStats::get().total_blocks;
         for round in 0..10_000 {
-            drop(timers[round % 4].start());
-            timers[round % 4].time(|| counters[round % 4].increment());
+            drop(stopwatches[round % 4].start());
+            stopwatches[round % 4].time(|| counters[round % 4].increment());
         }
         dhat::HeapStats::get().total_blocks - before
     };

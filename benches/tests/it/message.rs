@@ -8,7 +8,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use benchmarks::{collector::Distribution, MeasuredSubscription, Metric, RecorderOptions};
+use benchmarks::{collector::Distribution, InstrumentedCallback, Metric, RecorderOptions};
 use rclrs::*;
 use ros_env::sensor_msgs::msg::rmw;
 
@@ -54,7 +54,7 @@ fn memory_is_constant_over_a_million_messages() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let bytes = || dhat::HeapStats::get().curr_bytes;
     for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
-        let measured = MeasuredSubscription::new(&options);
+        let measured = InstrumentedCallback::new(&options);
         let (message, mut info) = message();
         measured.message(&message, &info);
         let before = bytes();
@@ -98,12 +98,12 @@ fn a_message_with_distributions_allocates_nothing_and_a_window_1500_bytes_a_metr
     let _one = ONE_AT_A_TIME.lock();
     let _profiler = dhat::Profiler::builder().testing().build();
     let (message, mut info) = message();
-    drop(MeasuredSubscription::<rmw::Imu>::of(&options(), false)); // what is allocated once
+    drop(InstrumentedCallback::<rmw::Imu>::of(&options(), false)); // what is allocated once
     for (metrics, distributions) in
         [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
     {
         let measured = |distributions: bool| {
-            MeasuredSubscription::<rmw::Imu>::of(&options().metrics(metrics), distributions)
+            InstrumentedCallback::<rmw::Imu>::of(&options().metrics(metrics), distributions)
         };
         let bytes = |distributions| bytes_of(|| measured(distributions));
         let (with, without) = (bytes(true), bytes(false));
@@ -135,7 +135,7 @@ fn soak_of_a_hundred_million_messages() {
     let (windows, messages) = (50, 1_000_000);
     let before = dhat::HeapStats::get().curr_bytes;
     for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
-        let measured = MeasuredSubscription::new(&options);
+        let measured = InstrumentedCallback::new(&options);
         let (message, mut info) = message();
         let mut now = 1_790_000_000_000_000_000;
         for _ in 0..windows {
@@ -161,7 +161,7 @@ fn soak_of_a_hundred_million_messages() {
 #[ignore = "is run by the test below"]
 fn messages_for_valgrind() {
     let count: u64 = std::env::var("MESSAGES").unwrap().parse().unwrap();
-    let measured = MeasuredSubscription::new(&options());
+    let measured = InstrumentedCallback::new(&options());
     let (message, info) = message();
     let mut now = 1_790_000_000_000_000_000;
     for _ in 0..count {

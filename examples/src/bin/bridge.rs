@@ -14,7 +14,7 @@
 use std::{error::Error, time::Duration};
 
 use rclrs::*;
-use rclrs_topic_statistics::{NodeStatistics, NodeStatisticsOptions, StatsPublisher, StatsTimer};
+use rclrs_topic_statistics::{MeasuredPublisher, NodeStatistics, NodeStatisticsOptions, Stopwatch};
 use ros_env::{
     builtin_interfaces::msg::Time,
     sensor_msgs::msg::{Image, Imu, JointState, Joy, NavSatFix, PointCloud2},
@@ -62,27 +62,29 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         };
 
-    let (timer, joints) = (statistics.timer("get_car_state"), statistics.create_publisher("joint_states")?);
-    poll(100, Box::new(move |header| get_car_state(&timer, &joints, header)))?;
-    let (timer, imu) = (statistics.timer("get_imu"), statistics.create_publisher("imu".keep_last(10))?);
-    poll(100, Box::new(move |header| get_imu(&timer, &imu, header)))?;
-    let (timer, gps) = (statistics.timer("get_gps"), statistics.create_publisher("gps")?);
-    poll(10, Box::new(move |header| get_gps(&timer, &gps, header)))?;
+    let (stopwatch, joints) =
+        (statistics.create_stopwatch("get_car_state"), statistics.create_publisher("joint_states")?);
+    poll(100, Box::new(move |header| get_car_state(&stopwatch, &joints, header)))?;
+    let (stopwatch, imu) =
+        (statistics.create_stopwatch("get_imu"), statistics.create_publisher("imu".keep_last(10))?);
+    poll(100, Box::new(move |header| get_imu(&stopwatch, &imu, header)))?;
+    let (stopwatch, gps) = (statistics.create_stopwatch("get_gps"), statistics.create_publisher("gps")?);
+    poll(10, Box::new(move |header| get_gps(&stopwatch, &gps, header)))?;
 
     let lidar = statistics.create_publisher("lidar".keep_last(2))?;
-    for timer in statistics.timers("get_lidar_data", LIDARS) {
+    for stopwatch in statistics.create_stopwatches("get_lidar_data", LIDARS) {
         let lidar = lidar.clone();
-        poll(20, Box::new(move |header| get_lidar_data(&timer, &lidar, header)))?;
+        poll(20, Box::new(move |header| get_lidar_data(&stopwatch, &lidar, header)))?;
     }
     let image = statistics.create_publisher("image".keep_last(2))?;
-    for (timer, camera) in statistics.timers("get_image", CAMERAS).into_iter().zip(CAMERAS) {
+    for (stopwatch, camera) in statistics.create_stopwatches("get_image", CAMERAS).into_iter().zip(CAMERAS) {
         let (image, longer) = (image.clone(), if camera == "right" { slow_call } else { Duration::ZERO });
-        poll(20, Box::new(move |header| get_image(&timer, &image, longer, header)))?;
+        poll(20, Box::new(move |header| get_image(&stopwatch, &image, longer, header)))?;
     }
 
-    let (timer, logger) = (statistics.timer("set_car_controls"), node.logger().clone());
+    let (stopwatch, logger) = (statistics.create_stopwatch("set_car_controls"), node.logger().clone());
     let _commands = statistics.create_subscription("control_command".keep_last(1), move |_: Joy| {
-        if let Err(error) = timer.time(|| call(1)) {
+        if let Err(error) = stopwatch.time(|| call(1)) {
             log_warn!(
                 logger.throttle(Duration::from_secs(1)),
                 "A control command could not be forwarded: {error}"
@@ -97,24 +99,32 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The result of a remote call and of publishing its data. A failed call is also timed.
 type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-fn get_car_state(timer: &StatsTimer, joints: &StatsPublisher<JointState>, header: Header) -> CallResult {
-    timer.time(|| call(1))?;
+fn get_car_state(
+    stopwatch: &Stopwatch,
+    joints: &MeasuredPublisher<JointState>,
+    header: Header,
+) -> CallResult {
+    stopwatch.time(|| call(1))?;
     Ok(joints.publish(JointState { header, ..Default::default() })?)
 }
 
-fn get_imu(timer: &StatsTimer, imu: &StatsPublisher<Imu>, header: Header) -> CallResult {
-    timer.time(|| call(1))?;
+fn get_imu(stopwatch: &Stopwatch, imu: &MeasuredPublisher<Imu>, header: Header) -> CallResult {
+    stopwatch.time(|| call(1))?;
     Ok(imu.publish(Imu { header, ..Default::default() })?)
 }
 
-fn get_gps(timer: &StatsTimer, gps: &StatsPublisher<NavSatFix>, header: Header) -> CallResult {
-    timer.time(|| call(2))?;
+fn get_gps(stopwatch: &Stopwatch, gps: &MeasuredPublisher<NavSatFix>, header: Header) -> CallResult {
+    stopwatch.time(|| call(2))?;
     Ok(gps.publish(NavSatFix { header, ..Default::default() })?)
 }
 
-fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, header: Header) -> CallResult {
+fn get_lidar_data(
+    stopwatch: &Stopwatch,
+    lidar: &MeasuredPublisher<PointCloud2>,
+    header: Header,
+) -> CallResult {
     let points = {
-        let _running = timer.start();
+        let _running = stopwatch.start();
         call(5)?;
         vec![0; 30_000]
     };
@@ -122,13 +132,13 @@ fn get_lidar_data(timer: &StatsTimer, lidar: &StatsPublisher<PointCloud2>, heade
 }
 
 fn get_image(
-    timer: &StatsTimer,
-    image: &StatsPublisher<Image>,
+    stopwatch: &Stopwatch,
+    image: &MeasuredPublisher<Image>,
     longer: Duration,
     header: Header,
 ) -> CallResult {
     let pixels = {
-        let _running = timer.start();
+        let _running = stopwatch.start();
         call(8)?;
         std::thread::sleep(longer);
         vec![0; 100_000]

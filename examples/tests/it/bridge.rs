@@ -41,7 +41,7 @@ fn a_bridge_publishes_statistics_of_its_calls_publishers_and_subscription() {
         ("set_car_controls", 1.0),
     ];
     let busy = |metrics: &[test_support::Metric], source: &str, metric: &str| {
-        // Names of topics start with a slash, names of timers do not.
+        // Names of topics start with a slash, names of stopwatches do not.
         let slash = if metric == "duration_ms" { "" } else { "/" };
         of(metrics, &format!("/bridge:{slash}{source}"), metric).find(|window| window.count() >= 2.0).cloned()
     };

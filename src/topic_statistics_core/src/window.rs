@@ -60,15 +60,15 @@ pub enum Metric {
     /// DDS with the padding to a multiple of 4. That is what `ros2 topic bw` counts. A publisher measures it, too, if
     /// it is in its `TopicStatisticsOptions::metrics`. *High*: messages need much of the network.
     MessageSize,
-    /// The time between the ends of two publications of a `StatsPublisher`, on the monotonic
+    /// The time between the ends of two publications of a `MeasuredPublisher`, on the monotonic
     /// clock. *High*: the node publishes too rarely. Publications that fail are not measured.
     PublishPeriod,
-    /// The duration of a publication of a `StatsPublisher`. *High*: the middleware blocks the
+    /// The duration of a publication of a `MeasuredPublisher`. *High*: the middleware blocks the
     /// node: large messages, a slow reliable reader, a full history.
     PublishDuration,
-    /// The duration of code that a `StatsTimer` measures.
+    /// The duration of code that a `Stopwatch` measures.
     Duration,
-    /// The frequency of a `StatsCounter` in a window, in Hz. Average, minimum and maximum are
+    /// The frequency of a `Counter` in a window, in Hz. Average, minimum and maximum are
     /// this one frequency; the sample count is the count.
     Frequency,
 }
@@ -163,8 +163,8 @@ pub enum SourceKind {
     Subscription,
     /// A publisher.
     Publisher,
-    /// A timer of any code.
-    Timer,
+    /// A stopwatch around any code.
+    Stopwatch,
     /// A counter of anything.
     Counter,
 }
@@ -175,7 +175,7 @@ impl SourceKind {
         match self {
             Self::Subscription => Metric::OF_SUBSCRIPTIONS,
             Self::Publisher => &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize],
-            Self::Timer => &[Metric::Duration],
+            Self::Stopwatch => &[Metric::Duration],
             Self::Counter => &[Metric::Frequency],
         }
     }
@@ -191,7 +191,7 @@ impl fmt::Display for SourceKind {
         f.write_str(match self {
             Self::Subscription => "subscription",
             Self::Publisher => "publisher",
-            Self::Timer => "timer",
+            Self::Stopwatch => "stopwatch",
             Self::Counter => "counter",
         })
     }
@@ -358,7 +358,7 @@ impl Default for Summary {
     }
 }
 
-/// The statistics of one window of a subscription, a publisher, a timer or a counter.
+/// The statistics of one window of a subscription, a publisher, a stopwatch or a counter.
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -400,7 +400,7 @@ pub struct WindowStatistics {
     #[doc(hidden)] // see `distribution`
     pub distributions: Distributions,
     /// The messages received and lost from the subscription's creation to the window's stop. The difference to the
-    /// window before is this window's. None for publishers, timers and counters.
+    /// window before is this window's. None for publishers, stopwatches and counters.
     pub totals: Option<Totals>,
 }
 

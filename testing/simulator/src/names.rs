@@ -47,7 +47,7 @@ use crate::{
 const NODE: &str = "/relay";
 const TOPIC: &str = "/imu";
 const KINDS: [SourceKind; 4] =
-    [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Timer, SourceKind::Counter];
+    [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Stopwatch, SourceKind::Counter];
 
 /// How a source is named, as the options of the library have it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,11 +84,11 @@ const RULES: &[Rule] = &[
     rule(Some("/imu"), "/imu: lost=0", &[SourceKind::Subscription], false),
     rule(Some("/imu"), "/imu: publish_duration.max<5ms", &[SourceKind::Publisher], true),
     rule(Some("/imu"), "/imu: bandwidth>=0", &[SourceKind::Subscription, SourceKind::Publisher], false),
-    rule(Some("/imu"), "/imu: duration.max<5ms", &[SourceKind::Timer], true),
+    rule(Some("/imu"), "/imu: duration.max<5ms", &[SourceKind::Stopwatch], true),
     rule(Some("/imu"), "/imu: rate>=0", &KINDS, false),
-    rule(Some("frames"), "frames: duration.max<5ms", &[SourceKind::Timer], true),
+    rule(Some("frames"), "frames: duration.max<5ms", &[SourceKind::Stopwatch], true),
     rule(Some("frames"), "frames: frequency_hz>=0", &[SourceKind::Counter], false),
-    rule(Some("frames (2)"), "frames (2): duration<5ms", &[SourceKind::Timer], true),
+    rule(Some("frames (2)"), "frames (2): duration<5ms", &[SourceKind::Stopwatch], true),
     rule(Some("/relay:/imu (2)"), "/relay:/imu (2): age<100ms", &[SourceKind::Subscription], true),
     rule(Some("/relay:/imu (2)"), "/relay:/imu (2): rate>=0", &KINDS, false),
     rule(Some("front_imu"), "front_imu: age<100ms", &[SourceKind::Subscription], true),
@@ -151,7 +151,7 @@ struct Named {
 enum Measured {
     Subscription(Arc<Recorder>),
     Publisher(Arc<Windowed<Publications>>),
-    Timer(Arc<Windowed<Durations>>),
+    Stopwatch(Arc<Windowed<Durations>>),
     Counter(Count),
 }
 
@@ -168,9 +168,9 @@ impl Measured {
                 let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
                 (Arc::clone(&of) as _, Self::Publisher(of))
             }
-            SourceKind::Timer => {
+            SourceKind::Stopwatch => {
                 let of = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&of) as _, Self::Timer(of))
+                (Arc::clone(&of) as _, Self::Stopwatch(of))
             }
             SourceKind::Counter => {
                 let count = Count::default();
@@ -225,7 +225,7 @@ impl Named {
         match self.kind {
             SourceKind::Subscription => Metric::MessageAge,
             SourceKind::Publisher => Metric::PublishDuration,
-            SourceKind::Timer => Metric::Duration,
+            SourceKind::Stopwatch => Metric::Duration,
             SourceKind::Counter => Metric::Frequency,
         }
     }
@@ -255,7 +255,7 @@ impl Named {
                 let clock = || std::mem::replace(&mut time, now);
                 let _published = of.measure(clock, || Ok::<_, ()>(()), |()| 100);
             }
-            Measured::Timer(of) => of.record(|| self.mark),
+            Measured::Stopwatch(of) => of.record(|| self.mark),
             Measured::Counter(count) => {
                 count.add(self.counts);
                 self.samples += self.counts - 1;
@@ -395,7 +395,7 @@ impl World {
     fn create(&mut self, fails: bool) -> Result<(), String> {
         let kind = KINDS[self.random.usize(..4)];
         let naming = match (kind, self.random.u8(..6)) {
-            (SourceKind::Timer | SourceKind::Counter, number) => Naming::OfNode(
+            (SourceKind::Stopwatch | SourceKind::Counter, number) => Naming::OfNode(
                 [TOPIC, "frames", "frames", "frames (2)", "frames", "front_imu"][usize::from(number)],
             ),
             (_, 0) => Naming::Node(TOPIC),

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{bail, Context as _, Result};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, SourceName, StatsSubscription,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, SourceName,
     TopicStatisticsOptions, Totals,
 };
 use ros_env::{geometry_msgs::msg::PointStamped, statistics_msgs::msg::MetricsMessage};
@@ -109,7 +109,7 @@ pub struct Report {
 /// A subscription, with statistics or without.
 #[derive(Clone)]
 enum Subscribed {
-    Measured(StatsSubscription<PointStamped>),
+    Measured(MeasuredSubscription<PointStamped>),
     Plain { _subscription: WorkerSubscription<PointStamped, Tallies> },
 }
 

@@ -192,7 +192,7 @@ impl Description {
                 ("publish_duration", "the duration of a publication", "High: the middleware blocks the node")
             }
             Some(Metric::Duration) => {
-                ("duration", "the duration of code that a timer measures", "High: the code is slow")
+                ("duration", "the duration of code that a stopwatch measures", "High: the code is slow")
             }
             Some(Metric::Frequency) => {
                 ("frequency", "the frequency of a counter's events", "High: events are frequent")
@@ -536,7 +536,7 @@ fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
     Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
 }
 
-/// The labels of a source: `node` and `topic`; `node` and `name` of a timer or a counter; `host` of a host's clock.
+/// The labels of a source: `node` and `topic`; `node` and `name` of a stopwatch or a counter; `host` of a host's clock.
 /// They are encoded once for all time series of a kind.
 struct SourceLabels<'a, W: Writer> {
     values: LabelValues<'a>,
@@ -577,18 +577,18 @@ enum SeriesKind {
     Any,
     Subscription,
     Publisher,
-    Timer,
+    Stopwatch,
     Counter,
 }
 
 /// The label `kind` of each [`SeriesKind`].
-const KINDS: [&str; 5] = ["", "subscription", "publisher", "timer", "counter"];
+const KINDS: [&str; 5] = ["", "subscription", "publisher", "stopwatch", "counter"];
 
 impl SeriesKind {
     fn of(metric: Metric) -> Self {
         match metric {
             Metric::PublishPeriod | Metric::PublishDuration => Self::Publisher,
-            Metric::Duration => Self::Timer,
+            Metric::Duration => Self::Stopwatch,
             Metric::Frequency => Self::Counter,
             // Publishers have sizes, too. The clock is the host's.
             Metric::MessageSize | Metric::ClockOffset => Self::Any,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source: a subscription, a publisher, a timer, a counter, or the clock of a host.
+//! A source: a subscription, a publisher, a stopwatch, a counter, or the clock of a host.
 
 use std::{
     collections::{btree_map::Entry, BTreeMap},

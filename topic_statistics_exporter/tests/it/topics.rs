@@ -73,7 +73,7 @@ fn windows_become_gauges_and_counters() {
         Some(0.002)
     );
     assert_eq!(
-        series.get(r#"duration_max_seconds{node="/bridge",name="get_imu",kind="timer"}"#),
+        series.get(r#"duration_max_seconds{node="/bridge",name="get_imu",kind="stopwatch"}"#),
         Some(0.004)
     );
     assert_eq!(series.with("NaN").count(), 0);

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{PublisherTotals, StatsSubscription, Totals};
+use rclrs_topic_statistics::{MeasuredSubscription, PublisherTotals, Totals};
 
 use super::{
     qos::Qos,
@@ -17,7 +17,7 @@ use crate::row::{Publisher, Row};
 
 /// A subscription, with its last reading.
 pub struct Subscribed {
-    subscription: StatsSubscription<DynamicMessage>,
+    subscription: MeasuredSubscription<DynamicMessage>,
     windows: Windows,
     pub message_type: String,
     pub qos: Qos,
@@ -78,7 +78,7 @@ impl Subscribed {
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
-        subscription: StatsSubscription<DynamicMessage>,
+        subscription: MeasuredSubscription<DynamicMessage>,
         node: &Node,
         message_type: String,
         qos: Qos,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoStatsSubscriptionOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions,
+    IntoMeasuredSubscriptionOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions,
     TopicStatisticsState,
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{Metric, StatsSubscription, Totals, WindowStatistics};
+use rclrs_topic_statistics::{MeasuredSubscription, Metric, Totals, WindowStatistics};
 
 use crate::row::LastMinute;
 
@@ -39,7 +39,7 @@ impl Windows {
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Reads the windows of a new subscription until it is dropped.
-    pub fn of(subscription: &StatsSubscription<DynamicMessage>, node: &Node) -> Self {
+    pub fn of(subscription: &MeasuredSubscription<DynamicMessage>, node: &Node) -> Self {
         let state = State {
             since: Instant::now(),
             latest: None,

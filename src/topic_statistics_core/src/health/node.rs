@@ -35,7 +35,7 @@ pub struct Names<'a> {
 impl Names<'_> {
     /// Returns whether a condition with that topic is about the source.
     pub fn are(self, topic: &str) -> bool {
-        // The source of a timer or a counter has it after the node's name.
+        // The source of a stopwatch or a counter has it after the node's name.
         let after_node = |source: &'_ str| source.split_once(':').is_some_and(|(_, name)| name == topic);
         [self.topic, self.given].contains(&Some(topic))
             || [self.source, self.plain_source]

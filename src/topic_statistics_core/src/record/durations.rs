@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The collector of a timer.
+//! The collector of a stopwatch.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     window::{Distributions, Metric, SourceKind, Summary},
 };
 
-/// The collector of a timer, in milliseconds.
+/// The collector of a stopwatch, in milliseconds.
 #[derive(Debug, Default)]
 pub struct Durations(SummaryCollector);
 
 impl Collector for Durations {
     type Sample = f64;
 
-    const KIND: SourceKind = SourceKind::Timer;
+    const KIND: SourceKind = SourceKind::Stopwatch;
 
     const DISTRIBUTIONS: &'static [Metric] = &[Metric::Duration];
 

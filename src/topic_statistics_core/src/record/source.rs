@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source of statistics: a subscription, a publisher, a timer or a counter, as the schedule sees it.
+//! A source of statistics: a subscription, a publisher, a stopwatch or a counter, as the schedule sees it.
 
 use std::{
     sync::{Arc, PoisonError, Weak},
@@ -26,7 +26,7 @@ pub struct Source {
     pub name: UniqueName,
     /// What collects its samples.
     pub collector: Arc<dyn WindowedCollector>,
-    /// None of a timer or a counter.
+    /// None of a stopwatch or a counter.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
     /// Created for the first watcher: a channel takes more memory than all the rest of a source.
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_watcher_has_a_health_that_is_well_for_another_reason_and_is_not_woken() {
-        let source = Source::new("timer".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
+        let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
         let early = source.health();
         let window = Some(Window { start: 0, stop: 1 });
         source.set_health(Health { window, ..Health::default() }, false); // an empty one
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn dropping_a_handle_waits_for_a_message_that_is_being_published_with_a_limit() {
         let durations = Arc::new(Windowed::new(Durations::default()));
-        let source = Arc::new(Source::new("timer".to_owned(), durations, None));
+        let source = Arc::new(Source::new("stopwatch".to_owned(), durations, None));
         let (started, begins) = mpsc::channel();
         let (unblock, blocked) = mpsc::channel::<()>();
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A collector behind a switch and a lock: of publishers, timers and counters.
+//! A collector behind a switch and a lock: of publishers, stopwatches and counters.
 
 use std::time::Duration;
 

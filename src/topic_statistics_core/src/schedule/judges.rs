@@ -215,9 +215,8 @@ impl Judges {
             };
             match metric {
                 _ if named.is_empty() => Some(match condition.topic() {
-                    Some(_) => {
-                        "no subscription, publisher, timer or counter of the node has that name".to_owned()
-                    }
+                    Some(_) => "no subscription, publisher, stopwatch or counter of the node has that name"
+                        .to_owned(),
                     None => "the node has no subscription".to_owned(),
                 }),
                 Some(metric) if !named.iter().any(|source| measures(source, metric)) => {

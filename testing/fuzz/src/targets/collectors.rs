@@ -314,11 +314,11 @@ impl Clock for Host {
     }
 }
 
-/// The windows of a timer and of a counter, which are enabled and disabled.
+/// The windows of a stopwatch and of a counter, which are enabled and disabled.
 fn windows(input: &mut Input) {
     let host = Host::default();
     host.offset.store(1_790_000_000_000_000_000, Ordering::Relaxed);
-    let timer = Windowed::new(Durations::default());
+    let stopwatch = Windowed::new(Durations::default());
     let count = Count::default();
     let counter = Windowed::new(count.clone());
     let (mut samples, mut counted, mut is_enabled, mut start) = (vec![], 0, false, 0);
@@ -334,19 +334,19 @@ fn windows(input: &mut Input) {
                 }
             }
             1 => {
-                let was_disabled = (timer.enable(&host), counter.enable(&host));
+                let was_disabled = (stopwatch.enable(&host), counter.enable(&host));
                 assert_eq!(was_disabled, (!is_enabled, !is_enabled));
                 if !is_enabled {
                     (samples, counted, is_enabled, start) = (vec![], 0, true, now);
                 }
             }
             2 => {
-                timer.disable();
+                stopwatch.disable();
                 counter.disable();
                 is_enabled = false;
             }
             3 | 4 => {
-                let (durations, frequencies) = (timer.end_window(&host), counter.end_window(&host));
+                let (durations, frequencies) = (stopwatch.end_window(&host), counter.end_window(&host));
                 let (Some(durations), Some(frequencies)) = (durations, frequencies) else {
                     assert!(!is_enabled, "no window");
                     continue;
@@ -381,7 +381,7 @@ fn windows(input: &mut Input) {
             }
             _ => {
                 let sample = input.f64();
-                timer.record(|| sample);
+                stopwatch.record(|| sample);
                 samples.extend((is_enabled && sample.is_finite()).then_some(sample));
             }
         }

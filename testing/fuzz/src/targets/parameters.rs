@@ -176,7 +176,7 @@ fn topic_options(input: &mut Input) -> TopicStatisticsOptions {
 /// Returns whether all values are in their documented ranges.
 fn is_in_range(options: &Values) -> bool {
     let period = options.publish_period.is_none_or(|period| PERIODS.contains(&period));
-    // By the table in docs/statistics.md, the last four are of publishers, timers and counters.
+    // By the table in docs/statistics.md, the last four are of publishers, stopwatches and counters.
     let mut metrics = options.metrics.iter().flatten();
     let metrics = metrics.all(|metric| {
         !matches!(

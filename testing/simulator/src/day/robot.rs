@@ -133,7 +133,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "call_driver",
-        kind: SourceKind::Timer,
+        kind: SourceKind::Stopwatch,
         period: 3 * S,
         takes: 2 * MS,
         warn_unless: "duration.max<5ms rate>=0",
@@ -164,7 +164,7 @@ const BURST: i64 = 30 * S;
 enum Measured {
     Subscription(Arc<Recorder>, Arc<Holdable<Recorder>>),
     Publisher(Arc<Windowed<Publications>>),
-    Timer(Arc<Windowed<Durations>>),
+    Stopwatch(Arc<Windowed<Durations>>),
     Counter(Count),
 }
 
@@ -250,9 +250,9 @@ impl Stream {
                 let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
                 (Arc::clone(&of) as _, Measured::Publisher(of))
             }
-            SourceKind::Timer => {
+            SourceKind::Stopwatch => {
                 let of = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&of) as _, Measured::Timer(of))
+                (Arc::clone(&of) as _, Measured::Stopwatch(of))
             }
             SourceKind::Counter => {
                 let count = Count::default();
@@ -346,7 +346,7 @@ impl Stream {
                 let clock = Cell::new(now - self.row.takes);
                 let _published = of.measure(|| clock.replace(now), || Ok::<_, ()>(()), |()| self.row.size);
             }
-            (Measured::Timer(of), _) => of.record(|| self.row.takes as f64 * 1e-6),
+            (Measured::Stopwatch(of), _) => of.record(|| self.row.takes as f64 * 1e-6),
             (Measured::Counter(count), _) => count.add(1),
             (Measured::Subscription(..), Sample::Other) => {}
         }

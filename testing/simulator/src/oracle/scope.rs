@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The oracle of a publisher, a timer or a counter of the node.
+//! The oracle of a publisher, a stopwatch or a counter of the node.
 
 use topic_statistics_core::{collector::FirstPeriod, window::Metric};
 
@@ -10,11 +10,11 @@ use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Publisher(FirstPeriod),
-    Timer,
+    Stopwatch,
     Counter,
 }
 
-/// The oracle of a publisher, a timer or a counter of the node.
+/// The oracle of a publisher, a stopwatch or a counter of the node.
 pub struct Scope {
     kind: Kind,
     times: WindowTimes,
@@ -128,7 +128,7 @@ impl Scope {
                     (Metric::MessageSize, Expected::Samples(vec![100.0; samples.len()])),
                 ]
             }
-            Kind::Timer => vec![(Metric::Duration, durations)],
+            Kind::Stopwatch => vec![(Metric::Duration, durations)],
             Kind::Counter => vec![(Metric::Frequency, Expected::Frequency { count, length: now - start })],
         };
         Window {

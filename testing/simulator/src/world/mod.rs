@@ -58,8 +58,8 @@ enum Event {
     Created(u64),
     /// The node publishes, times and counts.
     Scopes,
-    /// A timer's duration ends.
-    TimerEnd { source: Arc<Source>, started: i64 },
+    /// A stopwatch's duration ends.
+    StopwatchEnd { source: Arc<Source>, started: i64 },
     /// The thread of the statistics wakes.
     Wake(u64),
     /// The simulated time is read.
@@ -260,7 +260,7 @@ impl World {
             Event::End(running) => self.end(running),
             Event::Created(id) => self.complete(id),
             Event::Scopes => self.run_scopes(),
-            Event::TimerEnd { source, started } => self.end_timer(&source, started),
+            Event::StopwatchEnd { source, started } => self.end_stopwatch(&source, started),
             Event::Wake(number) if number == self.wake => self.run_thread(),
             Event::Wake(_) => {}
             Event::Refresh => {

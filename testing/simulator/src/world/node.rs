@@ -268,7 +268,7 @@ impl World {
         (!ids.is_empty()).then(|| ids[self.random.usize(..ids.len())])
     }
 
-    /// Drops a subscription, or rarely a publisher, timer or counter.
+    /// Drops a subscription, or rarely a publisher, stopwatch or counter.
     pub fn drop_any(&mut self) {
         if self.random.u32(..8) == 0 {
             self.drop_scope();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The publishers, timers and counters of the node.
+//! The publishers, stopwatches and counters of the node.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{
     oracle::{self, Kind},
 };
 
-/// A publisher, a timer or a counter.
+/// A publisher, a stopwatch or a counter.
 pub struct Scope {
     pub source: Arc<Source>,
     pub state: TopicStatisticsState,
@@ -39,7 +39,7 @@ pub struct Scope {
 /// The recorder.
 enum Measured {
     Publisher(Ends<Publications>),
-    Timer(Ends<Durations>),
+    Stopwatch(Ends<Durations>),
     Counter(Arc<Holdable<Windowed<Count>>>, Count),
 }
 
@@ -59,7 +59,7 @@ impl Scope {
     pub fn entered(&self) -> (i64, bool) {
         match &self.measured {
             Measured::Publisher(of) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Timer(of) => (of.holdable.entered(), of.holdable.is_waiting()),
+            Measured::Stopwatch(of) => (of.holdable.entered(), of.holdable.is_waiting()),
             Measured::Counter(of, ..) => (of.entered(), of.is_waiting()),
         }
     }
@@ -76,7 +76,7 @@ impl<C: Collector + 'static> Ends<C> {
 impl World {
     pub fn add_scopes(&mut self) {
         let first_period = [FirstPeriod::NoSample, FirstPeriod::CarriedOver][self.random.usize(..2)];
-        for kind in [Kind::Publisher(first_period), Kind::Timer, Kind::Counter] {
+        for kind in [Kind::Publisher(first_period), Kind::Stopwatch, Kind::Counter] {
             self.add_scope(kind);
         }
     }
@@ -91,10 +91,10 @@ impl World {
                 let source = source("publisher", Arc::clone(&ends.holdable) as _);
                 (source, Measured::Publisher(ends))
             }
-            Kind::Timer => {
+            Kind::Stopwatch => {
                 let ends = Ends::new(self, Durations::default());
-                let source = source("timer", Arc::clone(&ends.holdable) as _);
-                (source, Measured::Timer(ends))
+                let source = source("stopwatch", Arc::clone(&ends.holdable) as _);
+                (source, Measured::Stopwatch(ends))
             }
             Kind::Counter => {
                 let count = Count::default();
@@ -159,7 +159,7 @@ impl World {
                     }
                 }
                 // As a guard does.
-                Measured::Timer(of) => {
+                Measured::Stopwatch(of) => {
                     differs |= of.collector.is_enabled() != scope.oracle.is_enabled();
                     timed = scope.oracle.is_enabled().then_some((index, started));
                 }
@@ -171,28 +171,28 @@ impl World {
         }
         self.tally.inject_times(Fault::FailedPublication, failed);
         if differs {
-            self.fail("a publication or the timer is not as the oracle's".to_owned());
+            self.fail("a publication or the stopwatch is not as the oracle's".to_owned());
         }
         self.pass();
         if let Some((scope, started)) = timed {
             let takes = self.random.i64(1_000..self.period * 2);
             let source = Arc::clone(&self.scopes[scope].source);
-            self.after(takes, Event::TimerEnd { source, started });
+            self.after(takes, Event::StopwatchEnd { source, started });
         }
         let next = self.random.i64(0..self.period / 2);
         self.after(next, Event::Scopes);
     }
 
     /// A duration ends, in any window and after any switching of the statistics.
-    pub fn end_timer(&mut self, source: &Arc<Source>, started: i64) {
+    pub fn end_stopwatch(&mut self, source: &Arc<Source>, started: i64) {
         let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) else { return };
-        let Measured::Timer(of) = &scope.measured else { return };
+        let Measured::Stopwatch(of) = &scope.measured else { return };
         let milliseconds = (self.now - started) as f64 / 1e6;
         of.collector.record(|| milliseconds);
         scope.oracle.record(self.now, milliseconds);
     }
 
-    /// Delays the next end of a window of a publisher, timer or counter. Up to 8 samples wait meanwhile; more would
+    /// Delays the next end of a window of a publisher, stopwatch or counter. Up to 8 samples wait meanwhile; more would
     /// wait for the lock.
     pub fn hold_scope(&mut self) {
         if self.scopes.is_empty() {
@@ -219,7 +219,7 @@ impl World {
                             collector.measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100);
                     })
                 }
-                Measured::Timer(of) => {
+                Measured::Stopwatch(of) => {
                     let collector = Arc::clone(&of.collector);
                     Box::new(move |_| collector.record(|| time as f64))
                 }
@@ -234,7 +234,7 @@ impl World {
         let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
         match &scope.measured {
             Measured::Publisher(of) => of.holdable.hold(hold),
-            Measured::Timer(of) => of.holdable.hold(hold),
+            Measured::Stopwatch(of) => of.holdable.hold(hold),
             Measured::Counter(of, ..) => of.hold(hold),
         }
         scope.held = Some(HeldScope { stop, times });

@@ -32,7 +32,7 @@ use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health},
-    IntoStatsSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatsSubscription,
+    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, Totals, WindowStatistics,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
@@ -240,7 +240,7 @@ impl Running<'_> {
             free.store(now(ClockId::CLOCK_MONOTONIC), Ordering::Relaxed);
         };
         let options = Self::qos(&TOPICS[topic]).topic_statistics(self.options(&TOPICS[topic])?);
-        let subscription: StatsSubscription<T> =
+        let subscription: MeasuredSubscription<T> =
             self.statistics.create_worker_subscription(worker, options, callback)?;
         self.log.write(format_args!("L {id} {} {}", TOPICS[topic].name, subscription.source_name()));
         let log = self.log.clone();

@@ -84,10 +84,10 @@ fn scheduler() -> Arc<Scheduler> {
     Arc::new(Scheduler::new(node_name, Box::new(NoReports), schedule, None))
 }
 
-/// Adds a timer that is published to a reader. Returns its handle.
-fn add_timer(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, SourceHandle) {
+/// Adds a stopwatch that is published to a reader. Returns its handle.
+fn add_stopwatch(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, SourceHandle) {
     let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("timer".to_owned(), durations, None));
+    let source = Arc::new(Source::new("stopwatch".to_owned(), durations, None));
     let publisher = Some(Arc::clone(reader) as _);
     let collector = Arc::clone(&source.collector);
     let new = scheduler.add(collector, SourceOptions::default(), publisher);
@@ -100,7 +100,7 @@ fn add_timer(scheduler: &Arc<Scheduler>, reader: &Arc<Reader>) -> (Arc<Source>, 
 fn a_change_wakes_the_thread_and_closing_ends_it() {
     check(4, || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let (source, _handle) = add_timer(&scheduler, &reader);
+        let (source, _handle) = add_stopwatch(&scheduler, &reader);
         let has_ended = Arc::new(AtomicU64::new(0));
         let at_end = Arc::clone(&has_ended);
         let thread = scheduler
@@ -128,7 +128,7 @@ fn closing_publishes_each_finished_window_once() {
     let reached = [finished.clone(), not_finished.clone()];
     check(2, move || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let (source, _handle) = add_timer(&scheduler, &reader);
+        let (source, _handle) = add_stopwatch(&scheduler, &reader);
         pass(SECOND);
         let thread = scheduler.start(|_| None).unwrap();
         let close: fn(&Scheduler) = Scheduler::close;
@@ -154,7 +154,7 @@ fn no_message_is_published_after_its_handle_was_dropped() {
     let reached = counts.clone();
     check(5, move || {
         let (scheduler, reader) = (scheduler(), Reader::new());
-        let (source, handle) = add_timer(&scheduler, &reader);
+        let (source, handle) = add_stopwatch(&scheduler, &reader);
         let window = source.collector.end_window(&HostClock).unwrap().statistics;
         let statistics = Arc::new(window);
         let publishing = {
@@ -183,7 +183,7 @@ fn no_message_is_published_after_its_handle_was_dropped() {
 fn a_dropped_source_is_not_enabled_again() {
     check(5, || {
         let scheduler = scheduler();
-        let (source, handle) = add_timer(&scheduler, &Reader::new());
+        let (source, handle) = add_stopwatch(&scheduler, &Reader::new());
         let collector = Arc::clone(&source.collector);
         scheduler.set_enabled(false);
         let enabling = {

@@ -157,7 +157,7 @@ impl Rig {
         Self { schedule, host: Host::new(), reader: Arc::default(), diagnosed, changed, warned }
     }
 
-    /// Adds a timer.
+    /// Adds a stopwatch.
     fn add(
         &mut self,
         name: &str,
@@ -220,7 +220,7 @@ impl Rig {
 fn it_waits_for_the_end_of_the_window_and_then_hands_out_and_publishes() {
     let mut rig = Rig::new();
     assert_eq!(rig.run(), (vec![], None), "without a source there is nothing to wait for");
-    let (_source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     assert_eq!(rig.run(), (vec![], Some(SECOND)));
     durations.record(|| 5.0);
     rig.host.pass(SECOND - Duration::from_nanos(1));
@@ -228,17 +228,17 @@ fn it_waits_for_the_end_of_the_window_and_then_hands_out_and_publishes() {
 
     let windows = rig.windows(Duration::from_nanos(1));
     let [(name, window)] = &windows[..] else { panic!("{windows:?}") };
-    assert_eq!((name.as_str(), window.count, window.length), ("timer", 1, SECOND));
+    assert_eq!((name.as_str(), window.count, window.length), ("stopwatch", 1, SECOND));
     assert_eq!((window.window.start, window.window.stop), (Host::EPOCH, Host::EPOCH + S));
     let messages = rig.reader.0.lock().unwrap();
     assert_eq!(messages.len(), 1);
-    assert_eq!(messages[0].source, "timer");
+    assert_eq!(messages[0].source, "stopwatch");
 }
 
 #[test]
 fn windows_follow_each_other_and_missed_periods_make_a_longer_one() {
     let mut rig = Rig::new();
-    let (_source, _durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     let first = rig.windows(SECOND);
     let second = rig.windows(SECOND * 7 / 2);
     assert_eq!((first.len(), second.len()), (1, 1), "no empty windows of the missed periods");
@@ -365,7 +365,7 @@ fn publishers_are_checked_soon_after_a_subscription_was_enabled_and_when_the_che
     };
     assert!(!checks(&mut rig, SECOND / 4), "once");
     rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
-    let (_timer, _) = rig.add("timer", TopicStatisticsState::NodeDefault); // behind it
+    let (_stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault); // behind it
     rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
     assert!(checks(&mut rig, Schedule::CHECK_TOGETHER));
@@ -397,7 +397,7 @@ fn sources_that_are_created_at_the_same_time_are_completed_each_for_itself() {
 #[test]
 fn the_end_of_windows_is_periodic_and_a_new_period_begins_at_once() {
     let mut rig = Rig::new();
-    let (_source, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     rig.windows(SECOND * 11 / 10);
     assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
     rig.schedule.set_publish_period(3 * SECOND, rig.host.now(), &rig.host);
@@ -408,8 +408,8 @@ fn the_end_of_windows_is_periodic_and_a_new_period_begins_at_once() {
 fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound_with_one_warning() {
     let mut rig = Rig::new();
     let live = rig.subscribe("/node:/live");
-    let (timer, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
-    assert!(!rig.schedule.remove(&timer) && rig.schedule.ended.is_empty(), "a timer has no totals");
+    let (stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    assert!(!rig.schedule.remove(&stopwatch) && rig.schedule.ended.is_empty(), "a stopwatch has no totals");
     let mut warned = vec![];
     for number in 0..Schedule::ENDED + 2 {
         let source = rig.subscribe(&format!("/node:/{number}"));
@@ -448,7 +448,7 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
 fn failures_are_reported_at_the_end_of_a_window_at_most_once_a_second() {
     let mut rig = Rig::new();
     rig.schedule.set_publish_period(SECOND / 4, rig.host.now(), &rig.host);
-    let (_source, _) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     assert_eq!(rig.warnings(SECOND / 4), [""; 0], "nothing has failed");
     for (passed, reported) in [(1, "1 mess"), (1, ""), (1, ""), (1, ""), (1, "4 mess")] {
         let mut failures = Failures::default();
@@ -464,7 +464,7 @@ fn failures_are_reported_at_the_end_of_a_window_at_most_once_a_second() {
 fn a_publication_that_fails_once_is_repeated() {
     let mut rig = Rig::new();
     let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("timer".to_owned(), Arc::clone(&durations) as _, None));
+    let source = Arc::new(Source::new("stopwatch".to_owned(), Arc::clone(&durations) as _, None));
     let reader = Some(Arc::clone(&rig.reader));
     let publisher = Arc::new(Failing { reader, attempts: AtomicI64::new(0) });
     let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
@@ -486,7 +486,7 @@ fn a_publication_that_fails_once_is_repeated() {
 fn where_a_repeated_publication_fails_the_others_of_its_batch_are_tried_once() {
     let mut rig = Rig::new();
     let durations = Arc::new(Windowed::new(Durations::default()));
-    let source = Arc::new(Source::new("timer".to_owned(), Arc::clone(&durations) as _, None));
+    let source = Arc::new(Source::new("stopwatch".to_owned(), Arc::clone(&durations) as _, None));
     let publisher = Arc::new(Failing { reader: None, attempts: AtomicI64::new(0) });
     let options = SourceOptions { distributions: Some(true), ..TopicStatisticsState::Enable.into() };
     let to = Some(Arc::clone(&publisher) as _);
@@ -537,7 +537,7 @@ fn a_disabled_source_has_no_windows_and_a_state_of_its_own_overrides_the_nodes()
 #[test]
 fn a_closed_schedule_returns_what_is_left_and_enables_nothing_any_more() {
     let mut rig = Rig::new();
-    let (source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     rig.host.pass(SECOND);
     let Action::HandOut(_) = rig.schedule.next(rig.host.now(), &rig.host) else {
         panic!("a finished window")
@@ -553,7 +553,7 @@ fn a_closed_schedule_returns_what_is_left_and_enables_nothing_any_more() {
 fn where_the_end_of_windows_takes_longer_than_the_period_messages_are_published_all_the_same() {
     let mut rig = Rig::new();
     let _sources: Vec<_> =
-        (0..20).map(|timer| rig.add(&format!("/node:{timer}"), SourceOptions::default())).collect();
+        (0..20).map(|stopwatch| rig.add(&format!("/node:{stopwatch}"), SourceOptions::default())).collect();
     rig.schedule.check_publishers_by(rig.host.now());
     let mut has_checked = false;
     for _ in 0..300 {
@@ -573,7 +573,7 @@ fn where_the_end_of_windows_takes_longer_than_the_period_messages_are_published_
 #[test]
 fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
     let mut rig = Rig::new();
-    let sources: Vec<_> = (0..100).map(|_| rig.add("timer", TopicStatisticsState::NodeDefault)).collect();
+    let sources: Vec<_> = (0..100).map(|_| rig.add("stopwatch", TopicStatisticsState::NodeDefault)).collect();
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
         rig.host.pass(SECOND);
@@ -591,23 +591,23 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded_with_one_warning() {
 #[test]
 fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_middle_of_the_next_window() {
     let millisecond = Duration::from_millis(1);
-    for (period, timers, gap) in [
+    for (period, stopwatches, gap) in [
         (SECOND, 12, 10 * millisecond),
         // 20 batches in 50 ms.
         (100 * millisecond, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
         rig.schedule.set_publish_period(period, rig.host.now(), &rig.host);
-        let timers: Vec<_> = (0..timers)
-            .map(|number| rig.add(&format!("timer{number}"), TopicStatisticsState::NodeDefault))
+        let stopwatches: Vec<_> = (0..stopwatches)
+            .map(|number| rig.add(&format!("stopwatch{number}"), TopicStatisticsState::NodeDefault))
             .collect();
         rig.host.pass(period);
-        for batch in 1..=timers.len().div_ceil(Outbox::BATCH) {
+        for batch in 1..=stopwatches.len().div_ceil(Outbox::BATCH) {
             let wake = rig.run().1;
             let published = rig.reader.0.lock().unwrap().len();
-            assert_eq!(published, timers.len().min(batch * Outbox::BATCH), "{period:?}, batch {batch}");
+            assert_eq!(published, stopwatches.len().min(batch * Outbox::BATCH), "{period:?}, batch {batch}");
             let now = rig.host.now() - rig.host.started;
-            let is_last = published == timers.len();
+            let is_last = published == stopwatches.len();
             assert_eq!(wake, Some(if is_last { 2 * period } else { now + gap }), "{period:?}, batch {batch}");
             rig.host.pass(gap - Duration::from_nanos(1));
             rig.run();
@@ -621,10 +621,10 @@ fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_m
 fn distributions_are_published_of_the_sources_that_have_them() {
     let mut rig = Rig::new();
     let with = |distributions| SourceOptions { distributions, ..SourceOptions::default() };
-    let timers = [("never", Some(false)), ("as_the_node", None), ("always", Some(true))]
+    let stopwatches = [("never", Some(false)), ("as_the_node", None), ("always", Some(true))]
         .map(|(name, distributions)| rig.add(name, with(distributions)));
     let mut published = || {
-        timers
+        stopwatches
             .iter()
             .for_each(|(_, durations)| (1..=100).for_each(|sample| durations.record(|| f64::from(sample))));
         rig.windows(SECOND);
@@ -646,7 +646,7 @@ fn distributions_are_published_of_the_sources_that_have_them() {
 fn a_window_with_its_distributions_is_discarded_as_a_whole() {
     let mut rig = Rig::new();
     rig.schedule.set_distributions(true, rig.host.now(), &rig.host);
-    let (_source, durations) = rig.add("timer", TopicStatisticsState::NodeDefault);
+    let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     // Nothing is published.
     for _ in 0..=Outbox::BOUND / 2 {
         durations.record(|| 5.0);
@@ -793,11 +793,11 @@ fn a_condition_applies_to_the_sources_of_its_name_whose_kind_measures_it() {
     let mut rig = Rig::new();
     let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, false)));
     let relay = |collector| Arc::new(Source::new("/relay:/imu".to_owned(), collector, None));
-    let (timer, counter) = (Windowed::new(Durations::default()), Windowed::new(Count::default()));
+    let (stopwatch, counter) = (Windowed::new(Durations::default()), Windowed::new(Count::default()));
     let sources = [
         subscription("/relay:/imu", &rig.host),
         relay(publications),
-        relay(Arc::new(timer)),
+        relay(Arc::new(stopwatch)),
         relay(Arc::new(counter)),
     ];
     for source in &sources {
@@ -810,7 +810,7 @@ fn a_condition_applies_to_the_sources_of_its_name_whose_kind_measures_it() {
         let kinds = sources.iter().map(|source| source.kind());
         kinds.filter(|kind| expectations.of(names, *kind).is_some()).map(|kind| kind.to_string()).collect()
     };
-    let all = ["subscription", "publisher", "timer", "counter"];
+    let all = ["subscription", "publisher", "stopwatch", "counter"];
     for (text, expected) in [
         ("/imu: age<100ms", &all[..1]),
         ("/imu: age.p99<100ms", &all[..1]),
@@ -858,7 +858,7 @@ fn a_condition_that_is_judged_nowhere_is_one_warning_after_fifteen_seconds() {
     assert_eq!(warnings(&mut rig, 14), [""; 0], "sources may be created later");
     let (_late, _) = rig.add("/node:late", SourceOptions::default());
     let expected = [
-        "/imuu: rate>=90 is not judged: no subscription, publisher, timer or counter of the node has that name",
+        "/imuu: rate>=90 is not judged: no subscription, publisher, stopwatch or counter of the node has that name",
         "/imu: lost=0 is not judged: /node:/imu does not measure publication_seq_gap; a metric is enabled when its source is \
          created, so set this at the start, with the topic as the code has it, or enable the metric",
         "/imu: duration<5 is not judged: /node:/imu is a subscription, which does not measure duration_ms",
@@ -877,7 +877,7 @@ fn a_condition_without_a_topic_that_no_subscription_measures_is_a_warning_and_ot
     rig.schedule.judge_by(NodeExpectations::default(), false);
     rig.schedule.set_conditions(Level::Warn, conditions("/imuu: rate>=90"));
     rig.schedule.set_conditions(Level::Error, conditions("rate>=1 age<50ms"));
-    let (_timer, _) = rig.add("/node:call", SourceOptions::default()); // one without a topic is not about it
+    let (_stopwatch, _) = rig.add("/node:call", SourceOptions::default()); // one without a topic is not about it
     let warned_after = |rig: &mut Rig, seconds: u64| {
         for _ in 0..seconds {
             rig.host.pass(SECOND);
@@ -885,7 +885,8 @@ fn a_condition_without_a_topic_that_no_subscription_measures_is_a_warning_and_ot
         }
         std::mem::take(&mut rig.warned)
     };
-    let unnamed = "/imuu: rate>=90 is not judged: no subscription, publisher, timer or counter of the node has that name";
+    let unnamed =
+        "/imuu: rate>=90 is not judged: no subscription, publisher, stopwatch or counter of the node has that name";
     assert_eq!(
         warned_after(&mut rig, 16),
         [
@@ -912,7 +913,7 @@ fn a_condition_without_a_topic_that_no_subscription_measures_is_a_warning_and_ot
 fn distributions_end_when_the_last_condition_on_a_percentile_is_removed() {
     let mut rig = Rig::new();
     rig.schedule.judge_by(NodeExpectations::default(), false);
-    let (_timer, durations) = rig.add("/node:call", SourceOptions::default());
+    let (_stopwatch, durations) = rig.add("/node:call", SourceOptions::default());
     let distributions = |rig: &mut Rig| {
         let before = rig.reader.1.lock().unwrap().len();
         for _ in 0..3 {
@@ -934,7 +935,7 @@ fn where_everything_takes_longer_than_the_interval_of_health_windows_messages_an
     let mut rig = Rig::new();
     rig.schedule.judge_by(NodeExpectations::default(), true);
     let _sources: Vec<_> =
-        (0..20).map(|timer| rig.add(&format!("/node:{timer}"), SourceOptions::default())).collect();
+        (0..20).map(|stopwatch| rig.add(&format!("/node:{stopwatch}"), SourceOptions::default())).collect();
     rig.schedule.set_conditions(Level::Warn, conditions("0: duration<5"));
     let (mut handed_out, mut batches, mut diagnosed) = (0, 0, 0);
     for _ in 0..300 {

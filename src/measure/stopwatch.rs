@@ -9,12 +9,12 @@ use topic_statistics_core::{
     window::WindowStatistics,
 };
 
-/// A named timer of any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
+/// A named stopwatch around any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
 ///
-/// Create one using [`NodeStatistics::timer`](crate::NodeStatistics::timer). It is a handle that can be cloned;
-/// dropping the last clone ends its statistics. Durations are measured on the monotonic clock. Each belongs to the
-/// window in which it ends. Guards can be nested, run at the same time, and start and end on different threads. A guard
-/// does not keep the statistics.
+/// Create one using [`NodeStatistics::create_stopwatch`](crate::NodeStatistics::create_stopwatch). It is a handle that
+/// can be cloned; dropping the last clone ends its statistics. Durations are measured on the monotonic clock. Each
+/// belongs to the window in which it ends. Guards can be nested, run at the same time, and start and end on different
+/// threads. A guard does not keep the statistics.
 ///
 /// ```
 /// # use rclrs::*;
@@ -22,42 +22,42 @@ use topic_statistics_core::{
 /// # let executor = Context::default_from_env()?.create_basic_executor();
 /// # let node = executor.create_node("bridge")?;
 /// # let statistics = NodeStatistics::new(&node)?;
-/// let timer = statistics.timer("get_lidar_data"); // /bridge:get_lidar_data
+/// let stopwatch = statistics.create_stopwatch("get_lidar_data"); // /bridge:get_lidar_data
 ///
-/// fn get(timer: &rclrs_topic_statistics::StatsTimer) -> Result<f64, std::num::ParseFloatError> {
-///     let _running = timer.start();
+/// fn get(stopwatch: &rclrs_topic_statistics::Stopwatch) -> Result<f64, std::num::ParseFloatError> {
+///     let _running = stopwatch.start();
 ///     let range = "1.5".parse()?; // timed on this way out, too
 ///     Ok(range)
 /// }
-/// assert_eq!(get(&timer), Ok(1.5));
-/// assert_eq!(timer.time(|| 6 * 7), 42);
+/// assert_eq!(get(&stopwatch), Ok(1.5));
+/// assert_eq!(stopwatch.time(|| 6 * 7), 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct StatsTimer(pub(crate) Arc<TimerState>);
+pub struct Stopwatch(pub(crate) Arc<StopwatchState>);
 
-pub(crate) struct TimerState {
+pub(crate) struct StopwatchState {
     source: SourceHandle,
     durations: Arc<Windowed<Durations>>,
 }
 
-impl fmt::Debug for StatsTimer {
+impl fmt::Debug for Stopwatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatsTimer").field("source_name", &self.source_name()).finish_non_exhaustive()
+        f.debug_struct("Stopwatch").field("source_name", &self.source_name()).finish_non_exhaustive()
     }
 }
 
-impl StatsTimer {
+impl Stopwatch {
     pub(crate) fn new(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Self {
-        Self(Arc::new(TimerState { source, durations }))
+        Self(Arc::new(StopwatchState { source, durations }))
     }
 
     /// Starts measuring. The duration ends and is recorded when the guard is dropped: at the end of its scope, on `?`,
     /// on an early return, and on unwinding.
     #[must_use = "the duration ends when the guard is dropped, which is at once if it has no name"]
-    pub fn start(&self) -> TimerGuard {
+    pub fn start(&self) -> StopwatchGuard {
         let is_enabled = self.0.durations.is_enabled();
-        TimerGuard { running: is_enabled.then(|| (Arc::clone(&self.0.durations), Instant::now())) }
+        StopwatchGuard { running: is_enabled.then(|| (Arc::clone(&self.0.durations), Instant::now())) }
     }
 
     /// Measures a closure. Returns its result.
@@ -69,14 +69,14 @@ impl StatsTimer {
     /// Measures a future, from its first poll until it is complete or dropped.
     #[must_use = "a future does nothing unless it is awaited"]
     pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
-        let timer = self.clone();
+        let stopwatch = self.clone();
         async move {
-            let _running = timer.start();
+            let _running = stopwatch.start();
             future.await
         }
     }
 
-    /// Returns the `measurement_source_name` of this timer's messages on `/statistics`.
+    /// Returns the `measurement_source_name` of this stopwatch's messages on `/statistics`.
     pub fn source_name(&self) -> &str {
         &self.0.source.name
     }
@@ -86,19 +86,20 @@ impl StatsTimer {
         self.0.source.latest()
     }
 
-    /// Returns a receiver of its health; see [`StatsSubscriptionState::health`](crate::StatsSubscriptionState::health).
+    /// Returns a receiver of its health; see
+    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
     pub fn health(&self) -> watch::Receiver<Health> {
         self.0.source.health()
     }
 
     /// Returns a receiver of finished windows; see
-    /// [`StatsSubscriptionState::watch`](crate::StatsSubscriptionState::watch).
+    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.0.source.watch()
     }
 }
 
-/// A duration that is being measured. See [`StatsTimer::start`].
+/// A duration that is being measured. See [`Stopwatch::start`].
 ///
 /// It can be moved to another thread, which ends the duration:
 ///
@@ -108,8 +109,8 @@ impl StatsTimer {
 /// # let executor = Context::default_from_env()?.create_basic_executor();
 /// # let node = executor.create_node("bridge")?;
 /// # let statistics = NodeStatistics::new(&node)?;
-/// let timer = statistics.timer("save_image");
-/// let running = timer.start();
+/// let stopwatch = statistics.create_stopwatch("save_image");
+/// let running = stopwatch.start();
 /// let thread = std::thread::spawn(move || {
 ///     let _running = running; // until the image is saved
 /// });
@@ -117,19 +118,19 @@ impl StatsTimer {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "the duration ends when the guard is dropped"]
-pub struct TimerGuard {
+pub struct StopwatchGuard {
     /// The collector and the start. None while the statistics are disabled.
     running: Option<(Arc<Windowed<Durations>>, Instant)>,
 }
 
-impl fmt::Debug for TimerGuard {
+impl fmt::Debug for StopwatchGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let started = self.running.as_ref().map(|(_, started)| started);
-        f.debug_struct("TimerGuard").field("started", &started).finish()
+        f.debug_struct("StopwatchGuard").field("started", &started).finish()
     }
 }
 
-impl Drop for TimerGuard {
+impl Drop for StopwatchGuard {
     fn drop(&mut self) {
         let Some((durations, started)) = self.running.take() else { return };
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
@@ -137,7 +138,7 @@ impl Drop for TimerGuard {
     }
 }
 
-impl TimerGuard {
+impl StopwatchGuard {
     /// Ends the duration without recording it.
     pub fn discard(mut self) {
         self.running = None;
