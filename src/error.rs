@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rclrs::RclrsError;
-use topic_statistics_core::window::{names, Metric};
+use topic_statistics_core::window::{names, Metric, SourceKind};
 
 /// An error of setting up statistics. Nothing is left half created.
 ///
@@ -23,15 +23,25 @@ pub enum StatisticsError {
     /// The custom source name is empty.
     #[error("The source name of statistics is empty: it has to have at least one character")]
     EmptySourceName,
-    /// A subscription does not have this metric.
+    /// Sources of this kind do not have this metric.
     #[error(
-        "A subscription has no metric {name:?}: it has {names}",
+        "A {kind} has no metric {name:?}: it has {names}",
         name = metric.name(),
-        names = names(Metric::OF_SUBSCRIPTIONS)
+        names = names(kind.metrics())
     )]
-    NoMetricOfSubscriptions {
+    UnsupportedMetric {
+        /// The kind of the source.
+        kind: SourceKind,
         /// The requested metric.
         metric: Metric,
+    },
+    /// Sources of this kind do not have this option.
+    #[error("A {kind} has no {option}: it receives no messages")]
+    UnsupportedOption {
+        /// The kind of the source.
+        kind: SourceKind,
+        /// The method of [`TopicStatisticsOptions`](crate::TopicStatisticsOptions).
+        option: &'static str,
     },
     /// A condition is about something that is not measured.
     #[error("The condition {condition:?} cannot be expected: {reason}")]

@@ -133,15 +133,15 @@ pub use measure::{
 };
 pub use node::NodeStatistics;
 pub use options::{
-    IntoMeasuredSubscriptionOptions, MeasuredSubscriptionOptions, NodeStatisticsOptions, SourceName,
-    TopicStatisticsOptions,
+    IntoMeasuredOptions, MeasuredOptions, MeasuredPublisherOptions, MeasuredSubscriptionOptions,
+    NodeStatisticsOptions, SourceName, TopicStatisticsOptions,
 };
 /// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
     collector, condition, health, AgeSource, Escaped, FirstPeriod, Incompatibility, IncompatiblePublisher,
-    MessageTimes, Metric, PublisherTotals, Summary, TopicStatisticsState, TopicTotals, Totals, UnknownMetric,
-    Window, WindowStatistics,
+    MessageTimes, Metric, PublisherTotals, SourceKind, Summary, TopicStatisticsState, TopicTotals, Totals,
+    UnknownMetric, Window, WindowStatistics,
 };
 
 /// The examples of the documentation are compiled.

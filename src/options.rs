@@ -6,11 +6,13 @@
 use std::path::PathBuf;
 use std::{borrow::Borrow, time::Duration};
 
-use rclrs::{QoSProfile, SubscriptionOptions};
+use rclrs::{PublisherOptions, QoSProfile, SubscriptionOptions};
 use topic_statistics_core::{
     health::{needed, Expectations},
-    record::options::SourceOptions,
-    record::recorder::RecorderOptions,
+    record::{
+        options::{SourceDefaults, SourceOptions},
+        recorder::RecorderOptions,
+    },
     window::SourceKind,
     AgeSource, FirstPeriod, Metric, TopicStatisticsState,
 };
@@ -35,9 +37,9 @@ pub enum SourceName {
 /// The options of Topic Statistics.
 ///
 /// A node's options ([`NodeStatistics::with_options`](crate::NodeStatistics::with_options)) are the defaults of its
-/// subscriptions and publishers. The options of a subscription
-/// ([`topic_statistics`](IntoMeasuredSubscriptionOptions::topic_statistics)) override them. An option that neither sets
-/// has the default of its method.
+/// subscriptions and publishers. Those of a subscription or a publisher
+/// ([`topic_statistics`](IntoMeasuredOptions::topic_statistics)) override them. An option that neither sets has the
+/// default of its method.
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, TopicStatisticsOptions};
@@ -64,8 +66,6 @@ pub struct TopicStatisticsOptions {
 }
 
 impl TopicStatisticsOptions {
-    /// rclcpp's default window.
-    pub(crate) const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
     /// rclcpp's default topic of statistics.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
     /// The depth of the publisher's history, for slow readers: two messages for each of 1000 subscriptions.
@@ -108,12 +108,16 @@ impl TopicStatisticsOptions {
         Self { first_period: Some(first), ..self }
     }
 
-    /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`].
+    /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`]. A publisher's own options cannot set
+    /// it: nothing is received.
     pub fn age_source(self, source: AgeSource) -> Self {
         Self { age_source: Some(source), ..self }
     }
 
     /// Sets the metrics of a subscription. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
+    ///
+    /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`]; with
+    /// [`Metric::MessageSize`], also that.
     pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
         Self { metrics: Some(metrics.into_iter().map(|metric| *metric.borrow()).collect()), ..self }
     }
@@ -183,6 +187,15 @@ impl TopicStatisticsOptions {
         SourceOptions { state, publish_period, distributions }
     }
 
+    /// Returns what the sources have that leave it to the node with these options.
+    pub(crate) fn of_node(&self) -> SourceDefaults {
+        let mut defaults = SourceDefaults::default();
+        defaults.enabled = self.state.is_enabled(defaults.enabled);
+        defaults.publish_period = self.publish_period.unwrap_or(defaults.publish_period);
+        defaults.distributions = self.has_distributions();
+        defaults
+    }
+
     /// Returns what is measured of a subscription's messages.
     pub(crate) fn recorder(&self) -> RecorderOptions {
         let options = RecorderOptions::new()
@@ -215,7 +228,7 @@ impl TopicStatisticsOptions {
     }
 
     /// Errors if something is expected that is never measured by such a source.
-    pub(crate) fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
+    fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
         checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
     }
@@ -242,15 +255,18 @@ impl TopicStatisticsOptions {
         }
     }
 
-    /// Errors if a value is out of range.
-    pub(crate) fn check(&self) -> Result<(), StatisticsError> {
+    /// Errors if a value is out of range, or if a source of this kind does not have an option.
+    pub(crate) fn check(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         if let Some(period) = self.publish_period {
             check_period(period)?;
         }
-        let others = self.metrics.iter().flatten().find(|metric| !Metric::OF_SUBSCRIPTIONS.contains(metric));
-        if let Some(&metric) = others {
-            return Err(StatisticsError::NoMetricOfSubscriptions { metric });
+        if let Some(&metric) = self.metrics.iter().flatten().find(|metric| !kind.measures(**metric)) {
+            return Err(StatisticsError::UnsupportedMetric { kind, metric });
         }
+        if self.age_source.is_some() && kind != SourceKind::Subscription {
+            return Err(StatisticsError::UnsupportedOption { kind, option: "age_source" });
+        }
+        self.check_expectations(kind)?;
         match &self.source_name {
             Some(SourceName::Custom(name)) if name.is_empty() => Err(StatisticsError::EmptySourceName),
             _ => Ok(()),
@@ -368,8 +384,7 @@ impl NodeStatisticsOptions {
         {
             return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
         }
-        self.topic_statistics.check_expectations(SourceKind::Subscription)?;
-        self.topic_statistics.check()
+        self.topic_statistics.check(SourceKind::Subscription)
     }
 }
 
@@ -392,23 +407,68 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// The options of a subscription with statistics: rclrs's options and the statistics' options.
+/// The options of a subscription: rclrs's, and those of its statistics.
+///
+/// Created from everything that rclrs takes for a subscription, alone or with
+/// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
 pub struct MeasuredSubscriptionOptions<'a> {
-    /// Topic and QoS of the subscription.
+    /// Topic and QoS.
     pub subscription: SubscriptionOptions<'a>,
     /// Options that override the node's.
     pub statistics: TopicStatisticsOptions,
 }
 
-/// Conversion to the options of a subscription with statistics: from everything that rclrs takes for a subscription,
-/// alone or with [`topic_statistics`](Self::topic_statistics). No other crate can implement this.
-pub trait IntoMeasuredSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
-    /// Returns the options.
-    fn into_measured_subscription_options(self) -> MeasuredSubscriptionOptions<'a>;
+impl<'a, T: Into<SubscriptionOptions<'a>>> From<T> for MeasuredSubscriptionOptions<'a> {
+    fn from(options: T) -> Self {
+        options.topic_statistics(TopicStatisticsOptions::new()).into()
+    }
+}
 
+impl<'a, T: Into<SubscriptionOptions<'a>>> From<MeasuredOptions<T>> for MeasuredSubscriptionOptions<'a> {
+    fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
+        Self { subscription: options.into(), statistics }
+    }
+}
+
+/// The options of a publisher: rclrs's, and those of its statistics.
+///
+/// Created from everything that rclrs takes for a publisher, alone or with
+/// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
+#[derive(Clone, Debug)]
+#[must_use]
+#[non_exhaustive]
+pub struct MeasuredPublisherOptions<'a> {
+    /// Topic and QoS.
+    pub publisher: PublisherOptions<'a>,
+    /// Options that override the node's.
+    pub statistics: TopicStatisticsOptions,
+}
+
+impl<'a, T: Into<PublisherOptions<'a>>> From<T> for MeasuredPublisherOptions<'a> {
+    fn from(options: T) -> Self {
+        options.topic_statistics(TopicStatisticsOptions::new()).into()
+    }
+}
+
+impl<'a, T: Into<PublisherOptions<'a>>> From<MeasuredOptions<T>> for MeasuredPublisherOptions<'a> {
+    fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
+        Self { publisher: options.into(), statistics }
+    }
+}
+
+/// Options of rclrs, with those of the statistics. See [`IntoMeasuredOptions`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct MeasuredOptions<T> {
+    options: T,
+    statistics: TopicStatisticsOptions,
+}
+
+/// Adds the options of the statistics to rclrs's: to everything that it takes for a subscription or a publisher.
+pub trait IntoMeasuredOptions: Sized {
     /// Sets options that override the node's.
     ///
     /// ```
@@ -417,38 +477,20 @@ pub trait IntoMeasuredSubscriptionOptions<'a>: sealed::Options<'a> + Sized {
     /// # use ros_env::sensor_msgs::msg::Imu;
     /// # use std::{borrow::Borrow, time::Duration};
     /// # let executor = Context::default_from_env()?.create_basic_executor();
-    /// # let statistics = NodeStatistics::new(&executor.create_node("imu_listener")?)?;
+    /// # let statistics = NodeStatistics::new(&executor.create_node("imu_filter")?)?;
     /// let slow = TopicStatisticsOptions::new().publish_period(Duration::from_secs(10));
-    /// let imu = statistics.create_subscription(
-    ///     "imu".keep_last(10).best_effort().topic_statistics(slow),
+    /// let raw = statistics.create_subscription(
+    ///     "imu".keep_last(10).best_effort().topic_statistics(slow.clone()),
     ///     |message: Imu| { /* as before */ },
     /// )?;
+    /// let filtered = statistics.create_publisher::<Imu>("imu/filtered".topic_statistics(slow))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredSubscriptionOptions<'a> {
-        MeasuredSubscriptionOptions { statistics, ..self.into_measured_subscription_options() }
-    }
+    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredOptions<Self>;
 }
 
-mod sealed {
-    use super::{MeasuredSubscriptionOptions, SubscriptionOptions};
-
-    pub trait Options<'a> {}
-    impl<'a, T: Into<SubscriptionOptions<'a>>> Options<'a> for T {}
-    impl<'a> Options<'a> for MeasuredSubscriptionOptions<'a> {}
-}
-
-impl<'a, T: Into<SubscriptionOptions<'a>>> IntoMeasuredSubscriptionOptions<'a> for T {
-    fn into_measured_subscription_options(self) -> MeasuredSubscriptionOptions<'a> {
-        MeasuredSubscriptionOptions {
-            subscription: self.into(),
-            statistics: TopicStatisticsOptions::default(),
-        }
-    }
-}
-
-impl<'a> IntoMeasuredSubscriptionOptions<'a> for MeasuredSubscriptionOptions<'a> {
-    fn into_measured_subscription_options(self) -> Self {
-        self
+impl<T> IntoMeasuredOptions for T {
+    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredOptions<Self> {
+        MeasuredOptions { options: self, statistics }
     }
 }

@@ -3,7 +3,7 @@
 //! What the benchmarks and fuzz targets of this repository call. It is no part of the API, and changes with any
 //! version.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::{
@@ -17,8 +17,8 @@ use crate::{
     interfaces::topic_statistics_interfaces::msg::MessagesLostEvent,
     measure::{size::SerializedSize, stamp::StampField},
     report::loss_events,
-    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, Stopwatch, TopicStatisticsOptions,
-    TopicStatisticsState,
+    Counter, MeasuredSubscriptionState, Metric, NodeStatisticsOptions, SourceName, StatisticsError,
+    Stopwatch, TopicStatisticsOptions, TopicStatisticsState,
 };
 pub use crate::{
     measure::probe::Probe,
@@ -32,6 +32,13 @@ pub use crate::{
 /// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.
 pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
     Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
+}
+
+/// Returns the subscription of rclrs, if it has the type `S`: through it, the callback can be replaced.
+pub fn rclrs_subscription<T, S: Any + Send + Sync>(
+    subscription: &MeasuredSubscriptionState<T>,
+) -> Option<Arc<S>> {
+    subscription.rclrs_subscription()
 }
 
 /// Creates the handle of a stopwatch.

@@ -16,8 +16,8 @@ use hdrhistogram::Histogram;
 use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredSubscriptionOptions, Metric,
-    NodeStatistics, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredOptions, Metric, NodeStatistics,
+    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::{Image, Imu};
 use rosidl_runtime_rs::Message;

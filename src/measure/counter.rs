@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use topic_statistics_core::{
     health::Health,
     record::{count::Count, source::SourceHandle},
-    window::WindowStatistics,
+    TopicStatisticsState, WindowStatistics,
 };
 
 /// A named counter: how often something happens, as [`Metric::Frequency`](crate::Metric::Frequency).
@@ -79,5 +79,16 @@ impl Counter {
     /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.0.source.watch()
+    }
+
+    /// Enables or disables the statistics, or leaves that to the node; see
+    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        self.0.source.set_state(state);
+    }
+
+    /// Returns whether the statistics are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.0.source.collector.is_enabled()
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use topic_statistics_core::{
     health::Health,
     record::{durations::Durations, source::SourceHandle, windowed::Windowed},
-    window::WindowStatistics,
+    TopicStatisticsState, WindowStatistics,
 };
 
 /// A named stopwatch around any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
@@ -96,6 +96,17 @@ impl Stopwatch {
     /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
     pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
         self.0.source.watch()
+    }
+
+    /// Enables or disables the statistics, or leaves that to the node; see
+    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        self.0.source.set_state(state);
+    }
+
+    /// Returns whether the statistics are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.0.durations.is_enabled()
     }
 }
 

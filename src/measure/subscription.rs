@@ -65,32 +65,9 @@ impl<T> MeasuredSubscriptionState<T> {
         &self.source.name
     }
 
-    /// Returns the rclrs subscription, if it has the type `S`.
-    ///
-    /// The type is [`rclrs::SubscriptionState<M, Scope>`](SubscriptionState), or
-    /// [`rclrs::DynamicSubscriptionState<Scope>`](rclrs::DynamicSubscriptionState) for a
-    /// [`DynamicMessage`](rclrs::DynamicMessage). `M` is the message's C layout, `T::RmwMsg`, or `T` itself if the
-    /// callback takes a loaned message. `Scope` is [`rclrs::Node`], or [`rclrs::Worker<Payload>`](rclrs::Worker) for a
-    /// subscription on a worker.
-    ///
-    /// **Do not set another callback through it** (`set_callback` and its like): the instrumented callback measures.
-    /// rclrs would call the other callback instead, and the statistics of this subscription would end, with an error in
-    /// the log. Create another subscription for another callback.
-    ///
-    /// ```
-    /// # use rclrs::*;
-    /// # use rclrs_topic_statistics::NodeStatistics;
-    /// # use ros_env::sensor_msgs::msg::{rmw, Imu};
-    /// # let executor = Context::default_from_env()?.create_basic_executor();
-    /// # let node = executor.create_node("imu_listener")?;
-    /// # let statistics = NodeStatistics::new(&node)?;
-    /// let imu = statistics.create_subscription("imu", |_: Imu| {})?;
-    /// let subscription: Subscription<rmw::Imu> = imu.rclrs_subscription().unwrap();
-    /// assert_eq!(subscription.topic_name(), "/imu");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn rclrs_subscription<S: Any + Send + Sync>(&self) -> Option<Arc<S>> {
+    /// Returns the rclrs subscription, if it has the type `S`. It is not public, because another callback that is set
+    /// through it would not be measured.
+    pub(crate) fn rclrs_subscription<S: Any + Send + Sync>(&self) -> Option<Arc<S>> {
         Arc::clone(&self.subscription).into_rclrs().downcast().ok()
     }
 

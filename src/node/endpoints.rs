@@ -41,7 +41,7 @@ use crate::{
         stamp::StampField,
         subscription::{AnySubscription, MeasuredSubscription, MeasuredSubscriptionState},
     },
-    options::{IntoMeasuredSubscriptionOptions, MeasuredSubscriptionOptions, TopicStatisticsOptions},
+    options::{MeasuredPublisherOptions, MeasuredSubscriptionOptions, TopicStatisticsOptions},
     report::loss_events::{self, LossPublisher},
 };
 
@@ -65,13 +65,13 @@ impl NodeStatistics {
     /// statistics, for example because a topic name is invalid.
     pub fn create_subscription<'a, T, Args>(
         &self,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         callback: impl InstrumentCallback<T, Args>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into_measured_subscription_options(), |options, probe| {
+        self.create(options.into(), |options, probe| {
             self.node.create_subscription(options, callback.instrument(probe))
         })
     }
@@ -85,13 +85,13 @@ impl NodeStatistics {
     /// Errors as `create_subscription` does.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         callback: impl InstrumentAsyncCallback<T, Args>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
     {
-        self.create(options.into_measured_subscription_options(), |options, probe| {
+        self.create(options.into(), |options, probe| {
             self.node.create_subscription(options, callback.instrument_async(probe))
         })
     }
@@ -106,14 +106,14 @@ impl NodeStatistics {
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         callback: impl InstrumentWorkerCallback<T, Payload, Args>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError>
     where
         T: Message,
         Payload: 'static + Send + Sync,
     {
-        self.create(options.into_measured_subscription_options(), |options, probe| {
+        self.create(options.into(), |options, probe| {
             worker.create_subscription(options, callback.instrument_worker(probe))
         })
     }
@@ -137,7 +137,7 @@ impl NodeStatistics {
     pub fn create_dynamic_subscription<'a>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         callback: impl Fn(DynamicMessage, MessageInfo) + Send + Sync + 'static,
     ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
         self.create_dynamic(message_type, options, |message_type, options, probe| {
@@ -157,7 +157,7 @@ impl NodeStatistics {
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         mut callback: impl FnMut(DynamicMessage, MessageInfo) -> Out + Send + Sync + 'static,
     ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
     where
@@ -186,7 +186,7 @@ impl NodeStatistics {
         &self,
         worker: &Worker<Payload>,
         message_type: MessageTypeName,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         mut callback: impl FnMut(&mut Payload, DynamicMessage, MessageInfo) + Send + Sync + 'static,
     ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError>
     where
@@ -208,14 +208,14 @@ impl NodeStatistics {
     fn create_dynamic<'a, Scope: WorkScope + 'static>(
         &self,
         message_type: MessageTypeName,
-        options: impl IntoMeasuredSubscriptionOptions<'a>,
+        options: impl Into<MeasuredSubscriptionOptions<'a>>,
         subscribe: impl FnOnce(
             MessageTypeName,
             SubscriptionOptions<'_>,
             DynamicProbe,
         ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
     ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
-        let options = options.into_measured_subscription_options();
+        let options = options.into();
         if has_no_stamp(&message_type) {
             options.statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
         }
@@ -230,42 +230,29 @@ impl NodeStatistics {
 
     /// Creates a publisher with statistics, like [`NodeState::create_publisher`](rclrs::NodeState::create_publisher).
     ///
-    /// Errors if rclrs cannot create it, for example because the topic name is invalid.
+    /// Errors if rclrs cannot create it, for example because the topic name is invalid; and if an option is out of
+    /// range, or is none of publishers.
     pub fn create_publisher<'a, T: Message>(
         &self,
-        options: impl Into<PublisherOptions<'a>>,
-    ) -> Result<MeasuredPublisher<T>, StatisticsError> {
-        self.create_publisher_with_options(options, TopicStatisticsOptions::new())
-    }
-
-    /// Creates a publisher with statistics. Its options override the node's. Of the metrics, [`Metric::MessageSize`] is
-    /// measured in addition to a publisher's own; the others and the age source have no effect.
-    ///
-    /// Errors as [`create_publisher`](Self::create_publisher) does, and if an option is out of range.
-    pub fn create_publisher_with_options<'a, T: Message>(
-        &self,
-        options: impl Into<PublisherOptions<'a>>,
-        statistics: TopicStatisticsOptions,
+        options: impl Into<MeasuredPublisherOptions<'a>>,
     ) -> Result<MeasuredPublisher<T>, StatisticsError> {
         let find_size = SerializedSize::of_published;
         let create = |options| create_publisher(&self.node, options);
         let topic = |publisher: &Publisher<T::RmwMsg>| publisher.topic_name();
         let NewPublisher { source, publications, size, publisher } =
-            self.create_publisher_of(options.into(), statistics, find_size, create, topic)?;
+            self.create_publisher_of(options.into(), find_size, create, topic)?;
         Ok(Arc::new(MeasuredPublisherState::new(source, publications, size.map(Box::new), publisher)))
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
     /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of its messages
-    /// are unknown: [`Metric::MessageSize`] is NaN.
+    /// are unknown: [`Metric::MessageSize`] is NaN, with a warning.
     ///
-    /// Errors as [`create_publisher_with_options`](Self::create_publisher_with_options) does, and if AMENT_PREFIX_PATH
-    /// has no such type.
+    /// Errors as [`create_publisher`](Self::create_publisher) does, and if AMENT_PREFIX_PATH has no such type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,
-        options: impl Into<PublisherOptions<'a>>,
-        statistics: TopicStatisticsOptions,
+        options: impl Into<MeasuredPublisherOptions<'a>>,
     ) -> Result<MeasuredDynamicPublisher, StatisticsError> {
         let no_size = || -> Result<Infallible, String> {
             Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
@@ -277,21 +264,19 @@ impl NodeStatistics {
         };
         let topic = |publisher: &DynamicPublisher| publisher.topic_name();
         let NewPublisher { source, publications, publisher, .. } =
-            self.create_publisher_of(options.into(), statistics, no_size, create, topic)?;
+            self.create_publisher_of(options.into(), no_size, create, topic)?;
         Ok(Arc::new(MeasuredDynamicPublisherState::new(source, publications, publisher)))
     }
 
     /// Creates the source of a publisher, and the publisher.
     fn create_publisher_of<'a, Size, P>(
         &self,
-        options: PublisherOptions<'a>,
-        statistics: TopicStatisticsOptions,
+        MeasuredPublisherOptions { publisher: options, statistics }: MeasuredPublisherOptions<'a>,
         find_size: impl FnOnce() -> Result<Size, String>,
         create: impl FnOnce(PublisherOptions<'a>) -> Result<P, StatisticsError>,
         topic: impl FnOnce(&P) -> String,
     ) -> Result<NewPublisher<Size, P>, StatisticsError> {
-        statistics.check()?;
-        statistics.check_expectations(SourceKind::Publisher)?;
+        statistics.check(SourceKind::Publisher)?;
         let own = statistics.of_source();
         let statistics =
             self.with_metrics_for(options.topic, statistics, SourceKind::Publisher).or(&self.options);
@@ -402,8 +387,7 @@ impl NodeStatistics {
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError> {
         let MeasuredSubscriptionOptions { subscription: options, statistics } = options;
-        statistics.check()?;
-        statistics.check_expectations(SourceKind::Subscription)?;
+        statistics.check(SourceKind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;

@@ -20,8 +20,8 @@ use std::{
 use rclrs::{ClockType, Node};
 use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
-    record::options::{SourceOptions, TopicStatisticsState},
     record::{
+        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         simulated_time::SimulatedTime,
         source::{lock, Source, SourceHandle, WindowedCollector},
         source_name::{SourceNames, UniqueName},
@@ -175,13 +175,7 @@ impl NodeStatistics {
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
-        let mut schedule = Schedule::new(
-            options.state != TopicStatisticsState::Disable,
-            options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD),
-            options.has_distributions(),
-            logs_tables,
-            loss_events,
-        );
+        let mut schedule = Schedule::new(options.of_node(), logs_tables, loss_events);
         schedule.judge_by(expectations, diagnostics.is_some());
         let reports = NodeReports { node: Arc::downgrade(node), names, diagnostics: diagnostics.clone() };
         let scheduler = Arc::new(Scheduler::new(node_name(), Box::new(reports), schedule, simulated.clone()));
@@ -225,12 +219,15 @@ impl NodeStatistics {
     }
 
     /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The
-    /// parameter is set too.
-    pub fn set_enabled(&self, enabled: bool) {
-        match &self.parameters {
-            Some(parameters) => parameters.set_enabled(enabled),
-            None => self.scheduler.set_enabled(enabled),
-        }
+    /// parameter is set too. [`TopicStatisticsState::NodeDefault`] is `Enable`.
+    pub fn set_state(&self, state: TopicStatisticsState) {
+        let enabled = state.is_enabled(SourceDefaults::default().enabled);
+        self.change_defaults(|defaults| defaults.enabled = enabled);
+    }
+
+    /// Returns whether the sources that leave it to the node are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.scheduler.defaults().enabled
     }
 
     /// Sets the length of windows of the sources that leave it to the node, as the parameter
@@ -239,19 +236,21 @@ impl NodeStatistics {
     /// Errors if it is less than 1 ms or more than a day.
     pub fn set_publish_period(&self, period: Duration) -> Result<(), StatisticsError> {
         let period = check_period(period)?;
-        match &self.parameters {
-            Some(parameters) => parameters.set_publish_period(period),
-            None => self.scheduler.set_publish_period(period),
-        }
+        self.change_defaults(|defaults| defaults.publish_period = period);
         Ok(())
     }
 
     /// Sets whether the sources that leave it to the node have distributions, as the parameter
     /// `topic_statistics.distributions` does: from their next windows on. The parameter is set too.
     pub fn set_distributions(&self, distributions: bool) {
+        self.change_defaults(|defaults| defaults.distributions = distributions);
+    }
+
+    /// Changes what the sources have that leave it to the node, and its parameters.
+    fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         match &self.parameters {
-            Some(parameters) => parameters.set_distributions(distributions),
-            None => self.scheduler.set_distributions(distributions),
+            Some(parameters) => parameters.change_defaults(change),
+            None => self.scheduler.change_defaults(change),
         }
     }
 

@@ -11,7 +11,7 @@ use rclrs::{DeclarationError, MandatoryParameter, Node, ParameterValue, ReadOnly
 use topic_statistics_core::{
     condition::{Condition, ConditionError, Conditions},
     health::{self, Expectations, Level, NodeExpectations},
-    record::options::TopicStatisticsState,
+    record::options::SourceDefaults,
     schedule::scheduler::Scheduler,
     window::SourceKind,
 };
@@ -47,9 +47,10 @@ impl Parameters {
     ///
     /// Returns None if other statistics of the same node have declared them already.
     pub fn declare(node: &Node, options: &TopicStatisticsOptions) -> Result<Option<Self>, StatisticsError> {
+        let defaults = options.of_node();
         let enabled = node
             .declare_parameter(ENABLED)
-            .default(options.state != TopicStatisticsState::Disable)
+            .default(defaults.enabled)
             .description("Whether the node's subscriptions publish topic statistics")
             .mandatory();
         let enabled = match enabled {
@@ -58,10 +59,9 @@ impl Parameters {
                 enabled.map_err(|error| invalid(node, ENABLED, "it has to be true or false", &error))?
             }
         };
-        let publish_period = options.publish_period.unwrap_or(TopicStatisticsOptions::PUBLISH_PERIOD);
         let publish_period = node
             .declare_parameter(PUBLISH_PERIOD)
-            .default(ParameterValue::Double(publish_period.as_secs_f64()))
+            .default(ParameterValue::Double(defaults.publish_period.as_secs_f64()))
             .description("Seconds from one publication of topic statistics to the next")
             .constraints("A number from 0.001 to 86400.0")
             .validate(|value| seconds(value).map(drop))
@@ -69,7 +69,7 @@ impl Parameters {
             .map_err(|error| invalid(node, PUBLISH_PERIOD, "it has to be a number of seconds", &error))?;
         let distributions = node
             .declare_parameter(DISTRIBUTIONS)
-            .default(options.has_distributions())
+            .default(defaults.distributions)
             .description(
                 "Whether the distributions of samples are published, on <publish_topic>/distribution",
             )
@@ -126,16 +126,12 @@ impl Parameters {
 
     /// Returns the node's options with the values of the parameters.
     pub fn apply_to(&self, options: TopicStatisticsOptions) -> TopicStatisticsOptions {
-        let state =
-            if self.enabled.get() { TopicStatisticsState::Enable } else { TopicStatisticsState::Disable };
-        let options = options
-            .state(state)
-            .distributions(self.distributions.get())
-            .publish_topic(&*self.publish_topic.get());
-        match seconds(&self.publish_period.get()) {
-            Ok(period) => options.publish_period(period),
-            Err(_) => options, // refused by the validation
-        }
+        let SourceDefaults { enabled, publish_period, distributions, .. } = self.defaults();
+        options
+            .state(enabled.into())
+            .publish_period(publish_period)
+            .distributions(distributions)
+            .publish_topic(&*self.publish_topic.get())
     }
 
     /// Returns the expectations of the node's options, with the conditions of the parameters.
@@ -148,34 +144,47 @@ impl Parameters {
         with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
-    /// Sets `topic_statistics.enabled`.
-    pub(crate) fn set_enabled(&self, enabled: bool) {
-        // No bool is refused.
-        let _accepted = self.enabled.set(enabled);
+    /// Changes what the sources have that leave it to the node: sets the parameters whose values change.
+    pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
+        let before = self.defaults();
+        let mut defaults = before;
+        change(&mut defaults);
+        // The values are in range, so none is refused.
+        if defaults.enabled != before.enabled {
+            let _accepted = self.enabled.set(defaults.enabled);
+        }
+        if defaults.publish_period != before.publish_period {
+            let seconds = defaults.publish_period.as_secs_f64();
+            let _accepted = self.publish_period.set(ParameterValue::Double(seconds));
+        }
+        if defaults.distributions != before.distributions {
+            let _accepted = self.distributions.set(defaults.distributions);
+        }
     }
 
-    /// Sets `topic_statistics.publish_period`; `period` has to be in range.
-    pub(crate) fn set_publish_period(&self, period: Duration) {
-        let _accepted = self.publish_period.set(ParameterValue::Double(period.as_secs_f64()));
-    }
-
-    /// Sets `topic_statistics.distributions`.
-    pub(crate) fn set_distributions(&self, distributions: bool) {
-        let _accepted = self.distributions.set(distributions);
+    /// Returns what the sources have that leave it to the node.
+    fn defaults(&self) -> SourceDefaults {
+        let mut defaults = SourceDefaults::default();
+        (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
+        if let Ok(period) = seconds(&self.publish_period.get()) {
+            defaults.publish_period = period; // others are refused by the validation
+        }
+        defaults
     }
 
     /// Applies changes of the parameters to the scheduler from now on.
     pub(crate) fn apply_changes_to(&self, scheduler: &Arc<Scheduler>) {
         let weak = Arc::downgrade(scheduler);
-        self.enabled.on_change(move |enabled| on(&weak, |scheduler| scheduler.set_enabled(*enabled)));
+        self.enabled.on_change(move |enabled| set(&weak, |defaults| defaults.enabled = *enabled));
         let weak = Arc::downgrade(scheduler);
-        self.distributions
-            .on_change(move |enabled| on(&weak, |scheduler| scheduler.set_distributions(*enabled)));
+        self.distributions.on_change(move |enabled| set(&weak, |defaults| defaults.distributions = *enabled));
         for (parameter, level) in [(&self.warn_unless, Level::Warn), (&self.error_unless, Level::Error)] {
             let weak = Arc::downgrade(scheduler);
             parameter.on_change(move |texts| {
                 if let Ok(conditions) = conditions(texts) {
-                    on(&weak, |scheduler| scheduler.set_conditions(level, conditions));
+                    if let Some(scheduler) = weak.upgrade() {
+                        scheduler.set_conditions(level, conditions);
+                    }
                 }
             });
         }
@@ -183,15 +192,16 @@ impl Parameters {
         let weak = Arc::downgrade(scheduler);
         self.publish_period.on_change(move |period| {
             if let Ok(period) = seconds(period) {
-                on(&weak, |scheduler| scheduler.set_publish_period(period));
+                set(&weak, |defaults| defaults.publish_period = period);
             }
         });
     }
 }
 
-fn on(scheduler: &Weak<Scheduler>, act: impl FnOnce(&Scheduler)) {
+/// Changes what the sources have that leave it to the node.
+fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     if let Some(scheduler) = scheduler.upgrade() {
-        act(&scheduler);
+        scheduler.change_defaults(change);
     }
 }
 

@@ -16,8 +16,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
-    SourceName, TopicStatisticsOptions, WindowStatistics,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions, SourceName,
+    TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};

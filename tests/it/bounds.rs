@@ -15,8 +15,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    Counter, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
-    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    Counter, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
+    TopicStatisticsState, WindowStatistics,
 };
 use ros_env::{
     sensor_msgs::msg::Imu, std_msgs::msg::Int32, topic_statistics_interfaces::msg::MessagesLostEvent,

@@ -10,7 +10,7 @@ use generated_crates::{
 };
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, IntoMeasuredSubscriptionOptions, MeasuredPublisher, MeasuredSubscription, Metric, NodeStatistics,
+    watch, IntoMeasuredOptions, MeasuredPublisher, MeasuredSubscription, Metric, NodeStatistics,
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{

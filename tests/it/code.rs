@@ -8,7 +8,9 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, Stopwatch, Summary, TopicStatisticsOptions};
+use rclrs_topic_statistics::{
+    Metric, NodeStatistics, Stopwatch, Summary, TopicStatisticsOptions, TopicStatisticsState,
+};
 use test_support::{domain, node, of, wait_for, Reader};
 
 /// Creates statistics of a node whose executor does not spin: stopwatches and counters need no executor.
@@ -188,7 +190,7 @@ fn stopwatches_counters_and_vectors_of_them_are_published() {
 fn disabled_stopwatches_and_counters_record_nothing_and_restart_at_zero() {
     let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
     let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("calls"));
-    statistics.set_enabled(false);
+    statistics.set_state(TopicStatisticsState::Disable);
     wait_for("end", || {
         let mut windows = stopwatch.watch();
         windows.borrow_and_update();
@@ -200,10 +202,28 @@ fn disabled_stopwatches_and_counters_record_nothing_and_restart_at_zero() {
     let mut windows = (stopwatch.watch(), counter.watch());
     windows.0.borrow_and_update();
     windows.1.borrow_and_update();
-    statistics.set_enabled(true);
+    statistics.set_state(TopicStatisticsState::Enable);
     wait_for("windows", || windows.0.has_changed().unwrap() && windows.1.has_changed().unwrap());
     let (timed, counted) = (windows.0.borrow().clone().unwrap(), windows.1.borrow().clone().unwrap());
     assert_eq!((timed.count, counted.count), (0, 0), "{timed:?} {counted:?}");
+}
+
+#[test]
+fn a_stopwatch_and_a_counter_have_a_state_of_their_own() {
+    let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
+    let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("calls"));
+    stopwatch.set_state(TopicStatisticsState::Disable);
+    counter.set_state(TopicStatisticsState::Enable);
+    assert_eq!((stopwatch.is_enabled(), counter.is_enabled()), (false, true));
+    statistics.set_state(TopicStatisticsState::Disable);
+    assert!(!statistics.is_enabled() && counter.is_enabled());
+    wait_for("windows of the counter alone", || counter.latest().is_some());
+    assert!(stopwatch.latest().is_none());
+    stopwatch.set_state(TopicStatisticsState::Enable);
+    counter.set_state(TopicStatisticsState::NodeDefault);
+    assert_eq!((stopwatch.is_enabled(), counter.is_enabled()), (true, false));
+    statistics.set_state(TopicStatisticsState::NodeDefault);
+    assert!(statistics.is_enabled() && counter.is_enabled());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, TopicStatisticsOptions,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, TopicStatisticsOptions,
     WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};

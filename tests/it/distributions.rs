@@ -9,8 +9,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    collector::Distribution, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
-    WindowStatistics,
+    collector::Distribution, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions,
+    TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, topic_statistics_interfaces::msg::MetricsDistribution};
 use serde_json::{json, Value};
@@ -124,7 +124,7 @@ fn the_parameter_turns_them_on_and_off_while_the_node_runs() {
     let imus = statistics.create_publisher::<Imu>("imu").unwrap();
     let stopwatch = statistics.create_stopwatch("get_imu");
     let never = TopicStatisticsOptions::new().distributions(false);
-    let silent = statistics.create_publisher_with_options::<Imu>("silent", never).unwrap();
+    let silent = statistics.create_publisher::<Imu>("silent".topic_statistics(never)).unwrap();
     let (sources, _subscription) = sources(&node);
     let _spinning = Spinning::start(executor);
     let mut operator = Program::start("parameters.py", &["/bridge"], domain());

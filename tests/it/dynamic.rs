@@ -12,7 +12,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
+    testing, IntoMeasuredOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
 };
 use test_support::{domain, middleware, node, program, wait_for, Process, Reader, Spinning};
 
@@ -127,9 +127,8 @@ fn dynamic_publishers_and_subscriptions_of_a_node_are_measured() {
             async {}
         });
     let delayed = delayed.unwrap();
-    let own = TopicStatisticsOptions::new();
-    let publisher = statistics.create_dynamic_publisher(header(), "header".keep_last(100), own).unwrap();
-    let of_rclrs: Option<DynamicSubscription> = plain.rclrs_subscription();
+    let publisher = statistics.create_dynamic_publisher(header(), "header".keep_last(100)).unwrap();
+    let of_rclrs: Option<DynamicSubscription> = testing::rclrs_subscription(&plain);
     assert_eq!(of_rclrs.unwrap().topic_name(), publisher.topic_name());
     let sources = [plain.source_name(), delayed.source_name(), publisher.source_name()];
     assert_eq!(sources, ["/dynamic:/header", "/dynamic:/header (2)", "/dynamic:/header (3)"]);
@@ -199,8 +198,7 @@ fn a_missing_message_type_is_an_error() {
         );
         let Err(error) = imu else { panic!("{name}") };
         assert!(matches!(error, StatisticsError::CreateSubscription { .. }), "{error}");
-        let options = TopicStatisticsOptions::new();
-        let imu = statistics.create_dynamic_publisher(name.try_into().unwrap(), "imu", options);
+        let imu = statistics.create_dynamic_publisher(name.try_into().unwrap(), "imu");
         assert!(matches!(imu, Err(StatisticsError::CreatePublisher { .. })));
     }
 }

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations},
-    IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
+    IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
     TopicStatisticsOptions,
 };
 use ros_env::sensor_msgs::msg::rmw::Imu;

@@ -148,7 +148,7 @@ fn every_callback_form_receives_the_messages_of_plain_rclrs_and_is_measured() {
         (@options Imu) => { "imu".keep_last(1000) };
         (@options RmwImu) => { "imu".keep_last(1000) };
         (@options $number:ident) => {
-            rclrs_topic_statistics::IntoMeasuredSubscriptionOptions::topic_statistics(
+            rclrs_topic_statistics::IntoMeasuredOptions::topic_statistics(
                 "number".keep_last(1000), by_source())
         };
     }

@@ -12,8 +12,8 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health, Level},
-    watch, AgeSource, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions,
-    SourceName, StatisticsError, TopicStatisticsOptions, WindowStatistics,
+    watch, AgeSource, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName,
+    StatisticsError, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::String as Text};
 use serde_json::{json, Value};
@@ -306,12 +306,14 @@ fn a_wrong_condition_at_the_start_is_an_error_and_a_publisher_can_have_its_own()
         |conditions: &str| options().expect(Expectations::new().error_unless(conditions.parse().unwrap()));
     for (conditions, reason) in [("lost=0", "does not know what is lost"), ("age<5", "it has publish_period")]
     {
-        let error = statistics.create_publisher_with_options::<Imu>("out", expected(conditions)).unwrap_err();
+        let error =
+            statistics.create_publisher::<Imu>("out".topic_statistics(expected(conditions))).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
     }
     assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off unless something is expected");
-    let publisher =
-        statistics.create_publisher_with_options::<Imu>("out", expected("rate>=5 message_size<100")).unwrap();
+    let publisher = statistics
+        .create_publisher::<Imu>("out".topic_statistics(expected("rate>=5 message_size<100")))
+        .unwrap();
     let _spinning = Spinning::start(executor);
     wait_for("an error: an Imu has 324 bytes and more", || {
         publisher.publish(Imu::default()).unwrap();
@@ -327,7 +329,7 @@ fn the_present_health_is_there_before_any_change() {
     let (_executor, node) = configured(&[]);
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
     let expected = options().expect(Expectations::new().warn_unless("rate>=1".parse().unwrap()));
-    let publisher = statistics.create_publisher_with_options::<Imu>("out", expected).unwrap();
+    let publisher = statistics.create_publisher::<Imu>("out".topic_statistics(expected)).unwrap();
     let mut early = publisher.health();
     assert_eq!((early.borrow().window, &early.borrow().cause), (None, &Cause::NoMessageYet));
     wait_for("an empty window, as before a subscription is found", || early.borrow().window.is_some());
@@ -358,7 +360,7 @@ fn a_condition_finds_a_publisher_by_its_topic_whatever_its_source_is_called() {
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
     let _listens = statistics.create_subscription("custom", |_: Text| ()).unwrap();
     let create = |topic: &str, name: SourceName| {
-        statistics.create_publisher_with_options::<Text>(topic, options().source_name(name)).unwrap()
+        statistics.create_publisher::<Text>(topic.topic_statistics(options().source_name(name))).unwrap()
     };
     let publishers = [
         create("out", SourceName::NodeAndTopic),

@@ -9,7 +9,7 @@ use std::sync::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, Totals,
 };
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};

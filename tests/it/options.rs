@@ -9,8 +9,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    AgeSource, FirstPeriod, IntoMeasuredSubscriptionOptions, Metric, NodeStatistics, SourceName,
-    StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
+    AgeSource, FirstPeriod, IntoMeasuredOptions, Metric, NodeStatistics, SourceName, StatisticsError,
+    TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
 use test_support::{domain, middleware, node, wait_for, Metric as Window, Program, Spinning};
@@ -175,15 +175,15 @@ fn the_state_of_a_subscription_overrides_the_state_of_the_node() {
     let (_executor, node) = node("stating", &[]);
     let statistics = NodeStatistics::new(&node).unwrap();
     for node_enabled in [true, false] {
-        statistics.set_enabled(node_enabled);
+        statistics.set_state(node_enabled.into());
         for (state, enabled) in [(Enable, true), (Disable, false), (NodeDefault, node_enabled)] {
             let imu = statistics
                 .create_subscription("imu".topic_statistics(options().state(state)), |_: Imu| ())
                 .unwrap();
             assert_eq!(imu.is_enabled(), enabled, "{state:?}, the node's: {node_enabled}");
-            statistics.set_enabled(!node_enabled);
+            statistics.set_state((!node_enabled).into());
             assert_eq!(imu.is_enabled(), if state == NodeDefault { !node_enabled } else { enabled });
-            statistics.set_enabled(node_enabled);
+            statistics.set_state(node_enabled.into());
             for (state, enabled) in [(Disable, false), (NodeDefault, node_enabled), (Enable, true)] {
                 imu.set_state(state);
                 assert_eq!(imu.is_enabled(), enabled, "{state:?} by set_state, the node's: {node_enabled}");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{NodeStatistics, StatisticsError, TopicStatisticsOptions};
+use rclrs_topic_statistics::{NodeStatistics, StatisticsError, TopicStatisticsOptions, TopicStatisticsState};
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use serde_json::{json, Value};
 use test_support::{domain, nanoseconds, node, wait_for, Program, Spinning};
@@ -70,7 +70,7 @@ fn a_parameter_file_is_read() {
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     std::fs::remove_file(file).unwrap();
     assert!(!imu.is_enabled());
-    statistics.set_enabled(true);
+    statistics.set_state(TopicStatisticsState::Enable);
     assert!(imu.is_enabled());
 }
 
@@ -161,7 +161,7 @@ fn enabled_and_publish_period_can_be_set_at_run_time_and_invalid_values_are_reje
     windows("windows again", 0.1);
 
     // Values that the program sets are visible as parameters.
-    statistics.set_enabled(false);
+    statistics.set_state(TopicStatisticsState::Disable);
     statistics.set_publish_period(Duration::from_secs(3)).unwrap();
     assert_eq!(request(json!(["get", ENABLED])), false);
     assert_eq!(request(json!(["get", PUBLISH_PERIOD])), 3.0);
@@ -179,7 +179,7 @@ fn the_second_statistics_of_a_node_use_their_options_and_no_parameters() {
     let [of_first, of_second] =
         [&first, &second].map(|statistics| statistics.create_subscription("imu", |_: Imu| ()).unwrap());
     assert!(!of_first.is_enabled() && of_second.is_enabled());
-    second.set_enabled(false);
+    second.set_state(TopicStatisticsState::Disable);
     second.set_publish_period(Duration::from_secs(2)).unwrap();
     assert!(!of_second.is_enabled());
     drop(first);

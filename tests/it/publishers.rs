@@ -13,8 +13,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    FirstPeriod, Metric, NodeStatistics, SourceName, StatisticsError, TopicStatisticsOptions,
-    TopicStatisticsState,
+    AgeSource, FirstPeriod, IntoMeasuredOptions, Metric, NodeStatistics, SourceName, StatisticsError,
+    TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::{
     sensor_msgs::msg::{rmw, Imu},
@@ -174,7 +174,7 @@ fn a_publisher_has_the_same_options_as_a_subscription() {
         .publish_period(Duration::from_millis(20))
         .source_name(SourceName::Custom("front".to_owned()))
         .first_period(FirstPeriod::CarriedOver);
-    let publisher = statistics.create_publisher_with_options::<Int32>("number", fast).unwrap();
+    let publisher = statistics.create_publisher::<Int32>("number".topic_statistics(fast)).unwrap();
     assert_eq!(publisher.source_name(), "front");
     // Less than one message per window: all periods are carried over.
     let mut published = Instant::now();
@@ -207,6 +207,34 @@ fn a_publisher_that_cannot_be_created_is_an_error_with_the_name() {
         "{error}"
     );
     let never = TopicStatisticsOptions::new().publish_period(Duration::ZERO);
-    let error = statistics.create_publisher_with_options::<Int32>("number", never).err().unwrap();
+    let error = statistics.create_publisher::<Int32>("number".topic_statistics(never)).err().unwrap();
     assert!(matches!(error, StatisticsError::InvalidPublishPeriod { .. }), "{error}");
+}
+
+#[test]
+fn an_option_that_a_publisher_does_not_have_is_an_error_and_none_of_the_node() {
+    let executor = context(domain(), &[]).create_basic_executor();
+    let of_subscriptions = TopicStatisticsOptions::new()
+        .metrics([Metric::MessageAge, Metric::MessageSize])
+        .age_source(AgeSource::SourceTimestamp);
+    let node = executor.create_node("driver").unwrap();
+    let statistics = NodeStatistics::with_options(&node, of_subscriptions.clone()).unwrap();
+    let publisher = statistics.create_publisher::<Int32>("number").unwrap();
+    let error = |own: TopicStatisticsOptions| {
+        statistics.create_publisher::<Int32>("number".topic_statistics(own)).err().unwrap()
+    };
+    assert_eq!(
+        error(of_subscriptions).to_string(),
+        "A publisher has no metric \"message_age\": it has publish_period, publish_duration_ms, message_size"
+    );
+    let aged = error(TopicStatisticsOptions::new().age_source(AgeSource::HeaderStamp));
+    assert_eq!(aged.to_string(), "A publisher has no age_source: it receives no messages");
+    wait_for("the one publisher", || node.count_publishers("/number").unwrap() == 1);
+    let all = TopicStatisticsOptions::new().metrics([Metric::PublishPeriod, Metric::MessageSize]);
+    let measured = statistics.create_publisher::<Int32>("number".topic_statistics(all)).unwrap();
+    wait_for("windows", || publisher.latest().is_some() && measured.latest().is_some());
+    for of in [publisher, measured] {
+        let metrics = of.latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect::<Vec<_>>();
+        assert_eq!(metrics, [Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
+    }
 }

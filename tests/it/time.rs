@@ -10,7 +10,7 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Expectations, Level},
-    AgeSource, IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, Summary,
+    AgeSource, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, Summary,
     TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;

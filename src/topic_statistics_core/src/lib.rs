@@ -58,4 +58,4 @@ pub use incompatible::{Incompatibility, IncompatiblePublisher};
 pub use record::options::TopicStatisticsState;
 pub use record::recorder::AgeSource;
 pub use totals::{PublisherTotals, TopicTotals, Totals};
-pub use window::{MessageTimes, Metric, Summary, UnknownMetric, Window, WindowStatistics};
+pub use window::{MessageTimes, Metric, SourceKind, Summary, UnknownMetric, Window, WindowStatistics};

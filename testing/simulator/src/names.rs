@@ -18,7 +18,7 @@ use topic_statistics_core::{
     collector::FirstPeriod,
     condition::{Condition, Conditions},
     health::{Expectations, Level, NodeExpectations},
-    record::options::SourceOptions,
+    record::options::{SourceDefaults, SourceOptions},
     record::{
         clock::Clock,
         count::Count,
@@ -277,7 +277,7 @@ impl World {
         let now = clocks.monotonic();
         let expects_messages = random.u8(..4) == 0;
         let events = LossEvents::new(NODE.to_owned(), 0.0);
-        let mut schedule = Schedule::new(true, Duration::from_secs(1), false, false, events);
+        let mut schedule = Schedule::new(SourceDefaults::default(), false, events);
         schedule.judge_by(NodeExpectations::new(expects_messages.then(Expectations::new)), true);
         Self {
             random,

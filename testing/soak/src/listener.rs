@@ -14,8 +14,8 @@ use std::{
 use anyhow::{bail, Context as _, Result};
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, SourceName,
-    TopicStatisticsOptions, Totals,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, SourceName, TopicStatisticsOptions,
+    Totals,
 };
 use ros_env::{geometry_msgs::msg::PointStamped, statistics_msgs::msg::MetricsMessage};
 use serde::{Deserialize, Serialize};

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredSubscriptionOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions,
-    TopicStatisticsState,
+    IntoMeasuredOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
 
 use super::{

@@ -21,7 +21,7 @@ use crate::{
     health::{Expectations, Health, Level, NodeExpectations},
     record::{
         clock::{Clock, HostClock},
-        options::{SourceOptions, TopicStatisticsState},
+        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         simulated_time::SimulatedTime,
         source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
@@ -253,20 +253,14 @@ impl Scheduler {
         self.lock().schedule.totals()
     }
 
-    /// Enables or disables the sources that leave it to the node.
-    pub fn set_enabled(&self, enabled: bool) {
-        self.change(|schedule, now| schedule.set_enabled(enabled, now, &HostClock));
+    /// Returns what the sources have that leave it to the node.
+    pub fn defaults(&self) -> SourceDefaults {
+        self.lock().schedule.defaults()
     }
 
-    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period
-    /// from now.
-    pub fn set_publish_period(&self, period: Duration) {
-        self.change(|schedule, now| schedule.set_publish_period(period, now, &HostClock));
-    }
-
-    /// Sets whether the sources that leave it to the node have distributions.
-    pub fn set_distributions(&self, enabled: bool) {
-        self.change(|schedule, now| schedule.set_distributions(enabled, now, &HostClock));
+    /// Changes what the sources have that leave it to the node; see [`Schedule::change_defaults`].
+    pub fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
+        self.change(|schedule, now| schedule.change_defaults(change, now, &HostClock));
     }
 
     /// Ends the thread permanently. Finished windows are published, windows under way are not.

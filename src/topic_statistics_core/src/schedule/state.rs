@@ -18,7 +18,7 @@ use crate::{
     health::{needed, Expectations, Level, NodeExpectations},
     record::{
         clock::Clock,
-        options::{SourceOptions, TopicStatisticsState},
+        options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         source::{Source, WindowedCollector},
     },
     totals::{add_up, TopicTotals},
@@ -30,12 +30,8 @@ use crate::{
 /// [`next`](Self::next) drives it: it takes the time and returns what to do. Every other method changes its next
 /// results.
 pub struct Schedule {
-    /// Whether the node's statistics are enabled.
-    enabled: bool,
-    /// The publish period of the node.
-    publish_period: Duration,
-    /// Whether the node's sources have distributions.
-    distributions: bool,
+    /// What the sources have that leave it to the node.
+    defaults: SourceDefaults,
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
@@ -145,17 +141,9 @@ impl Schedule {
     const CHECK_TOGETHER: Duration = Duration::from_millis(100);
 
     /// Creates a schedule without sources.
-    pub fn new(
-        enabled: bool,
-        publish_period: Duration,
-        distributions: bool,
-        logs_tables: bool,
-        loss_events: LossEvents,
-    ) -> Self {
+    pub fn new(defaults: SourceDefaults, logs_tables: bool, loss_events: LossEvents) -> Self {
         Self {
-            enabled,
-            publish_period,
-            distributions,
+            defaults,
             logs_tables,
             entries: vec![],
             new_entries: vec![],
@@ -192,7 +180,8 @@ impl Schedule {
         self.judges.set_node(node, self.entries.iter().filter_map(|entry| entry.source.upgrade()));
         for entry in &self.entries {
             if let Some(source) = entry.source.upgrade() {
-                let needed = entry.needs_distributions(self.distributions, &self.judges, Some(&source));
+                let needed =
+                    entry.needs_distributions(self.defaults.distributions, &self.judges, Some(&source));
                 source.collector.set_distributions(needed);
             }
         }
@@ -292,22 +281,20 @@ impl Schedule {
         self.update(now, clock);
     }
 
-    /// Enables or disables the sources that leave it to the node.
-    pub fn set_enabled(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
-        self.enabled = enabled;
-        self.update(now, clock);
+    /// Returns what the sources have that leave it to the node.
+    pub fn defaults(&self) -> SourceDefaults {
+        self.defaults
     }
 
-    /// Sets the publish period of the sources that leave it to the node. Their windows under way end one new period
-    /// from now.
-    pub fn set_publish_period(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
-        self.publish_period = period;
-        self.update(now, clock);
-    }
-
-    /// Sets whether the sources that leave it to the node have distributions, from their next windows on.
-    pub fn set_distributions(&mut self, enabled: bool, now: Instant, clock: &dyn Clock) {
-        self.distributions = enabled;
+    /// Changes what the sources have that leave it to the node. Distributions begin with the next windows. After
+    /// another publish period, the windows under way end one new period from now.
+    pub fn change_defaults(
+        &mut self,
+        change: impl FnOnce(&mut SourceDefaults),
+        now: Instant,
+        clock: &dyn Clock,
+    ) {
+        change(&mut self.defaults);
         self.update(now, clock);
     }
 
@@ -449,19 +436,15 @@ impl Schedule {
         for (collector, entry) in created.chain(new) {
             let Some(collector) = collector else { continue };
             let source = entry.source.upgrade();
-            let needed = entry.needs_distributions(self.distributions, &self.judges, source.as_ref());
+            let needed =
+                entry.needs_distributions(self.defaults.distributions, &self.judges, source.as_ref());
             collector.set_distributions(needed);
-            let enabled = match entry.options.state {
-                TopicStatisticsState::Enable => true,
-                TopicStatisticsState::Disable => false,
-                TopicStatisticsState::NodeDefault => self.enabled,
-            };
-            if !enabled {
+            if !entry.options.state.is_enabled(self.defaults.enabled) {
                 collector.disable();
                 source.iter().for_each(|source| self.judges.restart(source));
                 continue;
             }
-            let period = entry.options.publish_period.unwrap_or(self.publish_period);
+            let period = entry.options.publish_period.unwrap_or(self.defaults.publish_period);
             let first_end = now + period;
             if collector.enable(clock) {
                 entry.first_end = Some(first_end);
@@ -520,7 +503,7 @@ impl Schedule {
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
         for entry in &mut self.entries {
-            if entry.options.publish_period.unwrap_or(self.publish_period) != period {
+            if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
             }
             // A first window that would be too short is joined with the next.

@@ -120,7 +120,11 @@ impl Day {
                 for node in 0..2 {
                     let at = self.at();
                     let schedule = &mut self.nodes[node].schedule;
-                    schedule.set_publish_period(Duration::from_nanos(period as u64), at, &*self.clocks);
+                    schedule.change_defaults(
+                        |defaults| defaults.publish_period = Duration::from_nanos(period as u64),
+                        at,
+                        &*self.clocks,
+                    );
                     self.nodes[node].period = period;
                     self.run_thread(node);
                 }
@@ -130,7 +134,11 @@ impl Day {
                 let enabled = self.random.bool();
                 for node in 0..2 {
                     let at = self.at();
-                    self.nodes[node].schedule.set_distributions(enabled, at, &*self.clocks);
+                    self.nodes[node].schedule.change_defaults(
+                        |defaults| defaults.distributions = enabled,
+                        at,
+                        &*self.clocks,
+                    );
                     self.run_thread(node);
                 }
                 self.note(kind, &enabled.to_string());
@@ -159,7 +167,11 @@ impl Day {
     fn set_enabled(&mut self, enabled: bool) {
         for node in 0..2 {
             let at = self.at();
-            self.nodes[node].schedule.set_enabled(enabled, at, &*self.clocks);
+            self.nodes[node].schedule.change_defaults(
+                |defaults| defaults.enabled = enabled,
+                at,
+                &*self.clocks,
+            );
             self.run_thread(node);
         }
     }

@@ -20,7 +20,7 @@ use std::{
 use fastrand::Rng;
 use topic_statistics_core::{
     health::{Health, Level, NodeExpectations},
-    record::{clock::Clock, simulated_time::SimulatedTime},
+    record::{clock::Clock, options::SourceDefaults, simulated_time::SimulatedTime},
     schedule::{
         losses::LossEvents,
         state::{Action, Schedule},
@@ -106,7 +106,7 @@ impl Day {
         let simulated = Arc::new(SimulatedTime::new(NodeClock(Arc::clone(&clocks))));
         let nodes = ["/robot", "/simulated"].map(|name| {
             let events = LossEvents::new(name.to_owned(), 0.0);
-            let mut schedule = Schedule::new(true, Duration::from_secs(1), false, false, events);
+            let mut schedule = Schedule::new(SourceDefaults::default(), false, events);
             schedule.judge_by(NodeExpectations::default(), false);
             Node { schedule, wake: now, period: S }
         });

@@ -77,7 +77,11 @@ impl World {
             Fault::Switch => self.switch(),
             Fault::Period => {
                 self.period = self.random.i64(50 * MS..2 * S);
-                self.schedule.set_publish_period(super::duration(self.period), now, &*self.clocks);
+                self.schedule.change_defaults(
+                    |defaults| defaults.publish_period = super::duration(self.period),
+                    now,
+                    &*self.clocks,
+                );
                 self.notify();
             }
             Fault::Drop => self.drop_any(),
@@ -139,11 +143,15 @@ impl World {
         match self.random.u32(..10) {
             8.. => {
                 self.distributions = !self.distributions;
-                self.schedule.set_distributions(self.distributions, now, &*self.clocks);
+                self.schedule.change_defaults(
+                    |defaults| defaults.distributions = self.distributions,
+                    now,
+                    &*self.clocks,
+                );
             }
             0..4 => {
                 self.enabled = !self.enabled;
-                self.schedule.set_enabled(self.enabled, now, &*self.clocks);
+                self.schedule.change_defaults(|defaults| defaults.enabled = self.enabled, now, &*self.clocks);
             }
             4 if !self.scopes.is_empty() => {
                 let index = self.random.usize(..self.scopes.len());

@@ -23,7 +23,7 @@ use std::{
 use fastrand::Rng;
 use topic_statistics_core::{
     health::NodeExpectations,
-    record::{clock::Clock, simulated_time::SimulatedTime, source::Source},
+    record::{clock::Clock, options::SourceDefaults, simulated_time::SimulatedTime, source::Source},
     schedule::{judges::Changed, losses::LossEvents, state::Schedule},
     window::Metric,
 };
@@ -133,8 +133,10 @@ impl World {
         let event_rate = [0.5, 2.0][random.usize(..2)];
         let loss_events = LossEvents::new("/node".to_owned(), event_rate);
         let distributions = random.bool();
+        let mut defaults = SourceDefaults::default();
+        (defaults.publish_period, defaults.distributions) = (duration(period), distributions);
         let mut world = Self {
-            schedule: Schedule::new(true, duration(period), distributions, random.bool(), loss_events),
+            schedule: Schedule::new(defaults, random.bool(), loss_events),
             distributions,
             middleware: Middleware::of(&plan, &mut random),
             tally: Tally { worlds: 1, ..Tally::default() },

@@ -32,7 +32,7 @@ use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health},
-    IntoMeasuredSubscriptionOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, Totals, WindowStatistics,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
@@ -173,10 +173,9 @@ impl Running<'_> {
 
     fn sender<T: Payload>(&self, topic: usize, rate: f64) -> Result<Sender> {
         let id = topic;
-        let publisher = self.statistics.create_publisher_with_options::<T>(
-            Self::qos(&TOPICS[topic]),
-            TopicStatisticsOptions::new().metrics([Metric::MessageSize]),
-        )?;
+        let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
+        let publisher =
+            self.statistics.create_publisher::<T>(Self::qos(&TOPICS[topic]).topic_statistics(sizes))?;
         self.log.write(format_args!("P {id} {} {}", TOPICS[topic].name, publisher.source_name()));
         let log = self.log.clone();
         windows::each(publisher.watch(), move |window| {

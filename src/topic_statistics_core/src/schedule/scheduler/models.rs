@@ -80,7 +80,7 @@ impl Reader {
 /// A scheduler without a node.
 fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
-    let schedule = Schedule::new(true, SECOND, false, false, LossEvents::new(node_name.clone(), 1.0));
+    let schedule = Schedule::new(SourceDefaults::default(), false, LossEvents::new(node_name.clone(), 1.0));
     Arc::new(Scheduler::new(node_name, Box::new(NoReports), schedule, None))
 }
 
@@ -110,7 +110,8 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        scheduler.set_enabled(true); // what it is already, so that only the time is new
+        // What it is already, so that only the time is new.
+        scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();
         scheduler.wait_for_end(thread);
@@ -132,7 +133,8 @@ fn closing_publishes_each_finished_window_once() {
         pass(SECOND);
         let thread = scheduler.start(|_| None).unwrap();
         let close: fn(&Scheduler) = Scheduler::close;
-        let enable: fn(&Scheduler) = |scheduler| scheduler.set_enabled(true);
+        let enable: fn(&Scheduler) =
+            |scheduler| scheduler.change_defaults(|defaults| defaults.enabled = true);
         let others = [close, enable].map(|change| {
             let scheduler = Arc::clone(&scheduler);
             thread::spawn(move || change(&scheduler))
@@ -185,10 +187,10 @@ fn a_dropped_source_is_not_enabled_again() {
         let scheduler = scheduler();
         let (source, handle) = add_stopwatch(&scheduler, &Reader::new());
         let collector = Arc::clone(&source.collector);
-        scheduler.set_enabled(false);
+        scheduler.change_defaults(|defaults| defaults.enabled = false);
         let enabling = {
             let scheduler = Arc::clone(&scheduler);
-            thread::spawn(move || scheduler.set_enabled(true))
+            thread::spawn(move || scheduler.change_defaults(|defaults| defaults.enabled = true))
         };
         drop(handle);
         enabling.join().unwrap();

@@ -152,7 +152,7 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let loss_events = LossEvents::new("/node".to_owned(), 1.0);
-        let schedule = Schedule::new(true, SECOND, false, false, loss_events);
+        let schedule = Schedule::new(SourceDefaults::default(), false, loss_events);
         let (diagnosed, changed, warned) = (vec![], vec![], vec![]);
         Self { schedule, host: Host::new(), reader: Arc::default(), diagnosed, changed, warned }
     }
@@ -288,9 +288,9 @@ fn the_state_of_the_node_applies_to_a_source_that_is_being_created() {
     let collector = Arc::clone(&durations) as _;
     rig.schedule.add(&collector, SourceOptions::default(), None, rig.host.now(), &rig.host);
     assert!(durations.is_enabled());
-    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
     assert!(!durations.is_enabled());
-    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
     rig.schedule.close();
     assert!(!durations.is_enabled());
 }
@@ -305,7 +305,7 @@ fn a_subscription_whose_creation_fails_has_no_window_and_no_totals() {
     assert_eq!(rig.schedule.totals(), [], "not before it is created");
     rig.schedule.abandon(&collector);
     assert!(!recorder.is_enabled());
-    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
     assert!(!recorder.is_enabled(), "it is removed");
     assert_eq!(rig.windows(SECOND), []);
     assert_eq!(rig.schedule.totals(), []);
@@ -364,9 +364,9 @@ fn publishers_are_checked_soon_after_a_subscription_was_enabled_and_when_the_che
         matches!(rig.schedule.next(now, &rig.host), Action::CheckPublishers(_))
     };
     assert!(!checks(&mut rig, SECOND / 4), "once");
-    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
     let (_stopwatch, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault); // behind it
-    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
     assert!(!checks(&mut rig, Schedule::CHECK_TOGETHER / 2));
     assert!(checks(&mut rig, Schedule::CHECK_TOGETHER));
 
@@ -400,7 +400,7 @@ fn the_end_of_windows_is_periodic_and_a_new_period_begins_at_once() {
     let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     rig.windows(SECOND * 11 / 10);
     assert_eq!(rig.run().1, Some(2 * SECOND), "although the last end was late");
-    rig.schedule.set_publish_period(3 * SECOND, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.publish_period = 3 * SECOND, rig.host.now(), &rig.host);
     assert_eq!(rig.run().1, Some(SECOND * 41 / 10));
 }
 
@@ -437,7 +437,7 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
         (1, 1),
         "seen at the next change"
     );
-    rig.schedule.set_enabled(true, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = true, rig.host.now(), &rig.host);
     assert_eq!((rig.schedule.entries.len(), rig.schedule.new_entries.len()), (1, 0));
     drop(kept);
     rig.windows(SECOND);
@@ -447,7 +447,7 @@ fn what_is_dropped_without_a_word_leaves_the_lists() {
 #[test]
 fn failures_are_reported_at_the_end_of_a_window_at_most_once_a_second() {
     let mut rig = Rig::new();
-    rig.schedule.set_publish_period(SECOND / 4, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.publish_period = SECOND / 4, rig.host.now(), &rig.host);
     let (_source, _) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     assert_eq!(rig.warnings(SECOND / 4), [""; 0], "nothing has failed");
     for (passed, reported) in [(1, "1 mess"), (1, ""), (1, ""), (1, ""), (1, "4 mess")] {
@@ -524,7 +524,7 @@ fn a_disabled_source_has_no_windows_and_a_state_of_its_own_overrides_the_nodes()
     let mut rig = Rig::new();
     let (_always, _) = rig.add("always", TopicStatisticsState::Enable);
     let (as_node, _) = rig.add("as the node", TopicStatisticsState::NodeDefault);
-    rig.schedule.set_enabled(false, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.enabled = false, rig.host.now(), &rig.host);
     let names = |windows: Vec<(String, Arc<WindowStatistics>)>| -> Vec<String> {
         windows.into_iter().map(|(name, _)| name).collect()
     };
@@ -597,7 +597,7 @@ fn the_messages_of_many_windows_are_published_in_batches_10_ms_apart_or_by_the_m
         (100 * millisecond, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
-        rig.schedule.set_publish_period(period, rig.host.now(), &rig.host);
+        rig.schedule.change_defaults(|defaults| defaults.publish_period = period, rig.host.now(), &rig.host);
         let stopwatches: Vec<_> = (0..stopwatches)
             .map(|number| rig.add(&format!("stopwatch{number}"), TopicStatisticsState::NodeDefault))
             .collect();
@@ -634,7 +634,11 @@ fn distributions_are_published_of_the_sources_that_have_them() {
             let distribution = message.distribution.as_ref().unwrap();
             distribution.count() == 100 && (distribution.quantile(0.99) - 99.0).abs() < 9.0
         }));
-        rig.schedule.set_distributions(!rig.schedule.distributions, rig.host.now(), &rig.host);
+        rig.schedule.change_defaults(
+            |defaults| defaults.distributions = !defaults.distributions,
+            rig.host.now(),
+            &rig.host,
+        );
         messages.into_iter().map(|message| message.source).collect::<Vec<_>>()
     };
     assert_eq!(published(), ["always"]);
@@ -645,7 +649,7 @@ fn distributions_are_published_of_the_sources_that_have_them() {
 #[test]
 fn a_window_with_its_distributions_is_discarded_as_a_whole() {
     let mut rig = Rig::new();
-    rig.schedule.set_distributions(true, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.distributions = true, rig.host.now(), &rig.host);
     let (_source, durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
     // Nothing is published.
     for _ in 0..=Outbox::BOUND / 2 {
@@ -668,7 +672,7 @@ fn health_is_published_once_per_second_and_at_once_when_something_becomes_an_err
     let mut rig = Rig::new();
     rig.schedule.judge_by(NodeExpectations::default(), true);
     let tenth = Duration::from_millis(100);
-    rig.schedule.set_publish_period(tenth, rig.host.now(), &rig.host);
+    rig.schedule.change_defaults(|defaults| defaults.publish_period = tenth, rig.host.now(), &rig.host);
     let (_good, _) = rig.add("/node:good", SourceOptions::default());
     let (bad, durations) = rig.add("/node:bad", SourceOptions::default());
     for _ in 0..30 {
@@ -736,7 +740,7 @@ fn percentiles_are_judged_when_there_are_enough_samples_and_losses_by_the_window
 fn a_publisher_of_loss_events_is_needed_where_there_are_some() {
     for (rate, is_needed) in [(1.0, true), (0.0, false)] {
         let loss_events = LossEvents::new("/node".to_owned(), rate);
-        let schedule = Schedule::new(true, SECOND, false, false, loss_events);
+        let schedule = Schedule::new(SourceDefaults::default(), false, loss_events);
         assert_eq!(schedule.needs_loss_publisher(), is_needed, "{rate} Hz");
     }
 }
@@ -745,7 +749,7 @@ fn a_publisher_of_loss_events_is_needed_where_there_are_some() {
 fn a_table_has_the_windows_that_end_together() {
     let mut rig = Rig::new();
     let loss_events = LossEvents::new("/node".to_owned(), 1.0);
-    rig.schedule = Schedule::new(true, SECOND, false, true, loss_events);
+    rig.schedule = Schedule::new(SourceDefaults::default(), true, loss_events);
     let sources = ["/node:call", "/node:other"].map(|name| rig.add(name, SourceOptions::default()));
     let tables = |rig: &mut Rig| {
         let now = rig.host.pass(SECOND);
