@@ -17,7 +17,7 @@ use anyhow::{bail, Context, Result};
 use console::{truncate_str, Term};
 use serde::Deserialize;
 
-use crate::{bench::alone, environment::Environment};
+use crate::{domain::domain, environment::Environment};
 
 /// How long the first metrics may take to come: DDS discovery and a window.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -127,7 +127,13 @@ impl Process {
         let file = File::create(&log).with_context(|| format!("Cannot write {}", log.display()))?;
         end_with_this_process(&mut command);
         // Nobody else's nodes are in the table.
-        let child = alone(&mut command)?
+        let domain = domain().context(
+            "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
+        )?;
+        let child = command
+            .env("ROS_DOMAIN_ID", domain.to_string())
+            .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+            .stdin(Stdio::null())
             .stdout(output)
             .stderr(file)
             .spawn()

@@ -12,7 +12,6 @@ mod demo;
 #[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
-mod exporter;
 mod fuzz;
 mod lint;
 mod monitor;
@@ -187,35 +186,7 @@ enum Verb {
         skipping: Skipping,
     },
     /// Measures the cost of statistics (arguments after `--` go to `cargo bench`, and no table is printed)
-    Bench {
-        /// Measure talker and listener processes instead, with statistics and without
-        #[arg(long, conflicts_with_all = ["scale", "soak"])]
-        end_to_end: bool,
-        /// Measure how long a record takes while a thread of a priority in between keeps the windows' end from running
-        #[arg(long, conflicts_with_all = ["end_to_end", "monitor", "scale", "soak"])]
-        contention: bool,
-        /// Measure topic_monitor beside a minimal rclpy subscriber instead: 20 topics at 100 Hz, one at 5000 Hz, images
-        #[arg(long, conflicts_with_all = ["end_to_end", "scale", "soak"])]
-        monitor: bool,
-        /// Measure the exporter beside a minimal rclpy exporter instead: 1000 sources of 10 metrics, scraped every 5 s
-        #[arg(long, conflicts_with_all = ["contention", "end_to_end", "monitor", "scale", "soak"])]
-        exporter: bool,
-        /// Measure a node with 1 to 1000 subscriptions instead
-        #[arg(long, conflicts_with = "soak")]
-        scale: bool,
-        /// Receive for ten minutes instead, and look at the memory
-        #[arg(long)]
-        soak: bool,
-        /// How many pairs of runs of --end-to-end
-        #[arg(long, default_value_t = 8)]
-        pairs: usize,
-        /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under
-        /// contention, 600 soaking]
-        #[arg(long)]
-        seconds: Option<u32>,
-        #[arg(last = true)]
-        arguments: Vec<OsString>,
-    },
+    Bench(bench::Options),
     /// Runs any command in the ROS 2 environment
     Run {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -321,28 +292,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
         Verb::Prove { parts, skipping } => prove::run(&environment()?, &project, &parts, skipping.no_skip),
-        Verb::Bench { end_to_end, contention, monitor, exporter, scale, soak, pairs, seconds, arguments } => {
-            let environment = environment()?;
-            let seconds = seconds.map(f64::from);
-            if !arguments.is_empty() {
-                return cargo(&environment, &project, "bench", &arguments);
-            }
-            if contention {
-                return bench::contention(&environment, &project, seconds.unwrap_or(30.0));
-            }
-            if monitor {
-                return monitor::bench(&environment, &project, seconds.unwrap_or(20.0));
-            }
-            if exporter {
-                return exporter::bench(&environment, &project, seconds.unwrap_or(30.0));
-            }
-            match (end_to_end, scale, soak) {
-                (true, ..) => bench::end_to_end(&environment, &project, pairs, seconds.unwrap_or(5.0)),
-                (_, true, _) => bench::scale(&environment, &project, seconds.unwrap_or(10.0) as u64),
-                (.., true) => bench::soak(&environment, &project, seconds.unwrap_or(600.0)),
-                _ => bench::run(&environment, &project),
-            }
-        }
+        Verb::Bench(options) => bench::run(&environment()?, &project, options),
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             if program == "topic_monitor" {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The load of `cargo xtask bench --exporter`: the statistics of 1000 subscriptions, each with 10 metrics and the
-//! distributions of 5 of them, in windows of 1 s. Runs until it is ended.
+//! The load of the exporter: the statistics of 1000 subscriptions, each with 10 metrics and the distributions of 5 of
+//! them, in windows of 1 s. Runs until it is ended.
 //!
 //! Every 10 ms it prints how many messages it has published so far: `WINDOWS DISTRIBUTIONS`.
 
 use std::{
-    error::Error,
     io::{self, Write},
     time::{Duration, Instant, SystemTime},
 };
 
+use anyhow::Result;
 use rclrs::*;
 use rclrs_topic_statistics::{collector::Distribution, Metric};
 use ros_env::{
@@ -19,7 +19,8 @@ use ros_env::{
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
 
-const SOURCES: usize = 1000;
+/// How many sources the load has.
+pub const SOURCES: usize = 1000;
 const METRICS: [Metric; 10] = [
     Metric::MessageAge,
     Metric::MessagePeriod,
@@ -36,7 +37,7 @@ const WITH_DISTRIBUTION: usize = 5;
 /// Windows of different nodes do not end together: the number of ends in a second.
 const SLOTS: usize = 100;
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_statistics")?;
     let statistics = node.create_publisher::<MetricsMessage>("/statistics".keep_last(20_000))?;

@@ -1,25 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with many subscriptions with statistics. Each receives messages at 10 Hz: `bench_many SUBSCRIPTIONS SECONDS`.
-//! Prints as JSON the cost, including the publishers in the same process, and the time from the end of a window to its
-//! last message.
+//! A node with many subscriptions with statistics. Each receives messages at 10 Hz.
 
 use std::{
     collections::HashMap,
-    error::Error,
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nix::time::{clock_gettime, ClockId};
+use anyhow::{anyhow, Result};
 use rclrs::*;
 use rclrs_topic_statistics::NodeStatistics;
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use serde::{Deserialize, Serialize};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, count, seconds] = &arguments[..] else { return Err("bench_many SUBSCRIPTIONS SECONDS".into()) };
-    let (count, seconds): (usize, u64) = (count.parse()?, seconds.parse()?);
+use crate::{
+    process::{cpu_time, memory, report},
+    table::Table,
+};
+
+/// The report of a process: its cost includes the publishers of the messages, and a reader of `/statistics`.
+#[derive(Serialize, Deserialize)]
+pub struct Many {
+    subscriptions: usize,
+    cpu_percent: f64,
+    memory_kb: u64,
+    threads: usize,
+    /// The longest time from the stop of a window to the publication of its message.
+    tick_ms: f64,
+    /// Messages on `/statistics`.
+    published: u64,
+    /// Gaps between two messages of one source and metric.
+    missing: u64,
+    /// Subscriptions that had a window.
+    with_window: usize,
+}
+
+pub fn measure(seconds: u64) -> Result<Vec<Many>> {
+    let run = |count: u64| report(&["many", &count.to_string(), &seconds.to_string()]);
+    [1, 10, 100, 1000].map(run).into_iter().collect()
+}
+
+pub fn table(runs: &[Many]) -> Table {
+    let mut table = Table::new(&[
+        "subscriptions",
+        "CPU",
+        "memory",
+        "threads",
+        "tick",
+        "messages on `/statistics`",
+        "missing",
+        "with a window",
+    ]);
+    for run in runs {
+        table.row([
+            run.subscriptions.to_string(),
+            format!("{:.1} %", run.cpu_percent),
+            format!("{:.0} MB", run.memory_kb as f64 / 1e3),
+            run.threads.to_string(),
+            format!("{:.1} ms", run.tick_ms),
+            run.published.to_string(),
+            run.missing.to_string(),
+            run.with_window.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The process that is measured.
+pub fn run(count: usize, seconds: u64) -> Result<()> {
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
     let statistics = NodeStatistics::new(&node)?;
@@ -29,8 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // The longest time from the stop of a window to the publication of its message, in milliseconds; the number of
-    // messages; and the number of gaps between two messages of one source and metric.
+    // The tick, messages and gaps of the report.
     let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
     let _reader = {
         let ticks = Arc::clone(&ticks);
@@ -66,25 +114,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             );
         }
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let memory =
-            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().to_owned();
-        let windows = held.iter().filter(|(subscription, _)| subscription.latest().is_some()).count();
-        let (tick, published, missing) = *ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        println!(
-            "{{\"cpu_percent\": {:.2}, \"memory_kb\": {}, \"threads\": {threads}, \"tick_ms\": {tick:.1}, \"published\": {published}, \"missing\": {missing}, \"windows\": {windows}}}",
-            (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64(),
-            memory.trim().trim_end_matches(" kB"),
-        );
+        let with_window = held.iter().filter(|(subscription, _)| subscription.latest().is_some()).count();
+        let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let many = Many {
+            subscriptions: count,
+            cpu_percent: (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64(),
+            memory_kb: memory("self", "VmRSS")?,
+            threads,
+            tick_ms,
+            published,
+            missing,
+            with_window,
+        };
+        println!("{}", serde_json::to_string(&many)?);
         commands.halt_spinning();
         drop(held);
+        anyhow::Ok(())
     });
     executor.spin(SpinOptions::default()).first_error()?;
-    talking.join().map_err(|_| "the thread of the publishers panicked")?;
-    Ok(())
-}
-
-/// Returns the CPU time of this process so far.
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+    talking.join().map_err(|_| anyhow!("the thread of the publishers panicked"))?
 }

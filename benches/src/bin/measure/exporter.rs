@@ -1,20 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //! The program exporter of topic_statistics_exporter, measured under load.
 
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{Command, Stdio},
     sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
 use anyhow::{ensure, Context, Result};
+use test_support::Process;
 
 use crate::{
-    bench::{build, cargo},
-    environment::Environment,
-    monitor::Running,
+    process::{build, command, cpu, itself, memory},
+    statistics_load::SOURCES,
+    table::Table,
 };
 
 /// How often it is scraped.
@@ -23,8 +25,6 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const START: Duration = Duration::from_secs(30);
 /// The exporter makes new responses after this time, at the latest.
 const RESPONSE_AGE: Duration = Duration::from_secs(2);
-/// How many sources the load has.
-const SOURCES: usize = 1000;
 const TEXT: &str = "text/plain;version=0.0.4";
 const PROTOBUF: &str =
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
@@ -32,20 +32,12 @@ const PROTOBUF: &str =
 /// 1000 sources with 10 metrics, 5 of them with distributions, in windows of 1 s, scraped every 5 s: the exporter's
 /// CPU, memory, scrape time and bytes, and the messages that it has received of those that were published to it; beside
 /// those of a minimal rclpy exporter with the official Python client, which does not read distributions.
-pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<ExitCode> {
-    cargo(
-        environment,
-        project,
-        &["build", "--quiet", "--release", "--package", "topic_statistics_exporter"],
-    )?;
-    let program = environment.target_dir().join("release/exporter");
-    let programs = build(environment, project)?;
-    let client = python_client(environment, project)?;
-    let mut load = environment.command(programs.join("bench_statistics"));
-    let mut load = Running::start(load.stdout(Stdio::piped()))?;
-    let mut published = Published { lines: load.lines()?, last: [0; 2] };
-    println!(
-        "{:<20} {:>6} {:>10} {:>10} {:>11} {:>14} {:>10} {:>8} {:>12} {:>11}",
+pub fn measure(seconds: f64) -> Result<Table> {
+    let program = build("topic_statistics_exporter", "exporter")?;
+    let client = python_client()?;
+    let (_load, lines) = Process::spawn_printing(&mut itself(&["statistics"])?);
+    let mut published = Published { lines, last: [0; 2] };
+    let mut table = Table::new(&[
         "",
         "CPU %",
         "memory MB",
@@ -55,21 +47,21 @@ pub fn bench(environment: &Environment, project: &Path, seconds: f64) -> Result<
         "bytes",
         "sources",
         "published/s",
-        "received/s"
-    );
+        "received/s",
+    ]);
     for (name, accept) in [("exporter, text", TEXT), ("exporter, protobuf", PROTOBUF)] {
         let address = free_port()?;
-        let mut command = environment.command(&program);
+        let mut command = command(&program);
         command.args(["--listen", &address.to_string(), "--max-series", "1000000"]).stderr(Stdio::null());
         let exporter = Exporter { name, accept, address, has_distributions: true };
-        exporter.measure(&mut command, &mut published, seconds)?;
+        table.row(exporter.measure(&mut command, &mut published, seconds)?);
     }
     let exporter =
         Exporter { name: "rclpy, text", accept: TEXT, address: free_port()?, has_distributions: false };
-    let mut command = environment.command("python3");
-    command.arg(project.join("benches/exporter.py")).arg(exporter.address.port().to_string()).arg(client);
-    exporter.measure(&mut command, &mut published, seconds)?;
-    Ok(ExitCode::SUCCESS)
+    let mut command = command("python3");
+    command.args(["benches/exporter.py", &exporter.address.port().to_string(), client]);
+    table.row(exporter.measure(&mut command, &mut published, seconds)?);
+    Ok(table)
 }
 
 /// The load's messages so far, as printed by it.
@@ -107,15 +99,21 @@ struct Messages {
 }
 
 impl Exporter {
-    /// Starts it, waits until it has all sources, scrapes it for a while, and prints a row.
-    fn measure(&self, command: &mut Command, published: &mut Published, seconds: f64) -> Result<()> {
-        let process = Running::start(command)?;
+    /// Starts it, waits until it has all sources, and scrapes it for a while. Returns a row.
+    fn measure(
+        &self,
+        command: &mut Command,
+        published: &mut Published,
+        seconds: f64,
+    ) -> Result<[String; 10]> {
+        let process = Process::spawn(command);
+        let [id, directory] = [process.id().to_string(), format!("/proc/{}", process.id())];
         let begun = Instant::now();
         while self.sources() < SOURCES && begun.elapsed() < START {
             std::thread::sleep(INTERVAL);
         }
         let first = self.messages(published)?;
-        let (started, before, serving) = (Instant::now(), process.cpu()?, process.cpu_of_thread("http")?);
+        let (started, before, serving) = (Instant::now(), cpu(&directory, false)?, cpu_of_http(&directory)?);
         let (mut times, mut bytes) = (vec![], 0);
         while started.elapsed().as_secs_f64() < seconds {
             std::thread::sleep(INTERVAL);
@@ -123,22 +121,26 @@ impl Exporter {
             bytes = self.scrape("/metrics", self.accept)?.len();
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
-        let cpu = (process.cpu()? - before) / started.elapsed().as_secs_f64() * 100.0;
-        let serving = (process.cpu_of_thread("http")? - serving) / times.len() as f64 * 1e3;
+        let share = (cpu(&directory, false)? - before) / started.elapsed().as_secs_f64() * 100.0;
+        let serving = (cpu_of_http(&directory)? - serving) / times.len() as f64 * 1e3;
         let last = self.messages(published)?;
         let elapsed = (last.at - first.at).as_secs_f64();
         let (published, received) =
             ((last.published - first.published) / elapsed, (last.received - first.received) / elapsed);
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let longest = times.iter().copied().fold(0.0, f64::max);
-        println!(
-            "{:<20} {cpu:>6.1} {:>10.1} {mean:>10.1} {longest:>11.1} {serving:>14.1} {bytes:>10} {:>8} {published:>12.0} \
-             {received:>11.0}",
-            self.name,
-            process.memory()?,
-            self.sources(),
-        );
-        Ok(())
+        Ok([
+            self.name.to_owned(),
+            format!("{share:.1}"),
+            format!("{:.1}", memory(&id, "VmRSS")? as f64 / 1e3),
+            format!("{mean:.1}"),
+            format!("{longest:.1}"),
+            format!("{serving:.1}"),
+            bytes.to_string(),
+            self.sources().to_string(),
+            format!("{published:.0}"),
+            format!("{received:.0}"),
+        ])
     }
 
     /// Returns the body of a response.
@@ -183,31 +185,31 @@ impl Exporter {
     }
 }
 
+/// Returns the CPU time of a process's thread `http`, in seconds. NaN without one.
+fn cpu_of_http(process: &str) -> Result<f64> {
+    for thread in std::fs::read_dir(format!("{process}/task"))? {
+        let thread = thread?.path();
+        if std::fs::read_to_string(thread.join("comm"))?.trim() == "http" {
+            return cpu(&thread, false);
+        }
+    }
+    Ok(f64::NAN)
+}
+
 /// Returns an address that nobody listens at.
 fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Installs the official Python client of Prometheus, and returns the folder that has it.
-fn python_client(environment: &Environment, project: &Path) -> Result<PathBuf> {
-    let directory = project.join("target/tools/prometheus_client");
-    if !directory.is_dir() {
-        let mut pip = environment.command("python3");
-        pip.args([
-            "-I",
-            "-m",
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--quiet",
-            "--require-hashes",
-            "--no-deps",
-        ])
-        .arg("--requirement")
-        .arg(project.join("xtask/requirements/bench.txt"))
-        .arg("--target")
-        .arg(&directory);
-        ensure!(pip.status()?.success(), "The Python client of Prometheus cannot be installed");
+/// Installs the official Python client of Prometheus. Returns the folder that has it.
+fn python_client() -> Result<&'static str> {
+    const FOLDER: &str = "target/tools/prometheus_client";
+    if !std::path::Path::new(FOLDER).is_dir() {
+        let mut pip = Command::new("python3");
+        pip.args(["-I", "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]);
+        pip.args(["--require-hashes", "--no-deps", "--requirement", "xtask/requirements/bench.txt"]);
+        let status = pip.args(["--target", FOLDER]).status()?;
+        ensure!(status.success(), "The Python client of Prometheus cannot be installed");
     }
-    Ok(directory)
+    Ok(FOLDER)
 }

@@ -1,26 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Receives the messages of `bench_talker` for some seconds, and prints the cost as JSON:
-//! `bench_listener imu|image off|disabled|on|all node|worker SECONDS`.
-//!
-//! `cpu` is the CPU time of the whole process from one second after the first message on. `start_cpu` is the CPU time
-//! before, which includes the creation of the node and discovery.
+//! A listener: receives a talker's messages for some seconds, and reports their cost.
 
 use std::{
-    error::Error,
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
+use anyhow::{anyhow, Result};
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
-use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
     watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredOptions, Metric, NodeStatistics,
     TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
-use ros_env::sensor_msgs::msg::{Image, Imu};
+use ros_env::{
+    sensor_msgs::msg::{Image, Imu},
+    statistics_msgs::msg::MetricsMessage,
+};
 use rosidl_runtime_rs::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    process::{cpu_time, memory},
+    talker::Kind,
+};
+
+/// The statistics of the listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Statistics {
+    Off,
+    /// None, but a publisher that publishes nothing.
+    Publisher,
+    On,
+    All,
+    Disabled,
+}
+
+/// What the subscription belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    Node,
+    Worker,
+}
+
+#[derive(clap::Args)]
+pub struct Options {
+    message: Kind,
+    statistics: Statistics,
+    scope: Scope,
+    seconds: f64,
+}
+
+/// A listener's report. It begins when the creation of the node and discovery are complete.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Listened {
+    pub received: u64,
+    pub windows: u64,
+    /// The number of windows that did not start at the stop of the window before.
+    pub gaps: u64,
+    pub seconds: f64,
+    /// CPU time of the whole process, in seconds.
+    pub cpu: f64,
+    /// CPU time until then, in seconds.
+    pub start_cpu: f64,
+    /// From source timestamp to callback.
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
+    pub peak_kb: u64,
+}
+
+impl Listened {
+    /// Returns the CPU time per message, in seconds.
+    pub fn cpu_per_message(&self) -> f64 {
+        self.cpu / self.received.max(1) as f64
+    }
+}
 
 /// After this time the creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -37,35 +94,25 @@ struct Received {
     windows: (u64, u64),
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, topic_type, statistics, scope, seconds] = &arguments[..] else {
-        return Err("bench_listener imu|image off|disabled|on|all node|worker SECONDS".into());
-    };
+pub fn run(options: &Options) -> Result<()> {
     let received =
         Received { first: None, begun: None, messages: 0, latency: Histogram::new(3)?, windows: (0, 0) };
     let received = Arc::new(Mutex::new(received));
-    let seconds = Duration::from_secs_f64(seconds.parse()?);
-    if topic_type == "image" {
-        listen::<Image>(statistics, scope, seconds, received)
-    } else {
-        listen::<Imu>(statistics, scope, seconds, received)
+    match options.message {
+        Kind::Image => listen::<Image>(options, received),
+        Kind::Imu => listen::<Imu>(options, received),
     }
 }
 
-fn listen<T: Message>(
-    statistics: &str,
-    scope: &str,
-    seconds: Duration,
-    received: Arc<Mutex<Received>>,
-) -> Result<(), Box<dyn Error>> {
+fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Result<()> {
+    let seconds = Duration::from_secs_f64(options.seconds);
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_listener")?;
     let worker = node.create_worker(());
     let count = Arc::clone(&received);
     let callback = move |_: T, info: MessageInfo| note(&count, &info);
     let topic = "load".keep_last(10);
-    let (windows, _subscription) = subscribe(&node, &worker, statistics, scope, topic, callback)?;
+    let (windows, _subscription) = subscribe(&node, &worker, options, topic, callback)?;
     if let Some(windows) = windows {
         drop(executor.commands().run(count_windows(windows, Arc::clone(&received))));
     }
@@ -82,26 +129,25 @@ fn listen<T: Message>(
         std::thread::sleep(seconds.saturating_sub(begun.elapsed()));
         let received = lock(&watched);
         let (elapsed, cpu) = (begun.elapsed(), cpu_time() - start);
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-        println!(
-            "{{\"received\": {}, \"windows\": {}, \"gaps\": {}, \"seconds\": {}, \"cpu\": {}, \"start_cpu\": {}, \"p50_us\": {}, \"p99_us\": {}, \"max_us\": {}, \"peak_kb\": {}}}",
-            received.messages,
-            received.windows.0,
-            received.windows.1,
-            elapsed.as_secs_f64(),
-            cpu.as_secs_f64(),
-            start.as_secs_f64(),
-            received.latency.value_at_quantile(0.5),
-            received.latency.value_at_quantile(0.99),
-            received.latency.max(),
-            peak.trim().trim_end_matches(" kB"),
-        );
+        let (windows, gaps) = received.windows;
+        let listened = Listened {
+            received: received.messages,
+            windows,
+            gaps,
+            seconds: elapsed.as_secs_f64(),
+            cpu: cpu.as_secs_f64(),
+            start_cpu: start.as_secs_f64(),
+            p50_us: received.latency.value_at_quantile(0.5),
+            p99_us: received.latency.value_at_quantile(0.99),
+            max_us: received.latency.max(),
+            peak_kb: memory("self", "VmHWM")?,
+        };
+        println!("{}", serde_json::to_string(&listened)?);
         commands.halt_spinning();
+        anyhow::Ok(())
     });
     executor.spin(SpinOptions::default()).first_error()?;
-    report.join().map_err(|_| "the thread of the report panicked")?;
-    Ok(())
+    report.join().map_err(|_| anyhow!("the thread of the report panicked"))?
 }
 
 /// The windows of a measured subscription.
@@ -123,35 +169,37 @@ async fn count_windows(mut windows: Windows, received: Arc<Mutex<Received>>) {
 
 /// Creates the subscription, plain or with statistics. It exists as long as the returned value.
 fn subscribe<T: Message, Callback>(
-    node: &Node,
-    worker: &Worker<()>,
-    statistics: &str,
-    scope: &str,
+    node: &rclrs::Node,
+    worker: &rclrs::Worker<()>,
+    options: &Options,
     topic: PrimitiveOptions<'_>,
     callback: Callback,
-) -> Result<Subscribed, Box<dyn Error>>
+) -> Result<Subscribed>
 where
     Callback: Fn(T, MessageInfo) + Send + Sync + 'static,
     Callback: InstrumentCallback<T, (T, MessageInfo)> + InstrumentWorkerCallback<T, (), (T, MessageInfo)>,
 {
-    if statistics == "off" {
-        let subscription: Box<dyn std::any::Any> = match scope {
-            "worker" => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
-            _ => Box::new(node.create_subscription::<T, _>(topic, callback)?),
-        };
-        return Ok((None, subscription));
-    }
-    let mut options = TopicStatisticsOptions::new();
-    match statistics {
-        "all" => options = options.metrics(Metric::OF_SUBSCRIPTIONS),
-        "disabled" => options = options.state(TopicStatisticsState::Disable),
-        _ => {}
-    }
+    let statistics = match options.statistics {
+        Statistics::Off | Statistics::Publisher => {
+            let subscription: Box<dyn std::any::Any> = match options.scope {
+                Scope::Worker => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
+                Scope::Node => Box::new(node.create_subscription::<T, _>(topic, callback)?),
+            };
+            let publisher = match options.statistics {
+                Statistics::Publisher => Some(node.create_publisher::<MetricsMessage>("/statistics")?),
+                _ => None,
+            };
+            return Ok((None, Box::new((subscription, publisher))));
+        }
+        Statistics::On => TopicStatisticsOptions::new(),
+        Statistics::All => TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS),
+        Statistics::Disabled => TopicStatisticsOptions::new().state(TopicStatisticsState::Disable),
+    };
+    let topic = topic.topic_statistics(statistics);
     let statistics = NodeStatistics::new(node)?;
-    let topic = topic.topic_statistics(options);
-    let subscription = match scope {
-        "worker" => statistics.create_worker_subscription::<T, _, _>(worker, topic, callback)?,
-        _ => statistics.create_subscription::<T, _>(topic, callback)?,
+    let subscription = match options.scope {
+        Scope::Worker => statistics.create_worker_subscription::<T, _, _>(worker, topic, callback)?,
+        Scope::Node => statistics.create_subscription::<T, _>(topic, callback)?,
     };
     Ok((Some(subscription.watch()), Box::new((subscription, statistics))))
 }
@@ -170,11 +218,6 @@ fn note(received: &Mutex<Received>, info: &MessageInfo) {
     if let Some(latency) = latency {
         received.latency.saturating_record(latency.as_micros() as u64);
     }
-}
-
-/// Returns the CPU time of this process so far.
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

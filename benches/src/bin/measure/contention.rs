@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The duration of a record while the thread that ends windows is preempted: `bench_contention SECONDS`.
+//! The duration of a record while the thread that ends windows is preempted.
 //!
 //! Three threads run on one core. One ends windows without a pause, at normal priority. One records at 5 kHz, at a
 //! real-time priority. One works half of the time, at a real-time priority below that. If the first thread is preempted
 //! while it holds the lock, it cannot release it. A record that waited for the lock would also wait for the working
-//! thread (priority inversion). Prints the durations of a record in nanoseconds, as JSON. Prints a line on standard
-//! error if the process may not set priorities.
+//! thread (priority inversion).
 
 use std::{
-    error::Error,
     hint::black_box,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
+use anyhow::Result;
 use benchmarks::{InstrumentedCallback, Metric, RecorderOptions};
 use hdrhistogram::Histogram;
 use rclrs::{MessageInfo, PublisherGid};
 use ros_env::sensor_msgs::msg::rmw::Imu;
+
+use crate::table::Table;
 
 const RECORDS: Duration = Duration::from_micros(200);
 const WORK: Duration = Duration::from_millis(5);
@@ -42,8 +43,26 @@ fn settle(priority: Option<i32>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let seconds: f64 = std::env::args().nth(1).ok_or("bench_contention SECONDS")?.parse()?;
+/// The durations of a record, in nanoseconds; `None` if the process may not set the priorities of its threads.
+#[derive(Default)]
+pub struct Contention(Option<Histogram<u64>>);
+
+impl Contention {
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(&["records", "50 %", "99 %", "99.99 %", "maximum"]);
+        let Some(times) = &self.0 else {
+            table.row(["not measured: this process may not set priorities"].map(str::to_owned));
+            return table;
+        };
+        let durations =
+            [0.5, 0.99, 0.9999, 1.0].map(|quantile| times.value_at_quantile(quantile) as f64 / 1e3);
+        let cells = durations.map(|duration| format!("{duration:.2} us"));
+        table.row([times.len().to_string()].into_iter().chain(cells));
+        table
+    }
+}
+
+pub fn measure(seconds: f64) -> Result<Contention> {
     let measured = InstrumentedCallback::new(&RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
     let message = Imu::default();
     let mut info = MessageInfo {
@@ -55,13 +74,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let is_over = AtomicBool::new(false);
     let mut times = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
-    let mut windows = 0_u64;
     let ran = std::thread::scope(|scope| {
         let ending = scope.spawn(|| {
             settle(None)?;
             while !is_over.load(Ordering::Relaxed) {
                 black_box(measured.end_window());
-                windows += 1;
             }
             std::io::Result::Ok(())
         });
@@ -96,15 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     if let Err(error) = ran {
         eprintln!("skipped: this process may not set its threads' priorities: {error}");
-        return Ok(());
+        return Ok(Contention(None));
     }
-    println!(
-        "{{\"records\": {}, \"windows\": {windows}, \"p50_ns\": {}, \"p99_ns\": {}, \"p9999_ns\": {}, \"max_ns\": {}}}",
-        times.len(),
-        times.value_at_quantile(0.5),
-        times.value_at_quantile(0.99),
-        times.value_at_quantile(0.9999),
-        times.max()
-    );
-    Ok(())
+    Ok(Contention(Some(times)))
 }

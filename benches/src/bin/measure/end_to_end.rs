@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A listener as a process, without statistics and with them, in pairs of runs; a talker sends it messages.
+
+use anyhow::Result;
+
+use crate::{
+    listener::{Listened, Scope, Statistics},
+    process::{argument, report, talker},
+    table::{quantile, Table},
+    talker::Kind,
+};
+
+/// Two settings of a listener that are compared.
+struct Comparison {
+    name: &'static str,
+    message: Kind,
+    /// Messages per second. 0 is as fast as possible.
+    rate: f64,
+    /// The listeners: without statistics and with them, except where the name says something else.
+    listeners: [(Statistics, Scope); 2],
+}
+
+const COMPARISONS: [Comparison; 10] = {
+    use {Kind::*, Scope::*, Statistics::*};
+    const fn compare(
+        name: &'static str,
+        message: Kind,
+        rate: f64,
+        listeners: [(Statistics, Scope); 2],
+    ) -> Comparison {
+        Comparison { name, message, rate, listeners }
+    }
+    [
+        compare("Imu, 100 Hz", Imu, 100.0, [(Off, Node), (On, Node)]),
+        compare("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node), (On, Node)]),
+        compare("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node), (On, Node)]),
+        compare("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node), (All, Node)]),
+        compare("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node), (Disabled, Node)]),
+        compare("Imu, 5000 Hz, an idle publisher instead", Imu, 5000.0, [(Off, Node), (Publisher, Node)]),
+        compare("Imu, as fast as possible", Imu, 0.0, [(Off, Node), (On, Node)]),
+        compare("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker), (On, Worker)]),
+        compare("worker compared with node, both with", Imu, 5000.0, [(On, Node), (On, Worker)]),
+        compare("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node), (On, Node)]),
+    ]
+};
+
+/// The pairs of runs of a comparison.
+pub struct Compared {
+    name: &'static str,
+    pairs: Vec<[Listened; 2]>,
+}
+
+/// Runs each comparison that many times.
+pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
+    let compare = |comparison: &Comparison| {
+        eprintln!("{} ...", comparison.name);
+        let Comparison { name, message, rate, listeners: [without, with] } = comparison;
+        let run = |listener: &(Statistics, Scope)| listen(*message, *rate, *listener, seconds);
+        let pairs = (0..pairs).map(|pair| {
+            // The order alternates, so that a drift of the machine has no effect on the ratios.
+            if pair % 2 == 0 {
+                Ok([run(without)?, run(with)?])
+            } else {
+                let with = run(with)?;
+                Ok([run(without)?, with])
+            }
+        });
+        Ok(Compared { name, pairs: pairs.collect::<Result<_>>()? })
+    };
+    COMPARISONS.iter().map(compare).collect()
+}
+
+/// Runs a talker and a listener. Returns the listener's report.
+pub fn listen(
+    message: Kind,
+    rate: f64,
+    (statistics, scope): (Statistics, Scope),
+    seconds: f64,
+) -> Result<Listened> {
+    let message = argument(message);
+    let _talker = talker(&[&message, &rate.to_string(), "10", "load"])?;
+    report(&["listener", &message, &argument(statistics), &argument(scope), &seconds.to_string()])
+}
+
+pub fn table(compared: &[Compared]) -> Table {
+    let mut table = Table::new(&[
+        "without -> with statistics",
+        "messages/s",
+        "CPU, us per message",
+        "ratio",
+        "latency, us",
+        "with, us",
+        "worst",
+        "peak memory, MB",
+        "CPU to the start, ms",
+    ]);
+    for Compared { name, pairs } in compared {
+        let median = |of: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(of).collect(), 0.5);
+        let both = |decimals: usize, of: &dyn Fn(&Listened) -> f64| {
+            let [without, with] = [0, 1].map(|listener| median(&|pair| of(&pair[listener])));
+            format!("{without:.decimals$} -> {with:.decimals$}")
+        };
+        let ratios: Vec<f64> =
+            pairs.iter().map(|[without, with]| with.cpu_per_message() / without.cpu_per_message()).collect();
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|q| quantile(ratios.clone(), q));
+        let latency = |listener: usize| {
+            let [p50, p99] =
+                [median(&|pair| pair[listener].p50_us as f64), median(&|pair| pair[listener].p99_us as f64)];
+            format!("{p50:.0} / {p99:.0}")
+        };
+        table.row([
+            name.to_string(),
+            format!("{:.0}", median(&|[_, with]| with.received as f64 / with.seconds)),
+            both(1, &|listened| listened.cpu_per_message() * 1e6),
+            format!("{middle:.3} ({low:.3} to {high:.3})"),
+            latency(0),
+            latency(1),
+            pairs.iter().map(|[_, with]| with.max_us).max().unwrap_or_default().to_string(),
+            both(1, &|listened| listened.peak_kb as f64 / 1e3),
+            both(0, &|listened| listened.start_cpu * 1e3),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The cost of a message and of a window in the library: times by `cost.rs`, counts by the tests of this package.
+
+use std::{collections::BTreeMap, env, fs, path::Path};
+
+use anyhow::{Context, Result};
+
+use crate::{process::cargo, table::Table};
+
+/// The rows of the table, and criterion's names of them.
+const ROWS: [(&str, &str); 27] = [
+    ("the clock", "floor/clock"),
+    ("an empty call under std's `Mutex`", "floor/std_mutex"),
+    ("an empty call under our lock", "floor/spin_mutex"),
+    ("the clock under our lock", "floor/clock_in_spin_mutex"),
+    ("one sample", "collector/summary"),
+    ("one sample, with its distribution", "collector/summary_with_distribution"),
+    ("a quantile of a distribution", "collector/quantile"),
+    ("merging two distributions", "collector/merge"),
+    ("age and period collectors", "collector/age_and_period"),
+    ("sequence tracker, 1 publisher", "collector/sequence_of_1_publishers"),
+    ("sequence tracker, 64 publishers in turn", "collector/sequence_of_64_publishers"),
+    ("**message, without the clock**", "default/record"),
+    ("**message**", "default/record_with_clock"),
+    ("message, all metrics, without the clock", "all_metrics/record"),
+    ("message, all metrics (two clock readings)", "all_metrics/record_with_clock"),
+    ("message of fixed size", "size/fixed_without"),
+    ("message of fixed size, with its size", "size/fixed_with"),
+    ("message with a string", "size/string_without"),
+    ("message with a string, with its size", "size/string_with"),
+    ("message and end of a window", "default/end_window"),
+    ("building the messages of a window", "default/build_messages"),
+    ("two readings of the monotonic clock", "code/two_monotonic_clocks"),
+    ("a stopwatch's guard", "code/stopwatch"),
+    ("a counter", "code/counter"),
+    ("judging a window of 1000 sources", "health/judge_1000"),
+    ("the same, where all conditions look back over 100 windows", "health/judge_1000_undecided"),
+    ("building the statuses of 1000 sources", "health/statuses_1000"),
+];
+
+/// The figures of a run.
+#[derive(Default)]
+pub struct Messages {
+    /// Medians in nanoseconds, by criterion's names.
+    times: BTreeMap<&'static str, f64>,
+    /// The lines `name=value` of the tests.
+    counts: BTreeMap<String, String>,
+}
+
+/// Runs the benchmarks, with options of criterion, and the tests.
+pub fn measure(options: &[&str]) -> Result<Messages> {
+    let bench = ["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"];
+    cargo(&[&bench, options].concat())?;
+    eprintln!("Counting allocations, bytes and instructions ...");
+    let test = ["test", "--release", "--package", "benchmarks", "--test", "it"];
+    let counted = cargo(&[&test[..], &["--", "--nocapture", "--test-threads=1"]].concat())?;
+    let counts = counted.split_whitespace().filter_map(|word| word.split_once('='));
+    let times = ROWS.iter().map(|(_, name)| Ok((*name, median(name)?))).collect::<Result<_>>()?;
+    Ok(Messages { times, counts: counts.map(|(name, count)| (name.to_owned(), count.to_owned())).collect() })
+}
+
+/// Returns the median that criterion has estimated last, in nanoseconds.
+fn median(name: &str) -> Result<f64> {
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let file = Path::new(&target).join("criterion").join(name).join("new/estimates.json");
+    let text = fs::read_to_string(&file).with_context(|| format!("Cannot read {}", file.display()))?;
+    let estimates: serde_json::Value = serde_json::from_str(&text)?;
+    estimates["median"]["point_estimate"].as_f64().context("criterion's estimates have another form")
+}
+
+impl Messages {
+    /// Returns a time in nanoseconds, by criterion's name.
+    fn time(&self, name: &str) -> f64 {
+        self.times.get(name).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Returns a count by its name: `NA` if it was not counted.
+    fn count(&self, name: &str) -> String {
+        self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())
+    }
+
+    pub fn table(&self) -> Table {
+        let [clock, lock] = ["floor/clock", "floor/std_mutex"].map(|name| self.time(name));
+        let mut table = Table::new(&["", "ns", "clocks", "`Mutex`es"]);
+        for (what, name) in ROWS {
+            let time = self.time(name);
+            let cell = |number: f64| format!("{number:.2}");
+            table.row([what.to_owned(), format!("{time:.1}"), cell(time / clock), cell(time / lock)]);
+        }
+        table
+    }
+
+    /// Returns the figures that the page has outside of the table.
+    pub fn figures(&self) -> Vec<(&'static str, String)> {
+        let clock = self.time("floor/clock");
+        let clocks = |name: &str| format!("{:.2}", self.time(name) / clock);
+        let beyond = |with: &str, without: &str| format!("{:.1}", self.time(with) - self.time(without));
+        let ns = |name: &str| format!("{:.1}", self.time(name));
+        let mut figures = vec![
+            ("record_ns", ns("default/record")),
+            ("clock_ns", ns("floor/clock")),
+            ("record_with_clock_ns", ns("default/record_with_clock")),
+            ("size_ns", beyond("size/fixed_with", "size/fixed_without")),
+            ("distribution_ns", beyond("collector/summary_with_distribution", "collector/summary")),
+            ("record_clocks", clocks("default/record")),
+            ("record_with_clock_clocks", clocks("default/record_with_clock")),
+            ("all_metrics_clocks", clocks("all_metrics/record")),
+            ("all_metrics_with_clock_clocks", clocks("all_metrics/record_with_clock")),
+        ];
+        let counts = [
+            "instructions_per_message",
+            "allocations_per_message",
+            "c_allocations_beyond_plain",
+            "bytes_per_subscription",
+            "bytes_per_distribution",
+        ];
+        figures.extend(counts.map(|name| (name, self.count(name))));
+        figures
+    }
+
+    /// Returns all figures in a line for scripts.
+    pub fn line(&self) -> String {
+        let figures = self.figures();
+        figures.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Processes: how they are started, what they report, and what they use of the machine.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{ensure, Context, Result};
+use clap::ValueEnum;
+use nix::time::{clock_gettime, ClockId};
+use serde::de::DeserializeOwned;
+use test_support::Process;
+
+/// Returns the command that runs a program on the ROS domain of this measurement, on this machine only.
+///
+/// Unlike the tests' processes, it has the transports of Fast DDS that its users have.
+pub fn command(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command
+        .env("ROS_DOMAIN_ID", test_support::domain().to_string())
+        .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Returns the command that runs this program as another process.
+pub fn itself(arguments: &[&str]) -> Result<Command> {
+    let mut command = command(env::current_exe()?);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Returns a value as the argument that selects it.
+pub fn argument(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Starts a talker: `KIND RATE DEPTH TOPIC...`.
+pub fn talker(arguments: &[&str]) -> Result<Process> {
+    Ok(Process::spawn(&mut itself(&[&["talker"], arguments].concat())?))
+}
+
+/// Runs this program as another process. Returns what it reports as JSON.
+pub fn report<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
+    serde_json::from_str(&output(&mut itself(arguments)?)?).context("The report of a process cannot be read")
+}
+
+/// Runs cargo. Returns its output.
+pub fn cargo(arguments: &[&str]) -> Result<String> {
+    output(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(arguments))
+}
+
+/// Builds a program of the workspace for release. Returns where it is.
+pub fn build(package: &str, program: &str) -> Result<PathBuf> {
+    cargo(&["build", "--quiet", "--release", "--package", package])?;
+    Ok(env::current_exe()?.with_file_name(program))
+}
+
+/// Runs a program. Returns its standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("{program} cannot be started"))?;
+    ensure!(output.status.success(), "{program} failed ({})", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns the CPU time of this process so far.
+pub fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+/// Returns the CPU time of a process or a thread, by its directory in /proc, in seconds; with that of its children that
+/// have ended, if `with_children`.
+pub fn cpu(directory: impl AsRef<Path>, with_children: bool) -> Result<f64> {
+    let stat = fs::read_to_string(directory.as_ref().join("stat"))?;
+    // The name before these fields may have spaces. USER_HZ is 100.
+    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has another form")?;
+    let ticks = fields.split(' ').skip(11).take(if with_children { 4 } else { 2 }).map(str::parse::<f64>);
+    Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
+}
+
+/// Returns the memory of a process (`self`, or its id) in kB: `VmRSS`, or `VmHWM`, its peak.
+pub fn memory(process: &str, field: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    Ok(line
+        .and_then(|line| line.split_whitespace().next())
+        .context("/proc/PID/status has another form")?
+        .parse()?)
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Constant memory: 1e8 messages in the library; and a listener at 2000 Hz, whose memory is compared with that of a
+//! short run.
+
+use anyhow::Result;
+
+use crate::{
+    end_to_end::listen,
+    listener::{Listened, Scope, Statistics},
+    process::cargo,
+    table::Table,
+    talker::Kind,
+};
+
+/// Records 1e8 messages, then listens for a tenth of the time and for the whole time.
+pub fn measure(seconds: f64) -> Result<Vec<Listened>> {
+    let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];
+    cargo(&[&test[..], &["--", "--ignored", "message::soak"]].concat())?;
+    eprintln!("100000000 messages recorded: memory constant, every message in its window");
+    let run = |seconds| listen(Kind::Imu, 2000.0, (Statistics::All, Scope::Node), seconds);
+    [seconds / 10.0, seconds].map(run).into_iter().collect()
+}
+
+pub fn table(runs: &[Listened]) -> Table {
+    let mut table = Table::new(&[
+        "2000 Hz, all metrics",
+        "messages",
+        "windows",
+        "gaps between windows",
+        "peak memory, MB",
+    ]);
+    for run in runs {
+        table.row([
+            format!("{:.0} s", run.seconds),
+            run.received.to_string(),
+            run.windows.to_string(),
+            run.gaps.to_string(),
+            format!("{:.2}", run.peak_kb as f64 / 1e3),
+        ]);
+    }
+    table
+}
