@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to the topics of `bench_load`. The callbacks only count messages: this is the smallest cost of rclpy. Runs
-until it is ended."""
+"""Subscribes to the topics of the monitor's load. The callbacks only count messages: this is the smallest cost of
+rclpy. Runs until it is ended."""
 
 import rclpy
 from sensor_msgs.msg import Image, Imu

@@ -95,8 +95,13 @@ struct Received {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let received =
-        Received { first: None, begun: None, messages: 0, latency: Histogram::new(3)?, windows: (0, 0) };
+    let received = Received {
+        first: None,
+        begun: None,
+        messages: 0,
+        latency: Histogram::new_with_bounds(1, 60_000_000, 3)?,
+        windows: (0, 0),
+    };
     let received = Arc::new(Mutex::new(received));
     match options.message {
         Kind::Image => listen::<Image>(options, received),

@@ -24,7 +24,7 @@ pub struct Machine {
     /// Averages of a minute, at the start and at the end.
     loads: [String; 2],
     /// The share of the processor time that other programs used.
-    pub others: f64,
+    others: f64,
 }
 
 /// The start of a run.
@@ -107,4 +107,19 @@ fn busy() -> Result<f64> {
     let ticks = times.map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
     // The 4th and 5th are idle and waiting for disks.
     Ok((ticks.iter().sum::<f64>() - ticks.iter().skip(3).take(2).sum::<f64>()) / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_was_not_quiet_is_called_so() {
+        let quiet = |others| {
+            let figures = Machine { others, ..Machine::default() }.figures();
+            figures.into_iter().find_map(|(name, figure)| (name == "quiet").then_some(figure)).unwrap()
+        };
+        assert_eq!(quiet(0.01), "It was quiet: other programs used 1 % of its processor time");
+        assert!(quiet(0.4).starts_with("**It was not quiet"), "{}", quiet(0.4));
+    }
 }

@@ -13,13 +13,13 @@ use crate::{
     table::{quantile, Table},
 };
 
-/// The heap for a depth, in bytes.
+/// The heap for a depth, in bytes. What was not measured is `None`.
 #[derive(Serialize, Deserialize)]
 pub struct Heap {
-    depth: u32,
-    publisher: f64,
+    depth: String,
+    publisher: Option<f64>,
     statistics: f64,
-    with_distributions: f64,
+    with_distributions: Option<f64>,
 }
 
 pub fn measure() -> Result<Vec<Heap>> {
@@ -30,26 +30,33 @@ pub fn measure() -> Result<Vec<Heap>> {
 pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_heap")?;
+    let mut first = None;
     let mut heaps = vec![];
     for depth in [2000, 50, 10] {
         let qos = QoSProfile::default().keep_last(depth);
         let options = || TopicStatisticsOptions::new().qos(qos);
+        let statistics = heaps_of(|| Ok(NodeStatistics::with_options(&node, options())?))?;
+        first = first.or(statistics.first().copied());
+        let plain = heaps_of(|| Ok(node.create_publisher::<MetricsMessage>("plain".qos(qos))?))?;
+        let with = heaps_of(|| Ok(NodeStatistics::with_options(&node, options().distributions(true))?))?;
         heaps.push(Heap {
-            depth,
-            publisher: heap_of(|| Ok(node.create_publisher::<MetricsMessage>("plain".qos(qos))?))?,
-            statistics: heap_of(|| Ok(NodeStatistics::with_options(&node, options())?))?,
-            with_distributions: heap_of(|| {
-                Ok(NodeStatistics::with_options(&node, options().distributions(true))?)
-            })?,
+            depth: depth.to_string(),
+            publisher: Some(quantile(plain, 0.5)),
+            statistics: quantile(statistics, 0.5),
+            with_distributions: Some(quantile(with, 0.5)),
         });
+    }
+    if let Some(statistics) = first {
+        let depth = "2000, the first one of a process".to_owned();
+        heaps.insert(0, Heap { depth, publisher: None, statistics, with_distributions: None });
     }
     println!("{}", serde_json::to_string(&heaps)?);
     Ok(())
 }
 
-/// Returns the bytes of a value: the median of several, because threads of the middleware allocate meanwhile, and
-/// because the first one loads libraries and registers types.
-fn heap_of<T>(create: impl Fn() -> Result<T>) -> Result<f64> {
+/// Returns the bytes of a value, several times: threads of the middleware allocate meanwhile. The first time, it also
+/// loads libraries and registers types.
+fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();
         let created = create()?;
@@ -57,7 +64,7 @@ fn heap_of<T>(create: impl Fn() -> Result<T>) -> Result<f64> {
         drop(created);
         Ok(after as f64 - before as f64)
     };
-    Ok(quantile((0..11).map(measure).collect::<Result<_>>()?, 0.5))
+    (0..11).map(measure).collect()
 }
 
 /// Returns the bytes of this process's heap that are in use.
@@ -74,10 +81,10 @@ pub fn table(heaps: &[Heap]) -> Table {
         "a `NodeStatistics`, kB",
         "with distributions, kB",
     ]);
-    for heap in heaps {
-        let kilobytes = [heap.publisher, heap.statistics, heap.with_distributions]
-            .map(|bytes| format!("{:.0}", bytes / 1e3));
-        table.row([heap.depth.to_string()].into_iter().chain(kilobytes));
+    let kilobytes = |bytes: Option<f64>| bytes.map_or(String::new(), |bytes| format!("{:.0}", bytes / 1e3));
+    for Heap { depth, publisher, statistics, with_distributions } in heaps {
+        let bytes = [*publisher, Some(*statistics), *with_distributions].map(kilobytes);
+        table.row([depth.clone()].into_iter().chain(bytes));
     }
     table
 }

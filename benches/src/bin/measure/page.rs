@@ -99,29 +99,4 @@ mod tests {
         assert_eq!(places(TEMPLATE), figures.keys().copied().collect());
         assert_eq!(places(&fill(TEMPLATE, &figures)), BTreeSet::new());
     }
-
-    #[test]
-    fn a_machine_that_was_not_quiet_is_seen_on_the_page() {
-        let figures = |others| {
-            fill(
-                "{quiet}",
-                &Run { machine: Machine { others, ..Machine::default() }, ..Run::default() }.figures(),
-            )
-        };
-        assert_eq!(figures(0.01), "It was quiet: other programs used 1 % of its processor time");
-        assert!(figures(0.4).starts_with("**It was not quiet"), "{}", figures(0.4));
-    }
-
-    #[test]
-    fn the_page_is_this_template() {
-        let page =
-            fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md")).unwrap();
-        // Text between places, in the order of the template.
-        let texts = TEMPLATE.split(['{', '}']).filter(|text| places(&format!("{{{text}}}")).is_empty());
-        let mut rest = page.as_str();
-        for text in texts {
-            rest =
-                rest.split_once(text).unwrap_or_else(|| panic!("write the page again: it lacks {text:?}")).1;
-        }
-    }
 }
