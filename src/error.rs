@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rclrs::RclrsError;
-use topic_statistics_core::window::{names, Metric, SourceKind};
+use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 
 /// An error of setting up statistics. Nothing is left half created.
 ///

@@ -13,7 +13,7 @@ use topic_statistics_core::{
         options::{SourceDefaults, SourceOptions},
         recorder::RecorderOptions,
     },
-    window::SourceKind,
+    source_kind::SourceKind,
     AgeSource, FirstPeriod, Metric, TopicStatisticsState,
 };
 

@@ -13,7 +13,7 @@ use topic_statistics_core::{
     health::Health,
     record::options::TopicStatisticsState,
     record::{clock::monotonic, publications::Publications, source::SourceHandle, windowed::Windowed},
-    window::WindowStatistics,
+    WindowStatistics,
 };
 
 use super::size::SerializedSize;

@@ -2,46 +2,20 @@
 
 //! Stopwatches and counters, by their names.
 
-use std::{
-    fmt::Display,
-    sync::{Arc, Mutex, Weak},
-};
+use std::{fmt::Display, sync::Arc};
 
 use topic_statistics_core::{
     record::options::SourceOptions,
     record::{
         count::Count,
         durations::Durations,
-        source::{lock, Source, SourceHandle, WindowedCollector},
+        source::{Source, SourceHandle, WindowedCollector},
         windowed::Windowed,
     },
 };
 
 use super::NodeStatistics;
 use crate::measure::{counter::Counter, stopwatch::Stopwatch};
-
-/// Handles by their names, as long as they live.
-pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
-
-impl<T> Default for Registry<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Registry<T> {
-    /// Returns the handle of that name. Creates it if there is none.
-    fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
-        let mut all = lock(&self.0);
-        all.retain(|(_, one)| one.strong_count() > 0);
-        if let Some(one) = all.iter().find(|(of, _)| *of == name).and_then(|(_, one)| one.upgrade()) {
-            return one;
-        }
-        let new = create(&name);
-        all.push((name, Arc::downgrade(&new)));
-        new
-    }
-}
 
 impl NodeStatistics {
     /// Creates the stopwatch of that name, or returns the one that exists. Its source name is `/bridge:get_lidar_data`

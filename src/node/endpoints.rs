@@ -18,7 +18,8 @@ use topic_statistics_core::{
         source::{Source, SourceHandle},
         windowed::Windowed,
     },
-    window::{Metric, SourceKind},
+    source_kind::SourceKind,
+    Metric,
 };
 
 use super::{

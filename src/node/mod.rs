@@ -9,6 +9,7 @@ mod code;
 mod endpoints;
 pub(crate) mod parameters;
 mod publishers;
+mod registry;
 mod reports;
 
 use std::{
@@ -20,10 +21,11 @@ use std::{
 use rclrs::{ClockType, Node};
 use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
+    mutex::lock,
     record::{
         options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         simulated_time::SimulatedTime,
-        source::{lock, Source, SourceHandle, WindowedCollector},
+        source::{Source, SourceHandle, WindowedCollector},
         source_name::{SourceNames, UniqueName},
     },
     schedule::{
@@ -43,9 +45,9 @@ use crate::{
         service::{self, TopicStatisticsService},
     },
 };
-use code::Registry;
 use parameters::Parameters;
 use publishers::{DiagnosticsPublisher, TopicPublishers};
+use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
 /// The statistics of a node's subscriptions, publishers, stopwatches and counters: one publisher and one thread for all

@@ -13,7 +13,7 @@ use topic_statistics_core::{
     health::{self, Expectations, Level, NodeExpectations},
     record::options::SourceDefaults,
     schedule::scheduler::Scheduler,
-    window::SourceKind,
+    source_kind::SourceKind,
 };
 
 use crate::{

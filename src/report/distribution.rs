@@ -4,10 +4,7 @@
 
 use crate::interfaces::topic_statistics_interfaces::msg::MetricsDistribution;
 
-use topic_statistics_core::{
-    collector::Distribution,
-    window::{Metric, Window},
-};
+use topic_statistics_core::{collector::Distribution, Metric, Window};
 
 use super::message::time;
 

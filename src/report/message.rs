@@ -7,7 +7,7 @@ use crate::interfaces::{
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint, StatisticDataType},
 };
 
-use topic_statistics_core::window::{Metric, Summary, Window};
+use topic_statistics_core::{Metric, Summary, Window};
 
 /// Returns the message of one metric of one window.
 ///

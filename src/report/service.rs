@@ -58,7 +58,7 @@ pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
 
 #[cfg(test)]
 mod tests {
-    use topic_statistics_core::{window::Distributions, Totals};
+    use topic_statistics_core::{distributions::Distributions, Totals};
 
     use super::*;
 

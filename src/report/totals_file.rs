@@ -129,10 +129,7 @@ mod tests {
     use std::{fs, time::Duration};
 
     use super::*;
-    use topic_statistics_core::{
-        totals::Totals,
-        window::{Distributions, Metric},
-    };
+    use topic_statistics_core::{distributions::Distributions, totals::Totals, Metric};
 
     #[test]
     fn an_unknown_value_is_null() {

@@ -6,7 +6,7 @@ use topic_statistics_core::{
     health::{Expectations, JudgedWindow, Value},
     record::{durations::Durations, source_name::SourceNames, windowed::Windowed},
     totals::Totals,
-    window::{Metric, Summary, Window, WindowStatistics},
+    Metric, Summary, Window, WindowStatistics,
 };
 
 use super::*;

@@ -37,13 +37,18 @@ macro_rules! opaque_debug {
 
 pub mod collector;
 pub mod condition;
+pub mod distributions;
 pub mod escape;
 pub mod health;
 pub mod incompatible;
+pub mod metric;
 #[cfg(all(test, topic_statistics_loom))]
 mod model;
+pub mod mutex;
 pub mod record;
 pub mod schedule;
+pub mod source_kind;
+pub mod summary;
 #[cfg(not(all(test, topic_statistics_loom)))]
 mod sync;
 #[cfg(all(test, topic_statistics_loom))]
@@ -55,7 +60,10 @@ pub mod window;
 pub use collector::FirstPeriod;
 pub use escape::Escaped;
 pub use incompatible::{Incompatibility, IncompatiblePublisher};
+pub use metric::{Metric, UnknownMetric};
 pub use record::options::TopicStatisticsState;
 pub use record::recorder::AgeSource;
+pub use source_kind::SourceKind;
+pub use summary::Summary;
 pub use totals::{PublisherTotals, TopicTotals, Totals};
-pub use window::{MessageTimes, Metric, SourceKind, Summary, UnknownMetric, Window, WindowStatistics};
+pub use window::{MessageTimes, Window, WindowStatistics};

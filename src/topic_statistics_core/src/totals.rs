@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::{
     collector::{Distribution, Followed},
-    window::{Distributions, Metric},
+    distributions::Distributions,
+    metric::Metric,
 };
 
 /// The messages that a subscription received and lost since its creation.

@@ -4,7 +4,7 @@
 
 use topic_statistics_core::{
     totals::{PublisherTotals, Totals},
-    window::{Metric, Summary, WindowStatistics},
+    Metric, Summary, WindowStatistics,
 };
 
 use crate::{

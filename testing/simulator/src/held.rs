@@ -9,12 +9,14 @@ use std::sync::{
 };
 
 use topic_statistics_core::{
+    mutex::lock,
     record::{
         clock::Clock,
-        source::{lock, FinishedWindow, WindowedCollector},
+        source::{FinishedWindow, WindowedCollector},
     },
+    source_kind::SourceKind,
     totals::Totals,
-    window::{Metric, SourceKind},
+    Metric,
 };
 
 use crate::clocks::HostClocks;

@@ -35,7 +35,8 @@ use topic_statistics_core::{
         outbox::Failures,
         state::{Action, Schedule},
     },
-    window::{Metric, SourceKind, WindowStatistics},
+    source_kind::SourceKind,
+    Metric, WindowStatistics,
 };
 
 use crate::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::{milliseconds_between, SummaryCollector};
-use crate::window::Summary;
+use crate::summary::Summary;
 
 /// Collects the ages of messages, in milliseconds.
 ///

@@ -18,7 +18,7 @@ pub(crate) use sequence::Followed;
 pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
 
-use crate::window::Summary;
+use crate::summary::Summary;
 
 /// Returns the summary of one sample, or of none.
 pub(crate) fn single_sample(sample: Option<f64>) -> Summary {

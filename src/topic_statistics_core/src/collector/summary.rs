@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::window::Summary;
+use crate::summary::Summary;
 
 /// Collects samples in constant memory.
 ///

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-use super::expected::units;
+use super::units;
 use crate::{
     escape::Escaped,
-    window::{names, Metric},
+    metric::{names, Metric},
 };
 
 /// A condition that cannot be read. Its text names the place, the mistake and the correct form.
@@ -115,7 +115,7 @@ pub enum ConditionProblem {
         value: String,
     },
     /// The quantity cannot have this unit.
-    #[error("{} cannot have the unit {}; {}", quoted(name), quoted(unit), units(own))]
+    #[error("{} cannot have the unit {}; {}", quoted(name), quoted(unit), units::names(*own))]
     UnknownUnit {
         /// The quantity.
         name: String,

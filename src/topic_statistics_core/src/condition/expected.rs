@@ -2,7 +2,7 @@
 
 //! The values of conditions: numbers with units, ranges and tolerances.
 
-use super::ConditionProblem;
+use super::{units, ConditionProblem};
 
 /// What a value is compared with, in the unit of the quantity: a range with both ends, or one number twice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,29 +10,6 @@ pub(super) struct Expected {
     pub(super) lowest: f64,
     pub(super) highest: f64,
 }
-
-/// How many times and how many parts of a unit another one is. (Two numbers, because 1/1000 has no exact binary form.)
-type Unit = (&'static str, f64, f64);
-
-const MILLISECONDS: &[Unit] = &[
-    ("ns", 1.0, 1e6),
-    ("us", 1.0, 1e3),
-    ("µs", 1.0, 1e3),
-    ("μs", 1.0, 1e3), // the Greek letter
-    ("ms", 1.0, 1.0),
-    ("s", 1e3, 1.0),
-    ("min", 6e4, 1.0),
-];
-const HERTZ: &[Unit] = &[("Hz", 1.0, 1.0), ("kHz", 1e3, 1.0)];
-const BYTES: &[Unit] = &[
-    ("B", 1.0, 1.0),
-    ("kB", 1e3, 1.0),
-    ("MB", 1e6, 1.0),
-    ("GB", 1e9, 1.0),
-    ("KiB", 1024.0, 1.0),
-    ("MiB", 1_048_576.0, 1.0),
-    ("GiB", 1_073_741_824.0, 1.0),
-];
 
 type Wrong<'a> = (&'a str, ConditionProblem);
 
@@ -81,17 +58,9 @@ fn number<'a>(text: &'a str, unit_of: &'a str, name: &str, unit: &'static str) -
     if written.is_empty() {
         return Ok(value);
     }
-    let (units, written_unit) = match unit {
-        "ms" => (MILLISECONDS, Some(written)),
-        "Hz" => (HERTZ, Some(written)),
-        "bytes" => (BYTES, Some(written)),
-        "bytes/s" => (BYTES, written.strip_suffix("/s")),
-        _ => (&[][..], None),
-    };
-    let found = units.iter().find(|(name, ..)| Some(*name) == written_unit);
     let unknown =
         || (written, ConditionProblem::UnknownUnit { name: name.into(), unit: written.into(), own: unit });
-    let (_, times, parts) = found.ok_or_else(unknown)?;
+    let (times, parts) = units::find(unit, written).ok_or_else(unknown)?;
     Ok(value * times / parts)
 }
 
@@ -101,20 +70,5 @@ fn percentage(text: &str) -> Result<f64, Wrong<'_>> {
     match part.filter(|part: &f64| part.is_finite() && *part >= 0.0) {
         Some(part) => Ok(part / 100.0),
         None => Err((text, ConditionProblem::NoPercentage { tolerance: text.into() })),
-    }
-}
-
-/// Returns the possible units of a quantity whose own unit is this one, for an error message.
-pub(super) fn units(own: &str) -> String {
-    let list = |units: &[Unit], suffix: &str| {
-        let names: Vec<_> = units.iter().map(|(name, ..)| format!("{name}{suffix}")).collect();
-        format!("it has to be one of {}", names.join(", "))
-    };
-    match own {
-        "ms" => list(MILLISECONDS, ""),
-        "Hz" => list(HERTZ, ""),
-        "bytes" => list(BYTES, ""),
-        "bytes/s" => list(BYTES, "/s"),
-        _ => "a count has no unit".to_owned(),
     }
 }

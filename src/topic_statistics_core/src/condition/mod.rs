@@ -50,6 +50,7 @@ mod expected;
 mod quantity;
 #[cfg(test)]
 mod tests;
+mod units;
 
 /// One condition or more.
 #[derive(Clone, Debug, PartialEq)]

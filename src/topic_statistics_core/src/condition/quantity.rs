@@ -3,7 +3,7 @@
 //! The quantities of conditions.
 
 use super::ConditionProblem;
-use crate::window::{Metric, Summary};
+use crate::{metric::Metric, summary::Summary};
 
 /// The quantity of a condition: a value of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::window::Metric;
+use crate::metric::Metric;
 
 fn parse(text: &str) -> Vec<Condition> {
     text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     condition::{Condition, Figure, Quantity},
-    window::{Metric, Window},
+    metric::Metric,
+    window::Window,
 };
 
 /// A finished window, as a [`Judge`] needs it.

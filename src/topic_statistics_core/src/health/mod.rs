@@ -66,7 +66,8 @@ use std::time::Duration;
 
 use crate::{
     condition::{Condition, Conditions, Figure, Quantity},
-    window::{Metric, Window},
+    metric::Metric,
+    window::Window,
 };
 
 /// The level of a source, with the values and words of `diagnostic_msgs/msg/DiagnosticStatus`.

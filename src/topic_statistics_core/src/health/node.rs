@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::{Expectations, Level};
 use crate::{
     condition::{Condition, Quantity},
-    window::{names, Metric, SourceKind},
+    metric::{names, Metric},
+    source_kind::SourceKind,
 };
 
 /// The expectations of a node's sources.

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::{condition::Figure, window::Metric};
+use crate::{condition::Figure, metric::Metric};
 
 /// The value of a quantity in a window: one of three.
 ///

@@ -7,7 +7,9 @@ use std::{fmt::Display, time::Duration};
 use super::{Judge, Level};
 use crate::{
     condition::{Condition, Figures, Quantity},
-    window::{Metric, Summary, WindowStatistics},
+    metric::Metric,
+    summary::Summary,
+    window::WindowStatistics,
 };
 
 /// A source's last window, for its diagnostic status.

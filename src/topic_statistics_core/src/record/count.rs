@@ -7,8 +7,11 @@ use std::{sync::Arc, time::Duration};
 use super::windowed::Collector;
 use crate::{
     collector::single_sample,
+    distributions::Distributions,
+    metric::Metric,
+    source_kind::SourceKind,
+    summary::Summary,
     sync::atomic::{AtomicU64, Ordering},
-    window::{Distributions, Metric, SourceKind, Summary},
 };
 
 /// A count, which all clones share: since the window's start.

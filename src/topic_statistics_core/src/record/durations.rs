@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::windowed::Collector;
 use crate::{
-    collector::SummaryCollector,
-    window::{Distributions, Metric, SourceKind, Summary},
+    collector::SummaryCollector, distributions::Distributions, metric::Metric, source_kind::SourceKind,
+    summary::Summary,
 };
 
 /// The collector of a stopwatch, in milliseconds.

@@ -7,7 +7,10 @@ use std::time::Duration;
 use super::windowed::{Collector, Windowed};
 use crate::{
     collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
-    window::{Distributions, Metric, SourceKind, Summary},
+    distributions::Distributions,
+    metric::Metric,
+    source_kind::SourceKind,
+    summary::Summary,
 };
 
 /// The collectors of a publisher.

@@ -14,9 +14,12 @@ use super::{
 };
 use crate::{
     collector::{milliseconds_between, Publisher, SequenceTracker},
+    distributions::Distributions,
+    metric::Metric,
+    source_kind::SourceKind,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     totals::{PublisherTotals, Totals},
-    window::{Distributions, MessageTimes, Metric, SourceKind, WindowStatistics},
+    window::{MessageTimes, WindowStatistics},
 };
 use collectors::{CallbackState, CollectorOptions, Collectors, Times, Warning, WindowCount};
 

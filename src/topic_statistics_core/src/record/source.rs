@@ -9,15 +9,19 @@ use std::{
 
 use super::{clock::Clock, source_name::UniqueName};
 use crate::{
+    distributions::Distributions,
     health::{Health, Level, Names},
     incompatible::IncompatiblePublisher,
+    metric::Metric,
+    mutex::lock,
     record::options::TopicStatisticsState,
+    source_kind::SourceKind,
     sync::{
         atomic::{AtomicBool, Ordering},
-        now, watch, Condvar, Mutex, MutexGuard, OnceLock,
+        now, watch, Condvar, Mutex, OnceLock,
     },
     totals::{TopicTotals, Totals},
-    window::{Distributions, Metric, SourceKind, WindowStatistics},
+    window::WindowStatistics,
 };
 
 /// A source of statistics. It lives as long as its handle.
@@ -410,11 +414,6 @@ fn replace_silently(sender: &watch::Sender<Health>, health: Health) {
         *present = health;
         false
     });
-}
-
-/// Locks a mutex. No panic leaves its data half changed.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 opaque_debug!(Source, SourceHandle);

@@ -10,8 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::source::lock;
-use crate::sync::Mutex;
+use crate::{mutex::lock, sync::Mutex};
 
 /// The names that sources of a node have now, each without the node's, as hashes: eight bytes a source. Two names of
 /// one hash would only cost the second one a number.

@@ -10,8 +10,12 @@ use super::{
     source::{FinishedWindow, WindowedCollector},
 };
 use crate::{
+    distributions::Distributions,
+    metric::Metric,
+    source_kind::SourceKind,
+    summary::Summary,
     sync::atomic::{AtomicBool, Ordering},
-    window::{Distributions, Metric, SourceKind, Summary, WindowStatistics},
+    window::WindowStatistics,
 };
 
 /// A collector behind a switch and a lock, with the window under way.

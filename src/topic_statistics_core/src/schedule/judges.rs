@@ -15,9 +15,10 @@ use crate::{
     health::{
         needed, Cause, Change, Expectations, Health, Judge, JudgedWindow, Level, NodeExpectations, Value,
     },
+    metric::Metric,
     record::source::Source,
     totals::Totals,
-    window::{Metric, WindowStatistics},
+    window::WindowStatistics,
 };
 
 /// The expectations of a node's sources, and their judges. Sources without expectations take no memory here.

@@ -4,10 +4,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::{
-    escape::Escaped,
-    window::{Metric, Summary, WindowStatistics},
-};
+use crate::{escape::Escaped, metric::Metric, summary::Summary, window::WindowStatistics};
 
 /// A row of the table.
 pub struct Row {
@@ -81,7 +78,8 @@ mod tests {
     use super::*;
     use crate::{
         collector::{single_sample, SummaryCollector},
-        window::{Distributions, Window},
+        distributions::Distributions,
+        window::Window,
     };
 
     #[test]

@@ -10,8 +10,10 @@ use std::{
 
 use crate::{
     collector::Distribution,
+    metric::Metric,
     record::{host, source::Source},
-    window::{Metric, Summary, Window, WindowStatistics},
+    summary::Summary,
+    window::{Window, WindowStatistics},
 };
 
 /// A publisher of the windows of sources: their metrics, and their distributions.

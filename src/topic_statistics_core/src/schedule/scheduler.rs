@@ -19,11 +19,12 @@ use crate::{
     condition::Condition,
     escape::Escaped,
     health::{Expectations, Health, Level, NodeExpectations},
+    mutex::lock,
     record::{
         clock::{Clock, HostClock},
         options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         simulated_time::SimulatedTime,
-        source::{lock, Source, SourceHandle, WindowScheduler, WindowedCollector},
+        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
     sync::{
         catch_unwind, now,

@@ -16,13 +16,14 @@ use super::{
 use crate::{
     condition::Condition,
     health::{needed, Expectations, Level, NodeExpectations},
+    metric::Metric,
     record::{
         clock::Clock,
         options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         source::{Source, WindowedCollector},
     },
     totals::{add_up, TopicTotals},
-    window::{Metric, WindowStatistics},
+    window::WindowStatistics,
 };
 
 /// The schedule of a node's windows.

@@ -13,6 +13,7 @@ use rclrs_topic_statistics::{
     StatisticsError,
 };
 use topic_statistics_core::{
+    distributions::Distributions,
     record::{
         clock::Clock,
         source::{FinishedWindow, Source, WindowedCollector},
@@ -22,8 +23,9 @@ use topic_statistics_core::{
         losses::{LossEvents, MessagesLost, PublishLosses},
         outbox::{Failures, PublishError},
     },
-    window::{self, Distributions, SourceKind},
-    Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals, WindowStatistics,
+    source_kind::SourceKind,
+    window, Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals,
+    WindowStatistics,
 };
 
 use crate::{

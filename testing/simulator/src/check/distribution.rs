@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use topic_statistics_core::{collector::Distribution, window::Summary};
+use topic_statistics_core::{collector::Distribution, Summary};
 
 use super::{equal, is_same};
 use crate::{faults::Tally, oracle::Expected};

@@ -26,7 +26,8 @@ use topic_statistics_core::{
         windowed::Windowed,
     },
     schedule::state::Schedule,
-    window::{Metric, SourceKind},
+    source_kind::SourceKind,
+    Metric,
 };
 
 use crate::{

@@ -7,7 +7,7 @@
 use topic_statistics_core::{
     condition::{Condition, Conditions},
     health::{self, Expectations, Health, Level, Missing, Silence},
-    window::{Metric, WindowStatistics},
+    Metric, WindowStatistics,
 };
 
 use super::{Expected, Window};

@@ -16,7 +16,7 @@ pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
 
-use topic_statistics_core::{record::transport::Gid, window::Metric};
+use topic_statistics_core::{record::transport::Gid, Metric};
 
 /// A stamp, and the truth about it.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 //! The oracle of a publisher, a stopwatch or a counter of the node.
 
-use topic_statistics_core::{collector::FirstPeriod, window::Metric};
+use topic_statistics_core::{collector::FirstPeriod, Metric};
 
 use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
 

@@ -2,7 +2,7 @@
 
 //! The oracle of a subscription.
 
-use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, window::Metric};
+use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
     losses::{Heard, Losses},

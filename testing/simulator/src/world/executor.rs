@@ -4,10 +4,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use topic_statistics_core::record::{
-    clock::Clock,
-    recorder::{ReceivedMessage, Recorder, RunningCallback},
-    source::{lock, WindowedCollector},
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        clock::Clock,
+        recorder::{ReceivedMessage, Recorder, RunningCallback},
+        source::WindowedCollector,
+    },
 };
 
 use super::{network::Message, Event, World};

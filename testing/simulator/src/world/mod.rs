@@ -25,7 +25,7 @@ use topic_statistics_core::{
     health::NodeExpectations,
     record::{clock::Clock, options::SourceDefaults, simulated_time::SimulatedTime, source::Source},
     schedule::{judges::Changed, losses::LossEvents, state::Schedule},
-    window::Metric,
+    Metric,
 };
 
 use crate::{

@@ -16,7 +16,7 @@ use topic_statistics_core::{
         recorder::{AgeSource, Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler},
     },
-    window::Metric,
+    Metric,
 };
 
 use super::{deliveries::Deliveries, executor::Held, thread::add_distributions, Event, World};

@@ -9,15 +9,16 @@ use std::sync::{
 
 use topic_statistics_core::{
     collector::Distribution,
+    mutex::lock,
     record::{
         options::TopicStatisticsState,
-        source::{lock, Source, WindowScheduler},
+        source::{Source, WindowScheduler},
     },
     schedule::{
         losses::{MessagesLost, PublishLosses},
         outbox::{PublishError, PublishWindows},
     },
-    window::{Metric, Summary, Window},
+    Metric, Summary, Window,
 };
 
 /// A message on /statistics or /statistics/distribution.

@@ -16,7 +16,7 @@ use topic_statistics_core::{
         outbox::Failures,
         state::{Action, HandOut},
     },
-    window::{Metric, WindowStatistics},
+    Metric, WindowStatistics,
 };
 
 use super::{

@@ -8,13 +8,15 @@ use crate::{
         milliseconds_between, single_sample, AgeCollector, FirstPeriod, PeriodCollector, Publisher, Sequence,
         SequenceTracker, SummaryCollector,
     },
+    distributions::Distributions,
+    metric::Metric,
     record::{
         clock::{duration, Clock, EndedWindow, StampFilter, Step, WindowClock},
         sample_lock::Accept,
         transport::{Gid, TransportInfo},
     },
+    summary::Summary,
     totals::Totals,
-    window::{Distributions, Metric, Summary},
 };
 
 /// The instrumented callback of a subscription.

@@ -4,8 +4,8 @@ use super::*;
 use crate::record::transport::Delivery;
 use crate::{
     model::{check, Reached, Ticks},
+    summary::Summary,
     sync::thread,
-    window::Summary,
 };
 
 const TRANSPORT: Transport =

@@ -4,7 +4,7 @@
 
 use std::borrow::Borrow;
 
-use crate::{collector::FirstPeriod, window::Metric};
+use crate::{collector::FirstPeriod, metric::Metric};
 
 /// The time at which [`Metric::MessageAge`] starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

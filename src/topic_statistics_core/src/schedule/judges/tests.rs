@@ -6,8 +6,10 @@ use super::*;
 use crate::{
     collector::Followed,
     condition::Conditions,
+    distributions::Distributions,
     record::{durations::Durations, windowed::Windowed},
-    window::{Distributions, Summary, Window},
+    summary::Summary,
+    window::Window,
 };
 
 /// The kind of a window.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::{
     collector::Distribution,
+    metric::Metric,
     model::{check, Reached},
     record::{
         durations::Durations,
@@ -13,8 +14,9 @@ use crate::{
         windowed::Windowed,
     },
     schedule::{losses::LossEvents, outbox::PublishWindows},
+    summary::Summary,
     sync::{atomic::AtomicBool, pass},
-    window::{Metric, Summary, Window},
+    window::Window,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

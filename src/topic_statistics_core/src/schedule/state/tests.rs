@@ -17,7 +17,8 @@ use crate::{
         windowed::Windowed,
     },
     schedule::outbox::{PublishError, PublishWindows},
-    window::{Summary, Window},
+    summary::Summary,
+    window::Window,
 };
 
 const S: i64 = 1_000_000_000;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Handles by their names.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use topic_statistics_core::mutex::lock;
+
+/// Handles by their names, as long as they live.
+pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
+
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Registry<T> {
+    /// Returns the handle of that name. Creates it if there is none.
+    pub(super) fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
+        let mut all = lock(&self.0);
+        all.retain(|(_, one)| one.strong_count() > 0);
+        if let Some(one) = all.iter().find(|(of, _)| *of == name).and_then(|(_, one)| one.upgrade()) {
+            return one;
+        }
+        let new = create(&name);
+        all.push((name, Arc::downgrade(&new)));
+        new
+    }
+}

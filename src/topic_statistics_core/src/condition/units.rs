@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The units that a value can be written in.
+
+/// How many times and how many parts of a unit another one is. (Two numbers, because 1/1000 has no exact binary form.)
+type Unit = (&'static str, f64, f64);
+
+const MILLISECONDS: &[Unit] = &[
+    ("ns", 1.0, 1e6),
+    ("us", 1.0, 1e3),
+    ("µs", 1.0, 1e3),
+    ("μs", 1.0, 1e3), // the Greek letter
+    ("ms", 1.0, 1.0),
+    ("s", 1e3, 1.0),
+    ("min", 6e4, 1.0),
+];
+const HERTZ: &[Unit] = &[("Hz", 1.0, 1.0), ("kHz", 1e3, 1.0)];
+const BYTES: &[Unit] = &[
+    ("B", 1.0, 1.0),
+    ("kB", 1e3, 1.0),
+    ("MB", 1e6, 1.0),
+    ("GB", 1e9, 1.0),
+    ("KiB", 1024.0, 1.0),
+    ("MiB", 1_048_576.0, 1.0),
+    ("GiB", 1_073_741_824.0, 1.0),
+];
+
+/// Returns how many times and how many parts of a quantity's own unit the written one is; None if it cannot be written.
+pub(super) fn find(own: &str, written: &str) -> Option<(f64, f64)> {
+    let (units, suffix) = of(own);
+    let written = written.strip_suffix(suffix)?;
+    units.iter().find(|(name, ..)| *name == written).map(|(_, times, parts)| (*times, *parts))
+}
+
+/// Returns the possible units of a quantity whose own unit is this one, for an error message.
+pub(super) fn names(own: &str) -> String {
+    match of(own) {
+        ([], _) => "a count has no unit".to_owned(),
+        (units, suffix) => {
+            let names: Vec<_> = units.iter().map(|(name, ..)| format!("{name}{suffix}")).collect();
+            format!("it has to be one of {}", names.join(", "))
+        }
+    }
+}
+
+/// Returns the units of a quantity, and what is written after each.
+fn of(own: &str) -> (&'static [Unit], &'static str) {
+    match own {
+        "ms" => (MILLISECONDS, ""),
+        "Hz" => (HERTZ, ""),
+        "bytes" => (BYTES, ""),
+        "bytes/s" => (BYTES, "/s"),
+        _ => (&[], ""),
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The distributions of several metrics.
+
+use crate::{collector::Distribution, metric::Metric, summary::Summary};
+
+/// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
+///
+/// A subscription without distributions has a few of these, so an empty one is as small as a pointer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distributions(Option<Box<List>>);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct List(Vec<(Metric, Distribution)>);
+
+impl Distributions {
+    /// Returns empty distributions for the metrics that have one.
+    pub fn new(metrics: &[Metric]) -> Self {
+        let metrics = metrics.iter().filter(|metric| metric.has_distribution());
+        let mut list = Vec::with_capacity(metrics.clone().count()); // a distribution is large
+        list.extend(metrics.map(|metric| (*metric, Distribution::default())));
+        Self::from(list)
+    }
+
+    fn from(list: Vec<(Metric, Distribution)>) -> Self {
+        Self((!list.is_empty()).then(|| Box::new(List(list))))
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Accepts a sample of a metric, if it has a distribution.
+    #[inline]
+    pub fn accept(&mut self, metric: Metric, sample: f64) {
+        let Some(list) = &mut self.0 else { return };
+        if let Some((_, distribution)) = list.0.iter_mut().find(|(of, _)| *of == metric) {
+            distribution.accept(sample);
+        }
+    }
+
+    /// Adds the samples of `later`.
+    pub fn merge(&mut self, later: &Self) {
+        if later.is_empty() {
+            return;
+        }
+        let list = &mut self.0.get_or_insert_default().0;
+        for (metric, distribution) in later.iter() {
+            match list.iter_mut().find(|(of, _)| *of == metric) {
+                // There is room for a sample per nanosecond in 292 years.
+                Some((_, sum)) => drop(sum.merge(distribution)),
+                None => {
+                    list.reserve_exact(1);
+                    list.push((metric, distribution.clone()));
+                }
+            }
+        }
+        list.sort_by_key(|(metric, _)| *metric);
+    }
+
+    /// Returns each metric with its distribution.
+    pub fn iter(&self) -> impl Iterator<Item = (Metric, &Distribution)> {
+        self.0.iter().flat_map(|list| list.0.iter().map(|(metric, distribution)| (*metric, distribution)))
+    }
+
+    /// Returns the distribution of a metric.
+    pub fn get(&self, metric: Metric) -> Option<&Distribution> {
+        self.iter().find(|(of, _)| *of == metric).map(|(_, distribution)| distribution)
+    }
+
+    /// Ends a window with these metrics. A metric without samples, or with discarded samples, has no distribution.
+    pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
+        let mut list = self.0.map(|list| list.0).unwrap_or_default();
+        list.retain(|(of, distribution)| {
+            let summary = metrics.iter().find(|(metric, _)| metric == of).map(|(_, summary)| summary);
+            let count = summary.map_or(0, |summary| summary.sample_count);
+            debug_assert!(count == 0 || count == distribution.count(), "{of}: not the samples of the window");
+            count > 0
+        });
+        list.shrink_to_fit();
+        Self::from(list)
+    }
+}

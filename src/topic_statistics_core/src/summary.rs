@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The summary of a window's samples.
+
+/// The summary of a window's samples. The default has no samples.
+///
+/// All figures except the count are in the unit of the samples. They are NaN if nothing was measured: all of them
+/// without a sample; the standard deviation with one sample, as defined by StatisticDataPoint.msg ("standard deviation
+/// is only available when there are two or more data points").
+///
+/// ```
+/// # extern crate topic_statistics_core as rclrs_topic_statistics;
+/// use rclrs_topic_statistics::Summary;
+///
+/// fn range(summary: &Summary) -> Option<f64> {
+///     (summary.sample_count > 0).then_some(summary.maximum - summary.minimum)
+/// }
+/// assert_eq!(range(&Summary::default()), None); // nothing was measured: each figure is NaN
+/// assert!(Summary::default().average.is_nan());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The arithmetic mean.
+    pub average: f64,
+    /// The smallest sample.
+    pub minimum: f64,
+    /// The largest sample, which may be negative.
+    pub maximum: f64,
+    /// The standard deviation of the population (divided by the count), as in libstatistics_collector.
+    pub standard_deviation: f64,
+    /// The number of samples.
+    pub sample_count: u64,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            average: f64::NAN,
+            minimum: f64::NAN,
+            maximum: f64::NAN,
+            standard_deviation: f64::NAN,
+            sample_count: 0,
+        }
+    }
+}
