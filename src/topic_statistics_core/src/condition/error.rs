@@ -115,7 +115,7 @@ pub enum ConditionProblem {
         value: String,
     },
     /// The quantity cannot have this unit.
-    #[error("{} cannot have the unit {}; {}", quoted(name), quoted(unit), units::names(*own))]
+    #[error("{} cannot have the unit {}; {}", quoted(name), quoted(unit), units::names(own))]
     UnknownUnit {
         /// The quantity.
         name: String,

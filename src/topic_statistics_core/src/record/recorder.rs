@@ -13,7 +13,7 @@ use super::{
     transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
 };
 use crate::{
-    collector::{milliseconds_between, Publisher, SequenceTracker},
+    collector::{milliseconds_between, Publisher},
     distributions::Distributions,
     metric::Metric,
     source_kind::SourceKind,
@@ -21,11 +21,16 @@ use crate::{
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
-use collectors::{CallbackState, CollectorOptions, Collectors, Times, Warning, WindowCount};
+use collectors::{CallbackState, CollectorOptions, Collectors, Times, WindowCount};
+use message::{Details, Sample};
+use warnings::Warning;
 
 mod collectors;
+mod message;
 mod options;
+mod warnings;
 
+pub use message::{Epoch, ReceivedMessage, RunningCallback};
 pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
@@ -51,40 +56,6 @@ pub struct Recorder {
     collectors: SampleLock<Collectors>,
 }
 
-/// When a message was taken. High 32 bits: the enabled period. Low 32 bits: how often stamps became doubtful or usable
-/// again in that period.
-///
-/// A message is not recorded if it is taken in one enabled period and its callback starts in another. If a step of the
-/// system clock is found between the two, the message has no age: its stamp may be from the clock before the step. A
-/// message taken later, while stamps are filtered (`StampFilter`), is filtered even if its callback starts
-/// after the filter has expired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(u64);
-
-impl Epoch {
-    /// The statistics are disabled.
-    const DISABLED: Self = Self(0);
-
-    /// Returns the first epoch of the next enabled period.
-    fn next(self) -> Self {
-        Self(u64::from(self.number().wrapping_add(1).max(1)) << 32)
-    }
-
-    /// Returns the epoch after stamps became doubtful or usable again.
-    fn with_other_stamps(self) -> Self {
-        Self(u64::from(self.number()) << 32 | u64::from((self.0 as u32).wrapping_add(1)))
-    }
-
-    /// Returns whether both are in the same enabled period.
-    fn is_of(self, other: Self) -> bool {
-        self.number() == other.number() && self != Self::DISABLED
-    }
-
-    fn number(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
-
 /// What the metrics need besides the start of a callback.
 #[derive(Clone, Copy)]
 struct Needs {
@@ -98,49 +69,6 @@ struct Needs {
     transport: bool,
     /// The size of the message.
     size: bool,
-}
-
-/// A message as it is taken. Times are in nanoseconds, 0 if there is none.
-#[derive(Debug, Clone, Copy)]
-pub struct ReceivedMessage {
-    epoch: Epoch,
-    header: i64,
-    /// None if no metric needs them.
-    details: Option<Details>,
-}
-
-/// A message's data besides its header stamp.
-#[derive(Debug, Clone, Copy)]
-struct Details {
-    transport: TransportInfo,
-    /// The size in bytes; 0 if unknown or not measured.
-    size: u32,
-    /// How often simulated time had jumped.
-    jumps: u16,
-    /// Whether the node runs on simulated time. (A `bool` has room for the tags of the enums around it: a queued sample
-    /// is smaller.)
-    is_simulated: bool,
-}
-
-/// A callback that is running.
-#[derive(Debug, Clone, Copy)]
-pub struct RunningCallback {
-    epoch: Epoch,
-    /// On the monotonic clock.
-    started: i64,
-}
-
-/// A sample of a subscription. Times are in nanoseconds on the monotonic clock.
-pub(crate) enum Sample {
-    /// A message whose callback starts.
-    Message {
-        message: ReceivedMessage,
-        callback: i64,
-        /// ROS time at the same moment if it is simulated; 0 if unknown.
-        simulated: i64,
-    },
-    /// The end of a callback.
-    CallbackEnd { epoch: Epoch, milliseconds: f64, end: i64 },
 }
 
 impl Recorder {
@@ -327,38 +255,6 @@ impl Recorder {
             metric => *metric == Metric::HeaderToCallback,
         })
     }
-
-    /// Returns the text of a warning.
-    fn text(&self, warning: Warning, unrecorded: u64) -> String {
-        let (topic, gap) = (&self.topic, Metric::PublicationSeqGap);
-        let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
-        match warning {
-            Warning::NoReceptionTime => format!(
-                "{} and {} of {topic} are NaN: {middleware} does not report when a message was received; use {}",
-                Metric::SourceToReceive,
-                Metric::ReceiveToCallback,
-                Metric::SourceToCallback
-            ),
-            Warning::NoSequenceNumbers => format!(
-                "Losses on {topic} are not known, and {gap} is NaN: {middleware} does not number messages"
-            ),
-            Warning::TooManyPublishers => format!(
-                "Losses on {topic} since its creation are not known any more, and {gap} is NaN in each window with a further publisher: it has more \
-                 than {} publishers",
-                SequenceTracker::<Gid>::PUBLISHERS
-            ),
-            Warning::NoClock => format!(
-                "The ages of messages on {topic} are NaN: the node uses simulated time, and there is no /clock"
-            ),
-            Warning::TimeJumps => format!(
-                "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second publisher of /clock"
-            ),
-            Warning::SamplesLost => format!(
-                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages were counted without \
-                 being measured; the other figures of such a window are NaN"
-            ),
-        }
-    }
 }
 
 impl Recorder {
@@ -493,7 +389,11 @@ impl WindowedCollector for Recorder {
             metrics,
             totals,
         };
-        let warnings = warnings.map(|warning| self.text(warning, unrecorded)).collect();
+        let warnings = warnings
+            .map(|warning| {
+                warning.text(&self.topic, transport.map_or("the middleware", |of| of.name), unrecorded)
+            })
+            .collect();
         Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings })
     }
 

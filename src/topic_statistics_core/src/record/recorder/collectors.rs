@@ -2,7 +2,11 @@
 
 //! The collectors of a subscription, behind the recorder's lock.
 
-use super::{AgeSource, Details, Epoch, ReceivedMessage, Sample};
+use super::{
+    message::{Details, Epoch, ReceivedMessage, Sample},
+    options::AgeSource,
+    warnings::{Warning, Warnings},
+};
 use crate::{
     collector::{
         milliseconds_between, single_sample, AgeCollector, FirstPeriod, PeriodCollector, Publisher, Sequence,
@@ -122,46 +126,6 @@ impl CollectorOptions {
     /// Whether a message needs the middleware's report.
     pub(super) fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
-    }
-}
-
-/// Warnings that are each given once.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Warnings {
-    raised: u8,
-    given: u8,
-}
-
-/// Something that the node's author or operator should know.
-#[derive(Clone, Copy)]
-pub(super) enum Warning {
-    NoReceptionTime = 1,
-    NoSequenceNumbers = 2,
-    TooManyPublishers = 4,
-    SamplesLost = 8,
-    NoClock = 16,
-    TimeJumps = 32,
-}
-
-impl Warnings {
-    pub(super) fn raise(&mut self, warning: Warning) {
-        self.raised |= warning as u8;
-    }
-
-    /// Returns the warnings that were raised and not returned before.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Warning> {
-        let new = self.raised & !self.given;
-        self.given |= new;
-        [
-            Warning::NoReceptionTime,
-            Warning::NoSequenceNumbers,
-            Warning::TooManyPublishers,
-            Warning::SamplesLost,
-            Warning::NoClock,
-            Warning::TimeJumps,
-        ]
-        .into_iter()
-        .filter(move |warning| new & *warning as u8 != 0)
     }
 }
 
