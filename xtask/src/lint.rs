@@ -20,7 +20,20 @@ use crate::{
     RosOptions,
 };
 
+mod circles;
+
 const CARGO_DENY: &str = "0.20.2";
+
+/// Packages whose modules still form circles.
+const STILL_WITH_CIRCLES: [&str; 7] = [
+    "ros_interface_crates",
+    "simulator",
+    "soak",
+    "test_support",
+    "topic_statistics_exporter",
+    "topic_statistics_monitor",
+    "xtask",
+];
 
 /// Directories with nothing of ours in them, anywhere in the project.
 const NOT_OURS: [&str; 4] = [".git", ".ros", "__pycache__", "target"];
@@ -33,6 +46,8 @@ pub enum Check {
     Clippy,
     /// Advisories, licenses, duplicates and sources of the dependencies (cargo-deny, deny.toml)
     Deny,
+    /// Circles between the modules of a package
+    Circles,
     /// Shell scripts (shellcheck)
     Shellcheck,
     /// Python (ruff, ruff.toml)
@@ -58,6 +73,7 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
             in_each(&workspaces(project), |workspace| clippy(&environment, workspace))
         }
         Check::Deny => deny(project),
+        Check::Circles => circles(project),
         Check::Shellcheck => pypi(project, "shellcheck", &shell_scripts(project)?),
         Check::Ruff => pypi(project, "ruff", &["check", "--no-cache", "."]),
         Check::Typos => pypi(project, "typos", &["."]),
@@ -125,6 +141,23 @@ fn deny(project: &Path) -> Result<Outcome> {
         ));
     }
     in_each(&workspaces, |workspace| check(workspace, &["advisories"]))
+}
+
+/// Looks for circles between the modules of each library and program of the workspace.
+fn circles(project: &Path) -> Result<Outcome> {
+    let mut outcome = Outcome::Passed;
+    for package in Workspace::read(project)?.packages {
+        if STILL_WITH_CIRCLES.contains(&&*package.name) {
+            continue;
+        }
+        for root in package.roots() {
+            for circle in circles::find(root)? {
+                eprintln!("{}: {circle}", package.name);
+                outcome = Outcome::Failed;
+            }
+        }
+    }
+    Ok(outcome)
 }
 
 /// Runs a tool from PyPI on the project.

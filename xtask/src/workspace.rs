@@ -37,6 +37,7 @@ pub struct Package {
 #[derive(Deserialize)]
 struct Target {
     kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 impl Workspace {
@@ -84,6 +85,14 @@ impl Package {
         let list = self.metadata["docs"]["rs"][key].as_array();
         let texts = list.into_iter().flatten().filter_map(serde_json::Value::as_str);
         texts.map(str::to_owned).collect()
+    }
+
+    /// Returns the root files of its libraries and programs.
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        let is_code =
+            |kind: &String| ["lib", "rlib", "cdylib", "proc-macro", "bin", "example"].contains(&&**kind);
+        let code = self.targets.iter().filter(move |target| target.kind.iter().any(is_code));
+        code.map(|target| &*target.src_path)
     }
 
     /// The targets that its users build, as arguments to cargo.
@@ -165,10 +174,15 @@ mod tests {
             serde_json::from_str::<Package>(&text).unwrap()
         };
         assert!(package("null", "").is_public() && !package("[]", "").is_public());
-        let both = package("null", r#"{"kind": ["lib"]}, {"kind": ["bin"]}, {"kind": ["test"]}"#);
+        let both = package(
+            "null",
+            r#"{"kind": ["lib"], "src_path": "l"}, {"kind": ["bin"], "src_path": "b"}, {"kind": ["test"], "src_path": "t"}"#,
+        );
         assert_eq!(both.targets(), ["--lib", "--bins"]);
-        assert_eq!(package("null", r#"{"kind": ["bin"]}"#).targets(), ["--bins"]);
+        assert_eq!(package("null", r#"{"kind": ["bin"], "src_path": "b"}"#).targets(), ["--bins"]);
         assert_eq!(both.feature_list(), "default,yaml");
-        assert!(both.has_library() && !package("null", r#"{"kind": ["bin"]}"#).has_library());
+        assert!(
+            both.has_library() && !package("null", r#"{"kind": ["bin"], "src_path": "b"}"#).has_library()
+        );
     }
 }
