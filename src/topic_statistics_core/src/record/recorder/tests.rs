@@ -4,7 +4,7 @@ use std::{sync::atomic::AtomicI64, time::Duration};
 
 use super::*;
 use crate::{
-    collector::{Distribution, FirstPeriod},
+    collector::{Distribution, FirstPeriod, SequenceTracker},
     record::{
         clock::{monotonic, HostClock},
         simulated_time::RosClock,
