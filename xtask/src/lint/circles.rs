@@ -94,7 +94,7 @@ impl Modules {
             _ => None,
         }) {
             let name = child.ident.unraw().to_string();
-            let path = [&path[..], &[name.clone()]].concat();
+            let path = [&path[..], std::slice::from_ref(&name)].concat();
             let below = directory.join(&name);
             match &child.content {
                 Some((_, items)) => self.add(path, items, file, &below)?,
