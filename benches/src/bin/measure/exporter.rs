@@ -35,7 +35,7 @@ const PROTOBUF: &str =
 pub fn measure(seconds: f64) -> Result<Table> {
     let program = build("topic_statistics_exporter", "exporter")?;
     let client = python_client()?;
-    let (_load, lines) = Process::spawn_printing(&mut itself(&["statistics"])?);
+    let (_load, lines) = Process::spawn_printing(&mut itself(&["statistics"]));
     let mut published = Published { lines, last: [0; 2] };
     let mut table = Table::new(&[
         "",

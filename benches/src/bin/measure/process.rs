@@ -28,10 +28,11 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 }
 
 /// Returns the command that runs this program as another process.
-pub fn itself(arguments: &[&str]) -> Result<Command> {
-    let mut command = command(env::current_exe()?);
+pub fn itself(arguments: &[&str]) -> Command {
+    // Its file may be gone: `cargo test` builds it anew, because it unifies features with those of dev-dependencies.
+    let mut command = command("/proc/self/exe");
     command.args(arguments);
-    Ok(command)
+    command
 }
 
 /// Returns a value as the argument that selects it.
@@ -40,13 +41,13 @@ pub fn argument(value: impl ValueEnum) -> String {
 }
 
 /// Starts a talker: `KIND RATE DEPTH TOPIC...`.
-pub fn talker(arguments: &[&str]) -> Result<Process> {
-    Ok(Process::spawn(&mut itself(&[&["talker"], arguments].concat())?))
+pub fn talker(arguments: &[&str]) -> Process {
+    Process::spawn(&mut itself(&[&["talker"], arguments].concat()))
 }
 
 /// Runs this program as another process. Returns what it reports as JSON.
 pub fn report<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
-    serde_json::from_str(&output(&mut itself(arguments)?)?).context("The report of a process cannot be read")
+    serde_json::from_str(&output(&mut itself(arguments))?).context("The report of a process cannot be read")
 }
 
 /// Runs cargo. Returns its output.
