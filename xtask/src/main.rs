@@ -5,7 +5,6 @@
 //! It builds on any machine: it depends on nothing of ROS 2. Work with ROS 2 runs in child processes. Their
 //! [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
 
-mod bench;
 mod checks;
 mod demo;
 /// It takes no domain that a test has, nor a test its.
@@ -185,8 +184,15 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Measures the cost of statistics (arguments after `--` go to `cargo bench`, and no table is printed)
-    Bench(bench::Options),
+    /// Measures the cost of statistics (`bench --help` lists the measurements; arguments after `--` go to `cargo
+    /// bench`, and no table is printed)
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(allow_hyphen_values = true)]
+        options: Vec<OsString>,
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
     /// Runs any command in the ROS 2 environment
     Run {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -292,7 +298,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)
         }
         Verb::Prove { parts, skipping } => prove::run(&environment()?, &project, &parts, skipping.no_skip),
-        Verb::Bench(options) => bench::run(&environment()?, &project, options),
+        Verb::Bench { options, arguments } => {
+            if !arguments.is_empty() {
+                return cargo(&environment()?, &project, "bench", &arguments);
+            }
+            let measure = ["--release", "--quiet", "--package", "benchmarks", "--bin", "measure", "--"];
+            let arguments: Vec<OsString> = measure.into_iter().map(OsString::from).chain(options).collect();
+            cargo(&environment()?, &project, "run", &arguments)
+        }
         Verb::Run { command } => {
             let (program, arguments) = command.split_first().context("No command given")?;
             if program == "topic_monitor" {

@@ -49,15 +49,14 @@ pub struct Contention(Option<Histogram<u64>>);
 
 impl Contention {
     pub fn table(&self) -> Table {
-        let mut table = Table::new(&["records", "50 %", "99 %", "99.99 %", "maximum"]);
+        let mut table = Table::new("records | 50 % | 99 % | 99.99 % | maximum");
         let Some(times) = &self.0 else {
-            table.row(["not measured: this process may not set priorities"].map(str::to_owned));
+            table.row("not measured: this process may not set priorities | | | | ".to_owned());
             return table;
         };
-        let durations =
-            [0.5, 0.99, 0.9999, 1.0].map(|quantile| times.value_at_quantile(quantile) as f64 / 1e3);
-        let cells = durations.map(|duration| format!("{duration:.2} us"));
-        table.row([times.len().to_string()].into_iter().chain(cells));
+        let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
+        let [p50, p99, p9999, longest] = [0.5, 0.99, 0.9999, 1.0].map(us);
+        table.row(format!("{} | {p50:.2} us | {p99:.2} us | {p9999:.2} us | {longest:.2} us", times.len()));
         table
     }
 }

@@ -11,37 +11,23 @@ use crate::{
     talker::Kind,
 };
 
-/// Two settings of a listener that are compared.
-struct Comparison {
-    name: &'static str,
-    message: Kind,
-    /// Messages per second. 0 is as fast as possible.
-    rate: f64,
-    /// The listeners: without statistics and with them, except where the name says something else.
-    listeners: [(Statistics, Scope); 2],
-}
+/// Two listeners that are compared, without statistics and with them, except where the name says something else: the
+/// name, the message, its rate (0 is as fast as possible), and both settings.
+type Comparison = (&'static str, Kind, f64, [(Statistics, Scope); 2]);
 
 const COMPARISONS: [Comparison; 10] = {
     use {Kind::*, Scope::*, Statistics::*};
-    const fn compare(
-        name: &'static str,
-        message: Kind,
-        rate: f64,
-        listeners: [(Statistics, Scope); 2],
-    ) -> Comparison {
-        Comparison { name, message, rate, listeners }
-    }
     [
-        compare("Imu, 100 Hz", Imu, 100.0, [(Off, Node), (On, Node)]),
-        compare("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node), (On, Node)]),
-        compare("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node), (On, Node)]),
-        compare("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node), (All, Node)]),
-        compare("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node), (Disabled, Node)]),
-        compare("Imu, 5000 Hz, an idle publisher instead", Imu, 5000.0, [(Off, Node), (Publisher, Node)]),
-        compare("Imu, as fast as possible", Imu, 0.0, [(Off, Node), (On, Node)]),
-        compare("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker), (On, Worker)]),
-        compare("worker compared with node, both with", Imu, 5000.0, [(On, Node), (On, Worker)]),
-        compare("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node), (On, Node)]),
+        ("Imu, 100 Hz", Imu, 100.0, [(Off, Node), (On, Node)]),
+        ("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node), (On, Node)]),
+        ("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node), (On, Node)]),
+        ("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node), (All, Node)]),
+        ("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node), (Disabled, Node)]),
+        ("Imu, 5000 Hz, an idle publisher instead", Imu, 5000.0, [(Off, Node), (Publisher, Node)]),
+        ("Imu, as fast as possible", Imu, 0.0, [(Off, Node), (On, Node)]),
+        ("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker), (On, Worker)]),
+        ("worker compared with node, both with", Imu, 5000.0, [(On, Node), (On, Worker)]),
+        ("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node), (On, Node)]),
     ]
 };
 
@@ -53,10 +39,9 @@ pub struct Compared {
 
 /// Runs each comparison that many times.
 pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
-    let compare = |comparison: &Comparison| {
-        eprintln!("{} ...", comparison.name);
-        let Comparison { name, message, rate, listeners: [without, with] } = comparison;
-        let run = |listener: &(Statistics, Scope)| listen(*message, *rate, *listener, seconds);
+    let compare = |(name, message, rate, [without, with]): Comparison| {
+        eprintln!("{name} ...");
+        let run = |listener| listen(message, rate, listener, seconds);
         let pairs = (0..pairs).map(|pair| {
             // The order alternates, so that a drift of the machine has no effect on the ratios.
             if pair % 2 == 0 {
@@ -68,7 +53,7 @@ pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
         });
         Ok(Compared { name, pairs: pairs.collect::<Result<_>>()? })
     };
-    COMPARISONS.iter().map(compare).collect()
+    COMPARISONS.into_iter().map(compare).collect()
 }
 
 /// Runs a talker and a listener. Returns the listener's report.
@@ -84,17 +69,10 @@ pub fn listen(
 }
 
 pub fn table(compared: &[Compared]) -> Table {
-    let mut table = Table::new(&[
-        "without -> with statistics",
-        "messages/s",
-        "CPU, us per message",
-        "ratio",
-        "latency, us",
-        "with, us",
-        "worst",
-        "peak memory, MB",
-        "CPU to the start, ms",
-    ]);
+    let mut table = Table::new(
+        "without -> with statistics | messages/s | CPU, us per message | ratio | latency, us | with, us | worst | \
+         peak memory, MB | CPU to the start, ms",
+    );
     for Compared { name, pairs } in compared {
         let median = |of: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(of).collect(), 0.5);
         let both = |decimals: usize, of: &dyn Fn(&Listened) -> f64| {
@@ -105,21 +83,19 @@ pub fn table(compared: &[Compared]) -> Table {
             pairs.iter().map(|[without, with]| with.cpu_per_message() / without.cpu_per_message()).collect();
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|q| quantile(ratios.clone(), q));
         let latency = |listener: usize| {
-            let [p50, p99] =
-                [median(&|pair| pair[listener].p50_us as f64), median(&|pair| pair[listener].p99_us as f64)];
-            format!("{p50:.0} / {p99:.0}")
+            let p50 = median(&|pair| pair[listener].p50_us as f64);
+            format!("{p50:.0} / {:.0}", median(&|pair| pair[listener].p99_us as f64))
         };
-        table.row([
-            name.to_string(),
-            format!("{:.0}", median(&|[_, with]| with.received as f64 / with.seconds)),
+        table.row(format!(
+            "{name} | {:.0} | {} | {middle:.3} ({low:.3} to {high:.3}) | {} | {} | {} | {} | {}",
+            median(&|[_, with]| with.received as f64 / with.seconds),
             both(1, &|listened| listened.cpu_per_message() * 1e6),
-            format!("{middle:.3} ({low:.3} to {high:.3})"),
             latency(0),
             latency(1),
-            pairs.iter().map(|[_, with]| with.max_us).max().unwrap_or_default().to_string(),
+            pairs.iter().map(|[_, with]| with.max_us).max().unwrap_or_default(),
             both(1, &|listened| listened.peak_kb as f64 / 1e3),
             both(0, &|listened| listened.start_cpu * 1e3),
-        ]);
+        ));
     }
     table
 }

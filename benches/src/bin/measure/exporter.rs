@@ -37,18 +37,9 @@ pub fn measure(seconds: f64) -> Result<Table> {
     let client = python_client()?;
     let (_load, lines) = Process::spawn_printing(&mut itself(&["statistics"]));
     let mut published = Published { lines, last: [0; 2] };
-    let mut table = Table::new(&[
-        "",
-        "CPU %",
-        "memory MB",
-        "scrape ms",
-        "longest ms",
-        "scrape CPU ms",
-        "bytes",
-        "sources",
-        "published/s",
-        "received/s",
-    ]);
+    let mut table = Table::new(
+        " | CPU % | memory MB | scrape ms | longest ms | scrape CPU ms | bytes | sources | published/s | received/s",
+    );
     for (name, accept) in [("exporter, text", TEXT), ("exporter, protobuf", PROTOBUF)] {
         let address = free_port()?;
         let mut command = command(&program);
@@ -100,12 +91,7 @@ struct Messages {
 
 impl Exporter {
     /// Starts it, waits until it has all sources, and scrapes it for a while. Returns a row.
-    fn measure(
-        &self,
-        command: &mut Command,
-        published: &mut Published,
-        seconds: f64,
-    ) -> Result<[String; 10]> {
+    fn measure(&self, command: &mut Command, published: &mut Published, seconds: f64) -> Result<String> {
         let process = Process::spawn(command);
         let [id, directory] = [process.id().to_string(), format!("/proc/{}", process.id())];
         let begun = Instant::now();
@@ -129,18 +115,13 @@ impl Exporter {
             ((last.published - first.published) / elapsed, (last.received - first.received) / elapsed);
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let longest = times.iter().copied().fold(0.0, f64::max);
-        Ok([
-            self.name.to_owned(),
-            format!("{share:.1}"),
-            format!("{:.1}", memory(&id, "VmRSS")? as f64 / 1e3),
-            format!("{mean:.1}"),
-            format!("{longest:.1}"),
-            format!("{serving:.1}"),
-            bytes.to_string(),
-            self.sources().to_string(),
-            format!("{published:.0}"),
-            format!("{received:.0}"),
-        ])
+        Ok(format!(
+            "{} | {share:.1} | {:.1} | {mean:.1} | {longest:.1} | {serving:.1} | {bytes} | {} | {published:.0} | \
+             {received:.0}",
+            self.name,
+            memory(&id, "VmRSS")? as f64 / 1e3,
+            self.sources(),
+        ))
     }
 
     /// Returns the body of a response.

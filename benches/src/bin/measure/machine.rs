@@ -30,6 +30,8 @@ pub struct Machine {
 /// The start of a run.
 pub struct Start {
     at: Instant,
+    commit: String,
+    date: String,
     load: String,
     busy: f64,
     own: f64,
@@ -37,12 +39,20 @@ pub struct Start {
 
 impl Start {
     pub fn now() -> Result<Start> {
-        Ok(Start { at: Instant::now(), load: load()?, busy: busy()?, own: cpu("/proc/self", true)? })
+        let commit = text("git", &["describe", "--always", "--dirty=, with changes"])?;
+        let date = text("date", &["--utc", "+%Y-%m-%d %H:%M UTC"])?;
+        Ok(Start {
+            at: Instant::now(),
+            commit,
+            date,
+            load: load()?,
+            busy: busy()?,
+            own: cpu("/proc/self", true)?,
+        })
     }
 
     /// Describes the run, which ends now.
     pub fn end(self) -> Result<Machine> {
-        let text = |program: &str, arguments: &[&str]| output(Command::new(program).args(arguments));
         let information = fs::read_to_string("/proc/cpuinfo")?;
         let processor =
             information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -61,8 +71,8 @@ impl Start {
             kernel: text("uname", &["-sr"])?,
             rustc: text("rustc", &["--version"])?,
             middleware: format!("{}, ROS 2 {distribution}", test_support::middleware::rmw()),
-            commit: text("git", &["describe", "--always", "--dirty=, with changes"])?,
-            date: text("date", &["--utc", "+%Y-%m-%d %H:%M UTC"])?,
+            commit: self.commit,
+            date: self.date,
             loads: [self.load, load()?],
             others: (others / self.at.elapsed().as_secs_f64() / cores as f64).max(0.0),
         })
@@ -92,6 +102,11 @@ impl Machine {
             ),
         ]
     }
+}
+
+/// Returns what a program prints.
+fn text(program: &str, arguments: &[&str]) -> Result<String> {
+    output(Command::new(program).args(arguments))
 }
 
 /// Returns the average of the last minute.

@@ -23,57 +23,44 @@ mod talker;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// The cost of statistics. Run it in the project's folder, in the environment of ROS 2: `cargo xtask bench`.
+/// Measures the cost of statistics; by default that of a message and of a window in the library, and counts
+/// allocations, bytes and instructions. Arguments after `--` go to `cargo bench`, and no table is printed.
 #[derive(Parser)]
+#[command(bin_name = "cargo xtask bench")]
 struct Cli {
+    /// Measure everything once, for a quarter of an hour, and write docs/performance.md
+    #[arg(long, group = "measurement")]
+    write: bool,
+    /// Measure talker and listener processes, with statistics and without
+    #[arg(long, group = "measurement")]
+    end_to_end: bool,
+    /// Measure a node with 1 to 1000 subscriptions
+    #[arg(long, group = "measurement")]
+    scale: bool,
+    /// Measure how long a record takes while a thread of a priority in between keeps the windows' end from running
+    #[arg(long, group = "measurement")]
+    contention: bool,
+    /// Record 1e8 messages, receive for ten minutes, and look at the memory
+    #[arg(long, group = "measurement")]
+    soak: bool,
+    /// Measure the heap of a node's statistics
+    #[arg(long, group = "measurement")]
+    memory: bool,
+    /// Measure topic_monitor beside a minimal rclpy subscriber: 20 topics at 100 Hz, one at 5000 Hz, images
+    #[arg(long, group = "measurement")]
+    monitor: bool,
+    /// Measure the exporter beside a minimal rclpy exporter: 1000 sources of 10 metrics, scraped every 5 s
+    #[arg(long, group = "measurement")]
+    exporter: bool,
+    /// How many pairs of runs of --end-to-end
+    #[arg(long, default_value_t = 8)]
+    pairs: usize,
+    /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under
+    /// contention, 600 soaking]
+    #[arg(long)]
+    seconds: Option<u32>,
     #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// Measures messages and windows, and counts allocations, bytes and instructions; ends with a line for scripts
-    Messages,
-    /// Measures a listener process, with statistics and without
-    EndToEnd {
-        /// How many pairs of runs
-        #[arg(long, default_value_t = 8)]
-        pairs: usize,
-        /// How long each run is
-        #[arg(long, default_value_t = 5.0)]
-        seconds: f64,
-    },
-    /// Measures a node with 1 to 1000 subscriptions
-    Scale {
-        #[arg(long, default_value_t = 10)]
-        seconds: u64,
-    },
-    /// Measures records of real-time priority, while the thread that ends windows is preempted
-    Contention {
-        #[arg(long, default_value_t = 30.0)]
-        seconds: f64,
-    },
-    /// Records 1e8 messages; receives for a minute, and for ten
-    Soak {
-        #[arg(long, default_value_t = 600.0)]
-        seconds: f64,
-    },
-    /// Measures topic_monitor beside an rclpy subscriber
-    Monitor {
-        #[arg(long, default_value_t = 20.0)]
-        seconds: f64,
-    },
-    /// Measures the exporter beside an rclpy exporter
-    Exporter {
-        #[arg(long, default_value_t = 30.0)]
-        seconds: f64,
-    },
-    /// Measures the heap of a node's statistics
-    Memory,
-    /// Writes docs/performance.md
-    Write,
-    #[command(flatten)]
-    Process(Process),
+    process: Option<Process>,
 }
 
 /// The processes that are measured, and those that send messages to them.
@@ -92,32 +79,37 @@ enum Process {
 }
 
 fn main() -> Result<()> {
-    match Cli::parse().verb {
-        Verb::Messages => {
-            let messages = messages::measure(&[])?;
-            println!("{}\n{}", messages.table(), messages.line());
-        }
-        Verb::EndToEnd { pairs, seconds } => {
-            println!("{}", end_to_end::table(&end_to_end::measure(pairs, seconds)?));
-        }
-        Verb::Scale { seconds } => println!("{}", scale::table(&scale::measure(seconds)?)),
-        Verb::Contention { seconds } => println!("{}", contention::measure(seconds)?.table()),
-        Verb::Soak { seconds } => println!("{}", soak::table(&soak::measure(seconds)?)),
-        Verb::Monitor { seconds } => println!("{}", monitor::measure(seconds)?),
-        Verb::Exporter { seconds } => println!("{}", exporter::measure(seconds)?),
-        Verb::Memory => println!("{}", memory::table(&memory::measure()?)),
-        Verb::Write => page::write()?,
-        Verb::Process(process) => run(process)?,
+    let cli = Cli::parse();
+    let seconds = |default: u32| f64::from(cli.seconds.unwrap_or(default));
+    match cli.process {
+        Some(Process::Talker(options)) => return talker::run(&options),
+        Some(Process::Listener(options)) => return listener::run(&options),
+        Some(Process::Many { subscriptions, seconds }) => return scale::run(subscriptions, seconds),
+        Some(Process::Statistics) => return statistics_load::run(),
+        Some(Process::Heap) => return memory::run(),
+        None if cli.write => return page::write(),
+        None => {}
     }
+    let table = if cli.end_to_end {
+        end_to_end::table(&end_to_end::measure(cli.pairs, seconds(5))?)
+    } else if cli.scale {
+        scale::table(&scale::measure(seconds(10) as u64)?)
+    } else if cli.contention {
+        contention::measure(seconds(30))?.table()
+    } else if cli.soak {
+        soak::table(&soak::measure(seconds(600))?)
+    } else if cli.memory {
+        memory::table(&memory::measure()?)
+    } else if cli.monitor {
+        return monitor::measure(seconds(20));
+    } else if cli.exporter {
+        exporter::measure(seconds(30))?
+    } else {
+        let messages = messages::measure(&[])?;
+        println!("{}", messages.table());
+        println!("{}", messages.line());
+        return Ok(());
+    };
+    println!("{table}");
     Ok(())
-}
-
-fn run(process: Process) -> Result<()> {
-    match process {
-        Process::Talker(options) => talker::run(&options),
-        Process::Listener(options) => listener::run(&options),
-        Process::Many { subscriptions, seconds } => scale::run(subscriptions, seconds),
-        Process::Statistics => statistics_load::run(),
-        Process::Heap => memory::run(),
-    }
 }

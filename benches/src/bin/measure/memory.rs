@@ -75,16 +75,13 @@ fn heap() -> usize {
 }
 
 pub fn table(heaps: &[Heap]) -> Table {
-    let mut table = Table::new(&[
-        "depth of the history",
-        "a plain publisher, kB",
-        "a `NodeStatistics`, kB",
-        "with distributions, kB",
-    ]);
+    let mut table = Table::new(
+        "depth of the history | a plain publisher, kB | a `NodeStatistics`, kB | with distributions, kB",
+    );
     let kilobytes = |bytes: Option<f64>| bytes.map_or(String::new(), |bytes| format!("{:.0}", bytes / 1e3));
     for Heap { depth, publisher, statistics, with_distributions } in heaps {
-        let bytes = [*publisher, Some(*statistics), *with_distributions].map(kilobytes);
-        table.row([depth.clone()].into_iter().chain(bytes));
+        let [plain, with] = [*publisher, *with_distributions].map(kilobytes);
+        table.row(format!("{depth} | {plain} | {:.0} | {with}", statistics / 1e3));
     }
     table
 }

@@ -82,11 +82,10 @@ impl Messages {
 
     pub fn table(&self) -> Table {
         let [clock, lock] = ["floor/clock", "floor/std_mutex"].map(|name| self.time(name));
-        let mut table = Table::new(&["", "ns", "clocks", "`Mutex`es"]);
+        let mut table = Table::new(" | ns | clocks | `Mutex`es");
         for (what, name) in ROWS {
             let time = self.time(name);
-            let cell = |number: f64| format!("{number:.2}");
-            table.row([what.to_owned(), format!("{time:.1}"), cell(time / clock), cell(time / lock)]);
+            table.row(format!("{what} | {time:.1} | {:.2} | {:.2}", time / clock, time / lock));
         }
         table
     }

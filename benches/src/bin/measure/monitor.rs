@@ -19,9 +19,9 @@ use crate::{
 /// The time until both receive.
 const START: Duration = Duration::from_secs(30);
 
-/// What topic_monitor has lost, and its CPU beside that of a minimal rclpy subscriber of the same topics in the same
-/// run.
-pub fn measure(seconds: f64) -> Result<String> {
+/// Prints what topic_monitor has lost, and its CPU beside that of a minimal rclpy subscriber of the same topics in the
+/// same run.
+pub fn measure(seconds: f64) -> Result<()> {
     let program = build("topic_statistics_monitor", "topic_monitor")?;
     let imus: Vec<String> = (0..20).map(|index| format!("load/imu_{index}")).collect();
     let imus: Vec<&str> = ["imu", "100", "100"].into_iter().chain(imus.iter().map(String::as_str)).collect();
@@ -54,11 +54,12 @@ pub fn measure(seconds: f64) -> Result<String> {
         }
     }
     let (after, elapsed) = ((cpu_of(&monitor)?, cpu_of(&subscriber)?), started.elapsed().as_secs_f64());
-    let mut table = Table::new(&["topic", "rate Hz", "received", "lost", "out of order"]);
+    let mut table = Table::new("topic | rate Hz | received | lost | out of order");
     for (topic, object) in &topics {
         let total = |of: &str| object["total"][of].as_u64().map_or("-".to_owned(), |count| count.to_string());
-        let rate = format!("{:.1}", object["rate"].as_f64().unwrap_or(f64::NAN));
-        table.row([topic.clone(), rate, total("received"), total("lost"), total("out_of_order")]);
+        let rate = object["rate"].as_f64().unwrap_or(f64::NAN);
+        let [received, lost, order] = ["received", "lost", "out_of_order"].map(total);
+        table.row(format!("{topic} | {rate:.1} | {received} | {lost} | {order}"));
     }
     let lost: u64 = topics.values().filter_map(|object| object["total"]["lost"].as_u64()).sum();
     let rate: f64 = topics.values().filter_map(|object| object["rate"].as_f64()).sum();
@@ -66,14 +67,11 @@ pub fn measure(seconds: f64) -> Result<String> {
     let of_subscriber =
         count.0.map_or(f64::NAN, |(first, at)| (count.1 - first) as f64 / at.elapsed().as_secs_f64());
     let percent = |cpu: f64| cpu / elapsed * 100.0;
-    Ok(format!(
-        "{table}\ntopic_monitor: {lost} lost, {rate:.0} messages/s, {:.1} % CPU\n\
-         rclpy:         {of_subscriber:.0} messages/s, {:.1} % CPU\n\
-         ratio of CPU:  {:.2}",
-        percent(monitor),
-        percent(subscriber),
-        monitor / subscriber
-    ))
+    println!("{table}");
+    println!("topic_monitor: {lost} lost, {rate:.0} messages/s, {:.1} % CPU", percent(monitor));
+    println!("rclpy:         {of_subscriber:.0} messages/s, {:.1} % CPU", percent(subscriber));
+    println!("ratio of CPU:  {:.2}", monitor / subscriber);
+    Ok(())
 }
 
 /// Keeps the last window of each topic.

@@ -42,27 +42,17 @@ pub fn measure(seconds: u64) -> Result<Vec<Many>> {
 }
 
 pub fn table(runs: &[Many]) -> Table {
-    let mut table = Table::new(&[
-        "subscriptions",
-        "CPU",
-        "memory",
-        "threads",
-        "tick",
-        "messages on `/statistics`",
-        "missing",
-        "with a window",
-    ]);
-    for run in runs {
-        table.row([
-            run.subscriptions.to_string(),
-            format!("{:.1} %", run.cpu_percent),
-            format!("{:.0} MB", run.memory_kb as f64 / 1e3),
-            run.threads.to_string(),
-            format!("{:.1} ms", run.tick_ms),
-            run.published.to_string(),
-            run.missing.to_string(),
-            run.with_window.to_string(),
-        ]);
+    let mut table = Table::new(
+        "subscriptions | CPU | memory | threads | tick | messages on `/statistics` | missing | with a window",
+    );
+    for Many { subscriptions, cpu_percent, memory_kb, threads, tick_ms, published, missing, with_window } in
+        runs
+    {
+        table.row(format!(
+            "{subscriptions} | {cpu_percent:.1} % | {} MB | {threads} | {tick_ms:.1} ms | {published} | {missing} | \
+             {with_window}",
+            memory_kb / 1000
+        ));
     }
     table
 }

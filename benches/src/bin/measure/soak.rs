@@ -23,21 +23,11 @@ pub fn measure(seconds: f64) -> Result<Vec<Listened>> {
 }
 
 pub fn table(runs: &[Listened]) -> Table {
-    let mut table = Table::new(&[
-        "2000 Hz, all metrics",
-        "messages",
-        "windows",
-        "gaps between windows",
-        "peak memory, MB",
-    ]);
-    for run in runs {
-        table.row([
-            format!("{:.0} s", run.seconds),
-            run.received.to_string(),
-            run.windows.to_string(),
-            run.gaps.to_string(),
-            format!("{:.2}", run.peak_kb as f64 / 1e3),
-        ]);
+    let mut table =
+        Table::new("2000 Hz, all metrics | messages | windows | gaps between windows | peak memory, MB");
+    for Listened { seconds, received, windows, gaps, peak_kb, .. } in runs {
+        let peak = *peak_kb as f64 / 1e3;
+        table.row(format!("{seconds:.0} s | {received} | {windows} | {gaps} | {peak:.2}"));
     }
     table
 }
