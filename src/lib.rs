@@ -99,8 +99,8 @@
 //!
 //! `node` is where a node's author starts, with `options` and `error`. `measure` runs with every message and
 //! publication: it reads what the statistics need of a message. Everything from there to a finished window and its
-//! judgement is in the package `topic_statistics_core`, which knows no ROS: the [`collector`]s, the recording, the
-//! `schedule` that ends the windows on a thread of its own, [`condition`] and [`health`]. `report` has one file for
+//! judgement is in the package `topic_statistics_core`, which knows no ROS: the collectors, the recording, the
+//! `schedule` that ends the windows on a thread of its own, conditions and health. `report` has one file for
 //! each way out. `transport` is what each middleware reports; `graph` finds publishers that cannot serve a
 //! subscription. A module imports only from modules that are later in this list: node, report, measure, options, graph,
 //! transport, the core.
@@ -139,10 +139,31 @@ pub use options::{
 /// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
-    collector, condition, health, AgeSource, Escaped, FirstPeriod, Incompatibility, IncompatiblePublisher,
-    MessageTimes, Metric, PublisherTotals, SourceKind, Summary, TopicStatisticsState, TopicTotals, Totals,
-    UnknownMetric, Window, WindowStatistics,
+    collector::{Distribution, FirstPeriod},
+    AgeSource, Incompatibility, IncompatiblePublisher, MessageTimes, Metric, PublisherTotals, SourceKind,
+    Summary, TopicStatisticsState, TopicTotals, Totals, UnknownMetric, Window, WindowStatistics,
 };
+
+/// What is expected of a source, and whether it is so.
+///
+/// [`Expectations`](health::Expectations) are set by [`TopicStatisticsOptions::expect`], with
+/// [`Conditions`](health::Conditions) as text: `rate=90..110 age.p99<50ms`. [`Health`](health::Health) is read by
+/// [`MeasuredSubscriptionState::health`] and its like. `docs/health.md` has the grammar and the rules; the judge itself
+/// is in `topic_statistics_core`.
+///
+/// ```
+/// use rclrs_topic_statistics::health::{Conditions, Expectations};
+///
+/// let conditions: Conditions = "rate=90..110 age.p99<50ms".parse()?;
+/// let expectations = Expectations::new().warn_unless(conditions);
+/// # Ok::<(), rclrs_topic_statistics::health::ConditionError>(())
+/// ```
+pub mod health {
+    pub use topic_statistics_core::{
+        condition::{Condition, ConditionError, Conditions},
+        health::{Cause, Expectations, Health, Level, Missing, Silence},
+    };
+}
 
 /// The examples of the documentation are compiled.
 #[cfg(doctest)]

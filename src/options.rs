@@ -8,13 +8,14 @@ use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{PublisherOptions, QoSProfile, SubscriptionOptions};
 use topic_statistics_core::{
+    collector::FirstPeriod,
     health::{needed, Expectations},
     record::{
         options::{SourceDefaults, SourceOptions},
         recorder::RecorderOptions,
     },
     source_kind::SourceKind,
-    AgeSource, FirstPeriod, Metric, TopicStatisticsState,
+    AgeSource, Metric, TopicStatisticsState,
 };
 
 use crate::error::StatisticsError;
@@ -129,7 +130,7 @@ impl TopicStatisticsOptions {
         Self { publish: Some(publish), ..self }
     }
 
-    /// Sets whether the samples of each window are collected in [`Distribution`](crate::collector::Distribution)s: of
+    /// Sets whether the samples of each window are collected in [`Distribution`](crate::Distribution)s: of
     /// all metrics with more than one sample per window. They are published on `<publish_topic>/distribution`, and
     /// returned by [`WindowStatistics::distribution`](crate::WindowStatistics::distribution). Default: false.
     ///
@@ -157,7 +158,7 @@ impl TopicStatisticsOptions {
     ///     .warn_unless("rate=100±10%".parse()?)
     ///     .error_unless("rate>=50 age<50ms".parse()?);
     /// let imu = TopicStatisticsOptions::new().expect(expected);
-    /// # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+    /// # Ok::<(), rclrs_topic_statistics::health::ConditionError>(())
     /// ```
     pub fn expect(self, expectations: Expectations) -> Self {
         Self { expectations: Some(expectations), ..self }
@@ -184,7 +185,9 @@ impl TopicStatisticsOptions {
     /// Returns what a source with these options has of its own.
     pub(crate) fn of_source(&self) -> SourceOptions {
         let Self { state, publish_period, distributions, .. } = *self;
-        SourceOptions { state, publish_period, distributions }
+        let mut own = SourceOptions::from(state);
+        (own.publish_period, own.distributions) = (publish_period, distributions);
+        own
     }
 
     /// Returns what the sources have that leave it to the node with these options.

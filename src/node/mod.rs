@@ -65,7 +65,7 @@ use reports::{NodeClock, NodeReports};
 /// | `topic_statistics.enabled` | bool | whether statistics are enabled | can be set |
 /// | `topic_statistics.publish_period` | number | length of a window in seconds, 0.001 to 86400 | can be set; the windows under way end one new period later |
 /// | `topic_statistics.distributions` | bool | whether there are distributions, on `<publish_topic>/distribution` | can be set; the next windows have them |
-/// | `topic_statistics.warn_unless` | list of strings | [conditions](crate::condition) without which the [health](crate::health) of a subscription is WARN | can be set |
+/// | `topic_statistics.warn_unless` | list of strings | [conditions](crate::health::Conditions) without which the [health](crate::health) of a subscription is WARN | can be set |
 /// | `topic_statistics.error_unless` | list of strings | the same for ERROR | can be set |
 /// | `topic_statistics.publish_topic` | string | topic on which windows are published | read only |
 ///

@@ -209,7 +209,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
-        let Conditions(conditions) = text.parse().map_err(|error: ConditionError| error.to_string())?;
+        let conditions: Conditions = text.parse().map_err(|error: ConditionError| error.to_string())?;
         for condition in conditions {
             let kind = condition.topic().is_none().then_some(SourceKind::Subscription);
             health::check(&condition, kind).map_err(|reason| format!("{condition}: {reason}"))?;

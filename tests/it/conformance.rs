@@ -11,11 +11,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rclrs_topic_statistics::{
-    collector::{AgeCollector, FirstPeriod, PeriodCollector},
-    Summary, Window,
-};
+use rclrs_topic_statistics::{FirstPeriod, Summary, Window};
 use serde_json::{json, Value};
+use topic_statistics_core::collector::{AgeCollector, PeriodCollector};
 
 /// The tolerance of two values, relative to the second.
 const SAME: f64 = 1e-12;

@@ -9,8 +9,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    collector::Distribution, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions,
-    TopicStatisticsOptions, WindowStatistics,
+    Distribution, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
+    WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, topic_statistics_interfaces::msg::MetricsDistribution};
 use serde_json::{json, Value};

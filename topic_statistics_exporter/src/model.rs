@@ -7,16 +7,14 @@
 
 use std::fmt;
 
-use rclrs_topic_statistics::{
-    collector::{Distribution, DistributionParts},
-    Escaped, Metric,
-};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time,
     diagnostic_msgs::msg::DiagnosticStatus,
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution},
 };
+use topic_statistics_core::{collector::DistributionParts, Escaped};
 
 /// The longest name that is accepted, in bytes: a node's name and a topic's name, with a colon between them.
 const MAX_NAME: usize = 511;
@@ -298,19 +296,14 @@ impl MetricDistribution {
         let metric = message.metrics_source.parse::<Metric>().ok();
         let metric =
             metric.filter(|metric| metric.unit() == message.unit).ok_or(Refused::DistributionMetric)?;
-        let distribution = Distribution::from_parts(&DistributionParts {
-            count: message.count,
-            sum: message.sum,
-            minimum: message.minimum,
-            maximum: message.maximum,
-            scale: message.scale,
-            zero_threshold: message.zero_threshold,
-            zero_count: message.zero_count,
-            positive_offset: message.positive_offset,
-            positive_counts: &message.positive_counts,
-            negative_offset: message.negative_offset,
-            negative_counts: &message.negative_counts,
-        });
+        let mut parts = DistributionParts::default();
+        (parts.count, parts.sum) = (message.count, message.sum);
+        (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
+        (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
+        parts.zero_count = message.zero_count;
+        (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
+        (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
+        let distribution = Distribution::from_parts(&parts);
         let distribution = distribution.map_err(|error| Refused::Distribution(error.to_string()))?;
         let samples = distribution.count() as f64;
         if samples > MAX_COUNT {

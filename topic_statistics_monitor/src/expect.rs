@@ -16,9 +16,12 @@ use std::{
 };
 
 use rclrs_topic_statistics::{
-    condition::Quantity,
-    health::{Cause, Change, Health, Judge, JudgedWindow, Level, Value},
+    health::{Cause, Health, Level},
     Metric, Window,
+};
+use topic_statistics_core::{
+    condition::Quantity,
+    health::{Change, Judge, JudgedWindow, Value},
 };
 
 use crate::{require::value_of, row::Row};
@@ -104,9 +107,7 @@ impl Source {
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
         if self.judge.health().cause == Cause::NoMessageYet && first.messages == Some(0) && is_before {
             let window = Window { start: first.window.start, stop: first.window.start };
-            self.judge.accept(&JudgedWindow { window, length: Duration::ZERO, messages: Some(1) }, |_| {
-                Value::Unknown
-            });
+            self.judge.accept(&JudgedWindow::new(window, Duration::ZERO, Some(1)), |_| Value::Unknown);
         }
     }
 
@@ -115,11 +116,8 @@ impl Source {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
         self.lengths = [self.lengths[1], window.length];
-        Some(JudgedWindow {
-            window: Window { start: window.start, stop: window.stop },
-            length: window.length,
-            messages: window.received.or(window.told),
-        })
+        let judged = Window { start: window.start, stop: window.stop };
+        Some(JudgedWindow::new(judged, window.length, window.received.or(window.told)))
     }
 
     /// Returns the time since the last window as one without a message, once a new one is overdue.
@@ -133,7 +131,7 @@ impl Source {
         let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         let stop = nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let window = Window { start: stop.saturating_sub(nanoseconds(silent)), stop };
-        Some(JudgedWindow { window, length: silent, messages: Some(0) })
+        Some(JudgedWindow::new(window, silent, Some(0)))
     }
 }
 

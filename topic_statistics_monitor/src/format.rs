@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rclrs_topic_statistics::Escaped;
+use topic_statistics_core::Escaped;
 
 /// Returns a name from the network with everything escaped that a terminal would obey.
 pub fn name(foreign: &str) -> String {

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::Distribution;
 
 use crate::{
     require::Condition,

@@ -14,9 +14,8 @@ use std::{
 };
 
 use rclrs_topic_statistics::{
-    collector::Distribution,
     health::{Health, Level},
-    Metric, Summary,
+    Distribution, Metric, Summary,
 };
 
 use crate::format::{count, milliseconds, seconds};

@@ -10,7 +10,8 @@ use std::{
 };
 
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use rclrs_topic_statistics::health::{Change, Health, Level};
+use rclrs_topic_statistics::health::{Health, Level};
+use topic_statistics_core::health::Change;
 
 use crate::{
     arguments::Arguments,

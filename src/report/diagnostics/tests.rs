@@ -50,9 +50,7 @@ fn judge(expectations: Expectations, messages: u64) -> Judge {
     let mut judge = Judge::new(expectations);
     for start in 0..3 {
         let window = Window { start: start * 1_000_000_000, stop: (start + 1) * 1_000_000_000 };
-        judge.accept(&JudgedWindow { window, length: SECOND, messages: Some(messages) }, |_| {
-            Value::Measured(12.5)
-        });
+        judge.accept(&JudgedWindow::new(window, SECOND, Some(messages)), |_| Value::Measured(12.5));
     }
     judge
 }

@@ -57,7 +57,6 @@ mod sync;
 pub mod totals;
 pub mod window;
 
-pub use collector::FirstPeriod;
 pub use escape::Escaped;
 pub use incompatible::{Incompatibility, IncompatiblePublisher};
 pub use metric::{Metric, UnknownMetric};

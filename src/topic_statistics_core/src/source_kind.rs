@@ -8,6 +8,7 @@ use crate::metric::Metric;
 
 /// The kind of a source: it decides which metrics a source can measure, and so which conditions apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SourceKind {
     /// A subscription.
     Subscription,

@@ -177,6 +177,7 @@ impl Measured {
                 let count = Count::default();
                 (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
             }
+            other => unreachable!("{other}"),
         }
     }
 }
@@ -228,6 +229,7 @@ impl Named {
             SourceKind::Publisher => Metric::PublishDuration,
             SourceKind::Stopwatch => Metric::Duration,
             SourceKind::Counter => Metric::Frequency,
+            other => unreachable!("{other}"),
         }
     }
 
@@ -599,7 +601,7 @@ impl World {
 
     /// Compares the sources of /diagnostics, their names and their conditions.
     fn check_diagnostics(&mut self, diagnosed: &[Diagnosed]) -> Result<(), String> {
-        for Diagnosed { source, judge } in diagnosed {
+        for Diagnosed { source, judge, .. } in diagnosed {
             let named = self.find(source)?;
             if source.name.task() != named.task {
                 return Err(format!("the status of {} is {}", named.task, source.name.task()));
@@ -677,7 +679,7 @@ fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
     for rule in rules {
         let of: Conditions =
             rule.condition.parse().map_err(|error| format!("{}: {error}", rule.condition))?;
-        all.extend(of.0);
+        all.extend(of);
     }
     Ok(all)
 }

@@ -7,7 +7,7 @@ use std::{
 
 use proptest::prelude::*;
 use prost::Message;
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };

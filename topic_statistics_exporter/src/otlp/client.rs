@@ -8,8 +8,8 @@ use std::{fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration, time::S
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
-use rclrs_topic_statistics::Escaped;
 use thiserror::Error;
+use topic_statistics_core::Escaped;
 use ureq::{
     config::Config,
     http::{

@@ -113,7 +113,7 @@ fn difference(now: &BTreeMap<i32, u64>, earlier: &BTreeMap<i32, u64>, joined: i3
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rclrs_topic_statistics::{collector::Distribution, Metric};
+    use rclrs_topic_statistics::{Distribution, Metric};
 
     use super::*;
     use crate::{

@@ -2,7 +2,7 @@
 
 //! A histogram that only grows.
 
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::Distribution;
 
 use super::NotAdded;
 

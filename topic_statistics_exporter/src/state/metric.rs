@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 
 use super::{
     super::model::{Figures, Unit, Window},

@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 
 use super::{
     super::model::{Figures, MetricName, Window},

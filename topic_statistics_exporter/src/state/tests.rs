@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::diagnostic_msgs::msg::DiagnosticStatus;
 
 use super::{

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::Distribution;
 use serde_json::Value;
 use test_support::{domain, program, wait_for, Process, Reader, LIMIT};
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::Distribution;
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 use serde_json::Value;
 use test_support::{domain, program, wait_for, Process, Reader};

@@ -3,7 +3,7 @@
 //! A node that publishes statistics with known figures.
 
 use rclrs::*;
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time,
     diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus},

@@ -5,11 +5,12 @@
 use std::time::{Duration, Instant};
 
 use rclrs::{Node, Publisher, RclrsError};
-use rclrs_topic_statistics::{
-    health::{diagnostic_message, diagnostic_values, Judge, LastWindow, Level},
-    Escaped, Summary,
-};
+use rclrs_topic_statistics::{health::Level, Summary};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
+use topic_statistics_core::{
+    health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
+    Escaped,
+};
 
 use crate::row::{MetricFigures, Row};
 
@@ -68,13 +69,12 @@ fn status(node: &str, hardware_id: &str, row: &Row, judge: &Judge) -> Diagnostic
         },
     );
     let metrics: Vec<(String, Summary)> = metrics.collect();
-    let window = row.window.as_ref().map(|window| LastWindow {
-        messages: window.received,
-        length: window.length,
-        rate: window.rate,
-        received: window.received.map(|_| row.received),
-        lost: row.lost,
-        metrics: metrics.iter().map(|(name, summary)| (&**name, *summary)).collect(),
+    let window = row.window.as_ref().map(|window| {
+        let metrics = metrics.iter().map(|(name, summary)| (&**name, *summary)).collect();
+        let mut last = LastWindow::new(window.length, metrics);
+        (last.messages, last.rate) = (window.received, window.rate);
+        (last.received, last.lost) = (window.received.map(|_| row.received), row.lost);
+        last
     });
     // A row without windows still has its last one, which contains nothing about the silence since.
     let window = window.filter(|_| judge.health().level != Level::Stale);
@@ -92,10 +92,8 @@ fn status(node: &str, hardware_id: &str, row: &Row, judge: &Judge) -> Diagnostic
 mod tests {
     use super::*;
     use crate::row::tests::{row, window};
-    use rclrs_topic_statistics::{
-        health::{Expectations, JudgedWindow, Value},
-        Window,
-    };
+    use rclrs_topic_statistics::{health::Expectations, Window};
+    use topic_statistics_core::health::{JudgedWindow, Value};
 
     #[test]
     fn a_status_has_the_names_figures_and_conditions_of_its_row() {
@@ -103,7 +101,7 @@ mod tests {
         let mut judge = Judge::new(expectations);
         for second in 0..5 {
             let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
-            let window = JudgedWindow { window, length: Duration::from_secs(1), messages: Some(40) };
+            let window = JudgedWindow::new(window, Duration::from_secs(1), Some(40));
             judge.accept(&window, |_| Value::Unknown);
         }
         let mut imu = row("/imu\u{1b}", 40.0, 3);

@@ -6,12 +6,9 @@
 
 use std::{fmt, fs, path::Path, time::Duration};
 
-use rclrs_topic_statistics::{
-    condition::Conditions,
-    health::{Expectations, Silence},
-    Escaped,
-};
+use rclrs_topic_statistics::health::{Conditions, Expectations, Silence};
 use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
+use topic_statistics_core::Escaped;
 
 use crate::pattern::Pattern;
 
@@ -217,7 +214,7 @@ fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
     let read = |node: &MarkedYaml| {
         let text = string(node)?;
         let conditions: Conditions =
-            text.parse().map_err(|why: rclrs_topic_statistics::condition::ConditionError| {
+            text.parse().map_err(|why: rclrs_topic_statistics::health::ConditionError| {
                 let before = text[..why.place().start].chars().count();
                 let mut error = error(node, &why.to_string());
                 // A text of more than one line is written otherwise than it is read.
@@ -228,7 +225,7 @@ fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
                 }
                 error
             })?;
-        match conditions.0.iter().find_map(|condition| condition.topic()) {
+        match conditions.iter().find_map(|condition| condition.topic()) {
             Some(topic) => Err(error(node, &format!("the topic {topic:?} has to be a key of 'topics'"))),
             None => Ok(conditions),
         }

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::{Escaped, Metric};
+use rclrs_topic_statistics::Metric;
+use topic_statistics_core::Escaped;
 
 use crate::{format, pattern::Pattern, row::Row};
 
@@ -77,7 +78,8 @@ mod tests {
         expect::ExpectationFile,
         row::tests::{at, row, window},
     };
-    use rclrs_topic_statistics::{collector::Distribution, condition::Quantity};
+    use rclrs_topic_statistics::Distribution;
+    use topic_statistics_core::condition::Quantity;
 
     #[test]
     fn what_is_suggested_can_be_read_and_is_fulfilled_by_what_was_seen() {

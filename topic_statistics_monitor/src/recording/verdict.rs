@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use rclrs_topic_statistics::health::Value;
+use topic_statistics_core::health::Value;
 
 use crate::{
     format::figure,

@@ -4,10 +4,10 @@
 
 use std::{fmt, str::FromStr, time::Instant};
 
-use rclrs_topic_statistics::{
+use rclrs_topic_statistics::{health::Missing, Metric};
+use topic_statistics_core::{
     condition::{self, Figure, Quantity},
-    health::{Missing, Value},
-    Metric,
+    health::Value,
 };
 
 use crate::{
@@ -32,7 +32,7 @@ impl FromStr for Conditions {
 
     /// Errors with the wrong word, its place and the words possible there.
     fn from_str(text: &str) -> Result<Self, String> {
-        let condition::Conditions(conditions) =
+        let conditions: condition::Conditions =
             text.parse().map_err(|error: condition::ConditionError| error.to_string())?;
         conditions.into_iter().map(Condition::new).collect::<Result<_, _>>().map(Self)
     }
@@ -151,7 +151,7 @@ impl fmt::Display for Condition {
 mod tests {
     use super::*;
     use crate::row::tests::{at, row};
-    use rclrs_topic_statistics::collector::Distribution;
+    use rclrs_topic_statistics::Distribution;
 
     fn parse(text: &str) -> Vec<Condition> {
         text.parse::<Conditions>().unwrap_or_else(|error| panic!("{text}: {error}")).0

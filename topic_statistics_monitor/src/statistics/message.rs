@@ -4,14 +4,12 @@
 
 use std::time::Instant;
 
-use rclrs_topic_statistics::{
-    collector::{Distribution, DistributionParts},
-    Metric,
-};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
+use topic_statistics_core::collector::DistributionParts;
 
 use crate::{
     format,
@@ -87,19 +85,14 @@ impl SourceDistribution {
         if message.unit != metric.unit() {
             return Err(of(format!("The unit is {unit}: it has to be {}", metric.unit())));
         }
-        let distribution = Distribution::from_parts(&DistributionParts {
-            count: message.count,
-            sum: message.sum,
-            minimum: message.minimum,
-            maximum: message.maximum,
-            scale: message.scale,
-            zero_threshold: message.zero_threshold,
-            zero_count: message.zero_count,
-            positive_offset: message.positive_offset,
-            positive_counts: &message.positive_counts,
-            negative_offset: message.negative_offset,
-            negative_counts: &message.negative_counts,
-        });
+        let mut parts = DistributionParts::default();
+        (parts.count, parts.sum) = (message.count, message.sum);
+        (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
+        (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
+        parts.zero_count = message.zero_count;
+        (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
+        (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
+        let distribution = Distribution::from_parts(&parts);
         let distribution = Box::new(distribution.map_err(|error| of(error.to_string()))?);
         Ok(Self { received_at, source: message.measurement_source_name, metric, distribution })
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 
 use super::{
     message::{SourceDistribution, SourceMetric},

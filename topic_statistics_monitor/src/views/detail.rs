@@ -152,7 +152,7 @@ mod tests {
         tests::{at, row, window, S},
         Problem, Publisher,
     };
-    use rclrs_topic_statistics::collector::Distribution;
+    use rclrs_topic_statistics::Distribution;
 
     #[test]
     fn all_metrics_and_the_losses_of_each_publisher_are_shown() {

@@ -2,7 +2,7 @@
 
 //! A distribution as lines of bars.
 
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 
 use crate::format::{count, figure};
 

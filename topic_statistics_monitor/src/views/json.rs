@@ -9,10 +9,11 @@ use std::{
 };
 
 use rclrs_topic_statistics::{
-    health::{Cause, Change, Health},
+    health::{Cause, Health},
     Metric,
 };
 use serde::Serialize;
+use topic_statistics_core::health::Change;
 
 use crate::row::{Figures, MetricFigures, Publisher, Row, Status, Window};
 

@@ -7,7 +7,8 @@ use std::{
     time::Instant,
 };
 
-use rclrs_topic_statistics::{health::Change, Metric};
+use rclrs_topic_statistics::Metric;
+use topic_statistics_core::health::Change;
 
 use crate::{
     format::{self, count_if_known, end_of, figure},
@@ -114,7 +115,7 @@ impl<W: Write> Report<W> {
 mod tests {
     use super::*;
     use crate::row::tests::{at, row, window, S};
-    use rclrs_topic_statistics::collector::Distribution;
+    use rclrs_topic_statistics::Distribution;
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];

@@ -263,7 +263,7 @@ mod tests {
         Problem,
     };
     use ratatui::{backend::TestBackend, Terminal};
-    use rclrs_topic_statistics::collector::Distribution;
+    use rclrs_topic_statistics::Distribution;
 
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);

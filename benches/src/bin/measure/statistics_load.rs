@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Result;
 use rclrs::*;
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time,
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},

@@ -15,7 +15,7 @@ pub use age::AgeCollector;
 pub use distribution::{Distribution, DistributionParts, InvalidDistribution};
 pub use period::{FirstPeriod, PeriodCollector};
 pub(crate) use sequence::Followed;
-pub use sequence::{Publisher, Sequence, SequenceTotals, SequenceTracker};
+pub use sequence::{FollowedPublisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
 
 use crate::summary::Summary;

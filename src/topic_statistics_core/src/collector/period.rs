@@ -24,6 +24,7 @@ impl Default for PeriodCollector {
 
 /// Whether the first message of a window has a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FirstPeriod {
     /// It has none: n messages have n-1 periods, as ROS 2's concept page "Topic statistics" defines it.
     #[default]

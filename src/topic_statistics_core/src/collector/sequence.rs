@@ -23,7 +23,7 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct SequenceTracker<Gid> {
-    publishers: Vec<Publisher<Gid>>,
+    publishers: Vec<FollowedPublisher<Gid>>,
     /// The index of the publisher of the last message.
     last: usize,
     /// Counts the messages, to find the publisher that was silent for longest.
@@ -87,7 +87,7 @@ pub struct SequenceTotals {
 
 /// A publisher that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Publisher<Gid> {
+pub struct FollowedPublisher<Gid> {
     /// The identifier that the middleware gives it.
     pub gid: Gid,
     /// Messages received, including duplicates.
@@ -224,14 +224,14 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
     }
 
     /// Returns the publishers that are followed, in no order.
-    pub fn publishers(&self) -> &[Publisher<Gid>] {
+    pub fn publishers(&self) -> &[FollowedPublisher<Gid>] {
         &self.publishers
     }
 
     fn follow(&mut self, gid: Gid, number: u64, now: i64) -> Sequence {
         self.publishers_seen += 1;
         let is_numbered = number != u64::MAX;
-        let publisher = Publisher {
+        let publisher = FollowedPublisher {
             gid,
             received: 1,
             last_heard: now,
@@ -261,7 +261,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
     }
 }
 
-impl<Gid> Publisher<Gid> {
+impl<Gid> FollowedPublisher<Gid> {
     /// Returns the messages lost; None if its messages are not numbered, or if there is no room for the number.
     pub fn lost(&self) -> Option<u64> {
         self.is_numbered.then_some(self.lost).filter(|lost| *lost != UNKNOWN)

@@ -26,7 +26,8 @@
 //! # extern crate topic_statistics_core as rclrs_topic_statistics;
 //! use rclrs_topic_statistics::condition::{Condition, Conditions};
 //!
-//! let Conditions(conditions) = "/imu: rate=100±10% age.p99<0.05s".parse()?;
+//! let conditions: Conditions = "/imu: rate=100±10% age.p99<0.05s".parse()?;
+//! let conditions: Vec<Condition> = conditions.into_iter().collect();
 //! let [rate, age] = &conditions[..] else { panic!("two conditions") };
 //! assert_eq!((rate.topic(), age.topic()), (Some("/imu"), Some("/imu")));
 //! assert!(rate.is_fulfilled_by(91.0) && !rate.is_fulfilled_by(89.0) && !rate.is_fulfilled_by(f64::NAN));
@@ -52,9 +53,31 @@ mod quantity;
 mod tests;
 mod units;
 
-/// One condition or more.
+/// Conditions on one quantity each; one or more, if they are parsed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Conditions(pub Vec<Condition>);
+pub struct Conditions(pub(crate) Vec<Condition>);
+
+impl Conditions {
+    /// Returns each condition.
+    pub fn iter(&self) -> std::slice::Iter<'_, Condition> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<Condition> for Conditions {
+    fn from_iter<I: IntoIterator<Item = Condition>>(conditions: I) -> Self {
+        Self(conditions.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Conditions {
+    type Item = Condition;
+    type IntoIter = std::vec::IntoIter<Condition>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
 
 /// A condition on one quantity. `Display` writes it as it was read, without blanks.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,7 @@ use crate::{
 
 /// A finished window, as a [`Judge`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JudgedWindow {
     /// Its start and stop, on the system clock.
     pub window: Window,
@@ -23,6 +24,13 @@ pub struct JudgedWindow {
     pub length: Duration,
     /// The number of messages; None if unknown.
     pub messages: Option<u64>,
+}
+
+impl JudgedWindow {
+    /// Creates a window of that length on the monotonic clock; `messages`: None if their number is unknown.
+    pub fn new(window: Window, length: Duration, messages: Option<u64>) -> Self {
+        Self { window, length, messages }
+    }
 }
 
 /// A change of the level, or, while that is not [`Level::Ok`], of its cause.

@@ -38,7 +38,7 @@
 //! let mut judge = Judge::new(expectations);
 //! let mut judge_second = |second: i64, messages: u64| {
 //!     let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
-//!     let window = JudgedWindow { window, length: Duration::from_secs(1), messages: Some(messages) };
+//!     let window = JudgedWindow::new(window, Duration::from_secs(1), Some(messages));
 //!     judge.accept(&window, |_: Quantity| Value::Unknown) // a rate needs no other value
 //! };
 //! assert!(judge_second(0, 100).is_none() && judge_second(1, 100).is_none());
@@ -105,6 +105,7 @@ impl std::fmt::Display for Level {
 
 /// The meaning of silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Silence {
     /// [`Level::Stale`].
     #[default]

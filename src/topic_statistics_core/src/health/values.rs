@@ -14,6 +14,7 @@ use crate::{
 
 /// A source's last window, for its diagnostic status.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LastWindow<'a> {
     /// The number of messages; None if unknown.
     pub messages: Option<u64>,
@@ -27,6 +28,13 @@ pub struct LastWindow<'a> {
     pub lost: Option<u64>,
     /// The metrics by `metrics_source`, with their summaries.
     pub metrics: Vec<(&'a str, Summary)>,
+}
+
+impl<'a> LastWindow<'a> {
+    /// Creates a window with these metrics. All else is unknown.
+    pub fn new(length: Duration, metrics: Vec<(&'a str, Summary)>) -> Self {
+        Self { messages: None, length, rate: f64::NAN, received: None, lost: None, metrics }
+    }
 }
 
 impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {

@@ -58,6 +58,7 @@ impl Default for SourceDefaults {
 
 /// The options of a source that can change while it lives. The node's options are the defaults.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct SourceOptions {
     /// Whether it has statistics.
     pub state: TopicStatisticsState,

@@ -13,7 +13,7 @@ use super::{
     transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
 };
 use crate::{
-    collector::{milliseconds_between, Publisher},
+    collector::{milliseconds_between, FollowedPublisher},
     distributions::Distributions,
     metric::Metric,
     source_kind::SourceKind,
@@ -426,7 +426,11 @@ impl WindowedCollector for Recorder {
     }
 }
 
-fn publisher_totals(publisher: &Publisher<Gid>, system: SystemClock, knows_losses: bool) -> PublisherTotals {
+fn publisher_totals(
+    publisher: &FollowedPublisher<Gid>,
+    system: SystemClock,
+    knows_losses: bool,
+) -> PublisherTotals {
     PublisherTotals {
         gid: publisher.gid,
         received: publisher.received,

@@ -150,6 +150,7 @@ pub trait WindowedCollector: Send + Sync {
 
 /// A window that has ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FinishedWindow {
     /// The window.
     pub statistics: WindowStatistics,

@@ -43,6 +43,7 @@ pub struct Judges {
 }
 
 /// The new health of a source.
+#[non_exhaustive]
 pub struct Changed {
     /// The source.
     pub source: Arc<Source>,
@@ -66,6 +67,7 @@ struct Judged {
 }
 
 /// The health of a source for its diagnostics.
+#[non_exhaustive]
 pub struct Diagnosed {
     /// The source.
     pub source: Arc<Source>,

@@ -90,6 +90,7 @@ pub(crate) struct Outbox {
 }
 
 /// One metric of a finished window, or its distribution.
+#[non_exhaustive]
 pub struct Outgoing {
     /// The source of the window.
     pub source: Arc<Source>,

@@ -90,6 +90,7 @@ pub enum Action {
 
 /// The results of ended windows for others. Watchers run foreign code, so nothing may be locked meanwhile.
 #[derive(Default)]
+#[non_exhaustive]
 pub struct HandOut {
     /// Finished windows, for their watchers.
     pub finished: Vec<(Arc<Source>, Arc<WindowStatistics>)>,

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use rclrs_topic_statistics::health::Value;
+use topic_statistics_core::health::Value;
 
 use crate::{
     check::has_no_control,
@@ -15,7 +15,7 @@ use crate::{
 /// An error points into the text. Conditions are the same after they were written and read again. NaN fulfils none.
 pub fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Err(error) = text.parse::<rclrs_topic_statistics::condition::Conditions>() {
+    if let Err(error) = text.parse::<rclrs_topic_statistics::health::Conditions>() {
         let (written, place) = (error.to_string(), error.place());
         has_no_control(&written, "an error");
         assert!(written.len() < 4_000, "{} bytes", written.len());

@@ -14,7 +14,7 @@ use ros_env::{
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
 
-use rclrs_topic_statistics::{collector::Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric};
 
 use crate::{
     check::{has_no_control, is_no_infinity},

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::{Context, CreateBasicExecutor, InitOptions, Node, ParameterValue, ParameterValueError};
 use rclrs_topic_statistics::{
-    condition::{Condition, Conditions},
+    health::{Condition, Conditions},
     testing::{check, with_defaults, Parameters, Values},
     AgeSource, Metric, NodeStatisticsOptions, SourceName, TopicStatisticsOptions, TopicStatisticsState,
 };
@@ -100,9 +100,7 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         Ok(()) => {
             // Written and read again they are the same.
             let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
-            let again = texts
-                .iter()
-                .flat_map(|text| text.parse().map_or(vec![], |Conditions(conditions)| conditions));
+            let again = texts.iter().flat_map(|text| text.parse::<Conditions>().into_iter().flatten());
             assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");
             return;
         }

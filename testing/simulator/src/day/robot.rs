@@ -228,7 +228,7 @@ impl Stream {
     ) -> Self {
         let name = format!("/node:{}", row.name);
         let conditions = |text: &str| match text {
-            "" => Conditions(vec![]),
+            "" => Conditions::from_iter([]),
             text => text.parse().unwrap_or_else(|error| panic!("{error}")),
         };
         let expected = Expectations::new()
@@ -259,6 +259,7 @@ impl Stream {
                 let count = Count::default();
                 (Arc::new(Windowed::new(count.clone())), Measured::Counter(count))
             }
+            other => unreachable!("{other}"),
         };
         let check = (row.kind == SourceKind::Subscription).then(|| Box::new(row.name.to_owned()) as _);
         let source = Arc::new(Source::new(name, collector, check));

@@ -148,7 +148,7 @@ impl Wanted {
     pub fn expectations(&self) -> Expectations {
         let of = |level: Level| {
             let of_it = self.limits.iter().filter(|(of, _)| *of == level);
-            Conditions(of_it.map(|(_, limit)| condition(*limit)).collect())
+            of_it.map(|(_, limit)| condition(*limit)).collect::<Conditions>()
         };
         let expectations = Expectations::new()
             .error_unless(of(Level::Error))
@@ -197,7 +197,7 @@ impl Wanted {
 }
 
 fn condition(limit: Limit) -> Condition {
-    let Conditions(conditions) = limit.text().parse().unwrap_or_else(|error| panic!("{error}"));
+    let conditions: Conditions = limit.text().parse().unwrap_or_else(|error| panic!("{error}"));
     conditions.into_iter().next().expect("one condition")
 }
 
@@ -254,6 +254,7 @@ impl Judgement {
         let silence = match self.wanted.silence {
             Silence::Stale => Level::Stale,
             Silence::Error => Level::Error,
+            other => unreachable!("{other:?}"),
         };
         let possible = if self.has_begun && !self.is_silent {
             if self.silent > 0 && self.silent as f64 >= self.wanted.stale_after() {

@@ -119,7 +119,8 @@ impl World {
         let now = self.instant(self.now);
         let publisher = Some(Arc::clone(&self.reader) as _);
         let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
-        let of_its_own = SourceOptions { state, publish_period: period.map(super::duration), distributions };
+        let mut of_its_own = SourceOptions::from(state);
+        (of_its_own.publish_period, of_its_own.distributions) = (period.map(super::duration), distributions);
         self.schedule.add(&source.collector, of_its_own, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;

@@ -4,7 +4,7 @@
 //! windows and all possible results, where the library keeps little. So it finds an alarm without a cause, a missing
 //! alarm, and an alarm at a wrong time.
 
-use rclrs_topic_statistics::condition::Conditions;
+use rclrs_topic_statistics::health::Conditions;
 
 use super::scenario::TOPICS;
 
@@ -87,8 +87,7 @@ impl Judgement {
     pub fn new(topic: &str, slack: f64) -> Option<Self> {
         let topic = TOPICS.iter().find(|of| of.name == topic).filter(|of| !of.expected.is_empty())?;
         let conditions: Conditions = topic.expected.parse().ok()?;
-        let limits: Vec<_> =
-            conditions.0.iter().map(ToString::to_string).zip(limits(topic.expected)).collect();
+        let limits: Vec<_> = conditions.iter().map(ToString::to_string).zip(limits(topic.expected)).collect();
         let longest = limits.iter().filter_map(|(_, limit)| match limit {
             Limit::Rate(rate) => Some(1.0 / rate),
             Limit::Silence(ms) => Some(ms * 1e-3),

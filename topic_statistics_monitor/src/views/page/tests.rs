@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, sync::Arc};
 
 use proptest::prelude::*;
-use rclrs_topic_statistics::collector::Distribution;
+use rclrs_topic_statistics::Distribution;
 
 use super::*;
 use crate::{

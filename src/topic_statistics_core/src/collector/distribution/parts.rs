@@ -8,7 +8,10 @@ use super::{
 };
 
 /// The parts of a [`Distribution`], under the names of `topic_statistics_interfaces/msg/MetricsDistribution`.
+///
+/// The default has no samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DistributionParts<'a> {
     /// The number of samples: the sum of all counts.
     pub count: u64,
@@ -33,6 +36,24 @@ pub struct DistributionParts<'a> {
     pub negative_offset: i32,
     /// The counts of consecutive buckets of negative samples, at most [`Distribution::BUCKETS`].
     pub negative_counts: &'a [u64],
+}
+
+impl Default for DistributionParts<'_> {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            sum: 0.0,
+            minimum: f64::NAN,
+            maximum: f64::NAN,
+            scale: MAX_SCALE,
+            zero_threshold: 0.0,
+            zero_count: 0,
+            positive_offset: 0,
+            positive_counts: &[],
+            negative_offset: 0,
+            negative_counts: &[],
+        }
+    }
 }
 
 /// Invalid parts of a distribution. The message names the wrong part and the valid values.

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     collector::{
-        milliseconds_between, single_sample, AgeCollector, FirstPeriod, PeriodCollector, Publisher, Sequence,
-        SequenceTracker, SummaryCollector,
+        milliseconds_between, single_sample, AgeCollector, FirstPeriod, FollowedPublisher, PeriodCollector,
+        Sequence, SequenceTracker, SummaryCollector,
     },
     distributions::Distributions,
     metric::Metric,
@@ -678,7 +678,7 @@ impl Collectors {
     }
 
     /// Returns the publishers that are followed.
-    pub(super) fn publishers(&self) -> &[Publisher<Gid>] {
+    pub(super) fn publishers(&self) -> &[FollowedPublisher<Gid>] {
         self.losses.as_ref().map_or(&[], |losses| losses.sequences.publishers())
     }
 
