@@ -84,8 +84,7 @@ impl Machine {
         let [at_start, at_end] = &self.loads;
         let quiet = match self.others <= QUIET {
             true => "It was quiet".to_owned(),
-            false => "**It was not quiet: compare nothing but ratios, and these with care.** Measure again"
-                .to_owned(),
+            false => "**It was not quiet: measure again**".to_owned(),
         };
         [
             ("processor", self.processor.clone()),

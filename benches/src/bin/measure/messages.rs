@@ -85,7 +85,9 @@ impl Messages {
         let mut table = Table::new(" | ns | clocks | `Mutex`es");
         for (what, name) in ROWS {
             let time = self.time(name);
-            table.row(format!("{what} | {time:.1} | {:.2} | {:.2}", time / clock, time / lock));
+            let decimals = if time < 1e4 { 2 } else { 0 };
+            let [clocks, locks] = [time / clock, time / lock];
+            table.row(format!("{what} | {time:.1} | {clocks:.decimals$} | {locks:.decimals$}"));
         }
         table
     }
