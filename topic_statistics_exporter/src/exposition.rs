@@ -2,16 +2,19 @@
 
 //! The state as Prometheus reads it.
 //!
-//! `families` walks through the state; `text` and `protobuf` write its series. So all formats have the same series.
+//! `families` walks through the state; `text` and `protobuf` write its series, as a `writer`. So all formats have the same
+//! series.
 
 mod families;
 mod protobuf;
 mod text;
+mod writer;
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
-use super::state::{Bucket, Histogram, State, QUANTILES};
+use crate::state::State;
 pub use families::write_state;
+pub use writer::{Family, Labels, SummaryValue, Writer};
 
 /// A format that scrapers ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,74 +25,6 @@ pub enum Format {
     OpenMetrics,
     /// Prometheus's protobuf format, with native histograms.
     Protobuf,
-}
-
-/// A metric family: all time series with the same name.
-#[derive(Clone, Debug)]
-pub struct Family {
-    /// The name, with the unit, and without `_total`.
-    pub name: String,
-    /// The meaning, and the meaning of a high value.
-    pub help: String,
-    /// The kind of its values.
-    pub kind: Kind,
-    /// The unit, which is also in the name.
-    pub unit: &'static str,
-}
-
-/// The types of Prometheus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A value that only grows.
-    Counter,
-    /// A value.
-    Gauge,
-    /// A sum and a count that only grow, and quantiles of the last window.
-    Summary,
-    /// A histogram that only grows.
-    Histogram,
-}
-
-/// The names and values of labels. Empty values are left out.
-pub type Labels<'a> = &'a [(&'static str, &'a str)];
-
-/// The values of a summary.
-#[derive(Clone, Copy, Debug)]
-pub struct SummaryValue {
-    /// The number of samples.
-    pub count: u64,
-    /// The sum of the samples.
-    pub sum: f64,
-    /// When count and sum were 0.
-    pub created: SystemTime,
-    /// The [`QUANTILES`] of the last window that are known.
-    pub quantiles: [Option<f64>; QUANTILES.len()],
-}
-
-/// Writes families, one after the other, and the time series of each.
-pub trait Writer {
-    /// Whether [`histogram`](Self::histogram) writes anything.
-    const HAS_HISTOGRAMS: bool;
-    /// Labels as they are written. A source has the same ones in many time series.
-    type Labels: Clone;
-
-    /// The text or bytes written.
-    type Output;
-
-    /// Returns labels as they are written.
-    fn labels(labels: Labels<'_>) -> Self::Labels;
-    /// Begins a family. One without time series is left out.
-    fn family(&mut self, family: &Family);
-    /// Adds a gauge to the family.
-    fn gauge(&mut self, labels: &Self::Labels, value: f64);
-    /// Adds a counter, which was 0 at `created`.
-    fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
-    /// Adds a summary.
-    fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
-    /// Adds a histogram, which was empty at `created`.
-    fn histogram(&mut self, labels: &Self::Labels, histogram: &Histogram, created: SystemTime);
-    /// Ends the last family, and returns what has been written.
-    fn finish(self) -> Self::Output;
 }
 
 impl Format {

@@ -14,10 +14,11 @@ use ros_env::{
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution},
 };
-use topic_statistics_core::{collector::DistributionParts, Escaped};
+use topic_statistics_core::Escaped;
+use topic_statistics_programs::statistics::{
+    check_names, nanoseconds, read_distribution, DataPoints, NameTooLong, UnreadableDistribution,
+};
 
-/// The longest name that is accepted, in bytes: a node's name and a topic's name, with a colon between them.
-const MAX_NAME: usize = 511;
 /// The largest figure that is accepted, in the unit of its message. In milliseconds, it is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
 /// The largest number of samples of a window that is accepted.
@@ -172,11 +173,8 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// A name is too long.
-    #[error("A name has {bytes} bytes: at most {MAX_NAME} are accepted")]
-    Name {
-        /// The length of the name.
-        bytes: usize,
-    },
+    #[error(transparent)]
+    Name(#[from] NameTooLong),
     /// The number of samples is missing or impossible.
     #[error("The sample count is {count:?}: it has to be a whole number from 0 to {MAX_COUNT:e}")]
     Count {
@@ -293,18 +291,12 @@ impl MetricDistribution {
     /// Checks a message.
     pub fn new(message: &MetricsDistribution) -> Result<Self, Refused> {
         check_names(&[&message.measurement_source_name, &message.metrics_source, &message.unit])?;
-        let metric = message.metrics_source.parse::<Metric>().ok();
-        let metric =
-            metric.filter(|metric| metric.unit() == message.unit).ok_or(Refused::DistributionMetric)?;
-        let mut parts = DistributionParts::default();
-        (parts.count, parts.sum) = (message.count, message.sum);
-        (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
-        (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
-        parts.zero_count = message.zero_count;
-        (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
-        (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
-        let distribution = Distribution::from_parts(&parts);
-        let distribution = distribution.map_err(|error| Refused::Distribution(error.to_string()))?;
+        let (metric, distribution) = read_distribution(message).map_err(|error| match error {
+            UnreadableDistribution::Metric | UnreadableDistribution::Unit { .. } => {
+                Refused::DistributionMetric
+            }
+            UnreadableDistribution::Distribution(error) => Refused::Distribution(error.to_string()),
+        })?;
         let samples = distribution.count() as f64;
         if samples > MAX_COUNT {
             return Err(Refused::Count { count: Some(samples) });
@@ -361,27 +353,21 @@ impl Diagnostic {
 
 impl Window {
     fn new(start: &Time, stop: &Time) -> Self {
-        let nanoseconds = |time: &Time| i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
         Self { start: nanoseconds(start), stop: nanoseconds(stop) }
     }
 }
 
 impl Figures {
     fn new(message: &MetricsMessage, factor: f64) -> Result<Self, Refused> {
-        let [mut mean, mut min, mut max, mut std_dev] = [f64::NAN; 4];
-        let mut count = None;
-        for point in &message.statistics {
-            match point.data_type {
-                1 => mean = point.data,
-                2 => min = point.data,
-                3 => max = point.data,
-                4 => std_dev = point.data,
-                5 => count = Some(point.data),
-                _ => {}
-            }
-        }
+        let DataPoints {
+            average: mean,
+            minimum: min,
+            maximum: max,
+            standard_deviation: std_dev,
+            sample_count,
+        } = DataPoints::new(&message.statistics);
         let is_count = |count: &f64| (0.0..=MAX_COUNT).contains(count) && count.fract() == 0.0;
-        let count = count.filter(is_count).ok_or(Refused::Count { count })?;
+        let count = sample_count.filter(is_count).ok_or(Refused::Count { count: sample_count })?;
         check_figure("average", mean, -MAX_FIGURE)?;
         check_figure("minimum", min, -MAX_FIGURE)?;
         check_figure("maximum", max, -MAX_FIGURE)?;
@@ -403,14 +389,6 @@ impl Figures {
     pub fn sum(&self) -> Option<f64> {
         self.mean.map(|mean| mean * self.count as f64)
     }
-}
-
-fn check_names(names: &[&str]) -> Result<(), Refused> {
-    let longest = names.iter().map(|name| name.len()).max().unwrap_or_default();
-    if longest > MAX_NAME {
-        return Err(Refused::Name { bytes: longest });
-    }
-    Ok(())
 }
 
 /// Accepts NaN: nothing was measured.
@@ -436,6 +414,7 @@ fn printable(name: &str) -> Box<str> {
 pub mod tests {
     use super::*;
     use ros_env::statistics_msgs::msg::StatisticDataPoint;
+    use topic_statistics_programs::statistics::MAX_NAME;
 
     /// A message with a window of one second that stops at `stop` (s), and five figures in the order of rclcpp.
     pub fn message(source: &str, metric: &str, unit: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
@@ -524,7 +503,7 @@ pub mod tests {
         for names in [[&*long, "a", "b"], ["a", &long, "b"], ["a", "b", &long]] {
             let [source, metric, unit] = names;
             let refused = MetricWindow::new(&message(source, metric, unit, 1, FIGURES)).unwrap_err();
-            assert_eq!(refused, Refused::Name { bytes: MAX_NAME + 1 });
+            assert_eq!(refused, Refused::Name(NameTooLong { bytes: MAX_NAME + 1 }));
         }
     }
 
@@ -560,7 +539,7 @@ pub mod tests {
         assert_eq!(refused(&|message| message.metrics_source = "x".to_owned()), Refused::DistributionMetric);
         assert!(matches!(refused(&|message| message.count = 11), Refused::Distribution(_)));
         assert!(matches!(refused(&|message| message.sum = 16.0), Refused::Order { .. }));
-        assert!(matches!(refused(&|message| message.unit = "x".repeat(512)), Refused::Name { .. }));
+        assert!(matches!(refused(&|message| message.unit = "x".repeat(512)), Refused::Name(_)));
     }
 
     #[test]

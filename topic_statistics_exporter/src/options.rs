@@ -2,14 +2,15 @@
 
 //! The options, as arguments and as ROS parameters.
 
+mod invalid;
 mod push;
 
-use std::{ffi::OsString, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use clap::Parser;
-use rclrs::{DeclarationError, Node};
+use rclrs::Node;
 
-pub use self::push::PushOptions;
+pub use self::{invalid::InvalidParameter, push::PushOptions};
 use super::state::Limits;
 
 /// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP, and to an OpenTelemetry collector, by OTLP.
@@ -58,22 +59,13 @@ Exit status:
 
 ROS arguments come after --ros-args: exporter --ros-args -p max_series:=5000";
 
-/// A parameter with a value that it cannot have.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("The parameter {name} is {value}: it has to be {right}")]
-pub struct InvalidParameter {
-    name: &'static str,
-    value: String,
-    right: String,
-}
-
 impl Options {
     /// Declares the parameters. Returns the options with the values that they have.
     pub fn with_parameters_of(self, node: &Node) -> Result<Self, InvalidParameter> {
         let text = |name, default: String, description: &str, right: &str| {
             let value = node.declare_parameter::<Arc<str>>(name).default(default.into());
             let value = value.description(description).read_only();
-            value.map(|value| value.get()).map_err(|error| invalid(name, &error, right))
+            value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
         };
         let listen = text("listen", self.listen.to_string(), "Where to listen for HTTP", ADDRESS)?;
         let listen = listen.parse().map_err(|_| InvalidParameter {
@@ -85,7 +77,8 @@ impl Options {
             let default = default.into_iter().map(Arc::<str>::from).collect::<Arc<[_]>>();
             let value = node.declare_parameter::<Arc<[Arc<str>]>>(name).default(default);
             let value = value.description(description).read_only();
-            let value = value.map_err(|error| invalid(name, &error, "a list of topics: ['/statistics']"))?;
+            let value = value
+                .map_err(|error| InvalidParameter::new(name, &error, "a list of topics: ['/statistics']"))?;
             Ok(value.get().iter().map(|topic| topic.to_string()).collect())
         };
         let number = |name, default: u32, max: u32, description: &str| {
@@ -93,7 +86,7 @@ impl Options {
             let value = node.declare_parameter::<i64>(name).default(i64::from(default)).range(range);
             let value = value.description(description).read_only();
             let right = format!("a whole number from 1 to {max}");
-            let value = value.map_err(|error| invalid(name, &error, &right))?.get();
+            let value = value.map_err(|error| InvalidParameter::new(name, &error, &right))?.get();
             Ok(u32::try_from(value).unwrap_or(max))
         };
         Ok(Self {
@@ -142,26 +135,6 @@ impl Options {
 }
 
 const ADDRESS: &str = "an address and a port: 127.0.0.1:9877 or [::]:9877";
-
-fn invalid(name: &'static str, error: &DeclarationError, right: &str) -> InvalidParameter {
-    InvalidParameter { name, value: format!("invalid ({error})"), right: right.to_owned() }
-}
-
-/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
-/// end.
-pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
-    let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
-    for argument in line {
-        is_ros |= argument == "--ros-args";
-        if is_ros {
-            is_ros = argument != "--";
-            ros.push(argument.to_string_lossy().into_owned());
-        } else {
-            own.push(argument);
-        }
-    }
-    (own, ros)
-}
 
 #[cfg(test)]
 mod tests {

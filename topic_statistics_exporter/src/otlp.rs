@@ -30,20 +30,16 @@ use std::{
 use prost::Message;
 use thiserror::Error;
 
-use self::{
-    backoff::Backoff,
-    client::{Client, ClientError},
-    encode::Encoder,
-    queue::{Queue, QueueError},
-    sender::Sender,
-};
 pub use self::{
-    client::ClientOptions,
+    backoff::Backoff,
+    client::{Answer, Client, ClientOptions},
+    delivery::{Delivery, Outcome},
     environment::{
         environment_url, key_values, metrics_url, Environment, EnvironmentError, Temporality, KEY_VALUES,
     },
-    queue::Limits,
+    queue::{compress, Limits, Queue},
 };
+use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};
 use crate::{exposition::write_state, state::SharedState};
 
 /// How long the last requests may take, in all, when the exporter ends.

@@ -5,9 +5,11 @@
 //! Everything that is kept has a bound. Lifetimes are measured on the monotonic clock, and totals are sums of what
 //! nodes have measured, so no step of the system clock changes either.
 
+mod budget;
 mod histogram;
 mod life;
 mod metric;
+mod now;
 mod push;
 mod source;
 
@@ -17,9 +19,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use self::budget::{Budget, NotAdded};
 pub use self::{
     histogram::{Bucket, Histogram},
     metric::{MetricState, WindowState, QUANTILES},
+    now::Now,
     push::{DroppedRequests, PushCounts},
     source::Source,
 };
@@ -109,37 +113,6 @@ impl Default for Limits {
     }
 }
 
-/// How many time series there are, at most.
-#[derive(Clone, Copy, Debug)]
-struct Budget {
-    used: usize,
-    max: usize,
-}
-
-/// A time, on two clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// On the monotonic clock, which all lifetimes are measured with.
-    pub monotonic: Instant,
-    /// On the system clock, which readers know.
-    pub system: SystemTime,
-}
-
-/// Why something valid was not added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NotAdded {
-    Duplicate,
-    TooWide,
-    BeyondMaxSeries,
-}
-
-impl Now {
-    /// Reads both clocks.
-    pub fn read() -> Self {
-        Self { monotonic: Instant::now(), system: SystemTime::now() }
-    }
-}
-
 impl State {
     /// Returns a state without sources.
     pub fn new(limits: Limits, now: Now) -> Self {
@@ -148,7 +121,7 @@ impl State {
             sources: BTreeMap::new(),
             reported_losses: BTreeMap::new(),
             diagnostics: BTreeMap::new(),
-            budget: Budget { used: 0, max: limits.max_series },
+            budget: Budget::new(limits.max_series),
             counts: Counts::default(),
             push: None,
             created: now.system,
@@ -249,7 +222,7 @@ impl State {
 
     /// Returns how many time series the sources and diagnostics have, at most.
     pub fn series(&self) -> usize {
-        self.budget.used
+        self.budget.used()
     }
 
     /// Returns the bounds.
@@ -260,22 +233,6 @@ impl State {
     /// Returns when the exporter's own counts began.
     pub fn created(&self) -> SystemTime {
         self.created
-    }
-}
-
-impl Budget {
-    /// Reserves time series, if enough are left.
-    fn reserve(&mut self, series: usize) -> Result<(), NotAdded> {
-        let used = self.used.saturating_add(series);
-        if used > self.max {
-            return Err(NotAdded::BeyondMaxSeries);
-        }
-        self.used = used;
-        Ok(())
-    }
-
-    fn release(&mut self, series: usize) {
-        self.used = self.used.saturating_sub(series);
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
 
@@ -121,10 +121,6 @@ pub struct Arguments {
         conflicts_with_all = ["expect", "require", "once", "json", "report"]
     )]
     pub print_expectations: Option<u32>,
-
-    /// Panic after that many seconds, to test that the terminal is restored
-    #[arg(long, hide = true, value_parser = seconds)]
-    pub panic_after: Option<Duration>,
 }
 
 const WATCHED: &str = "What is shown";
@@ -215,24 +211,6 @@ impl Arguments {
     }
 }
 
-/// Splits a command line into the program's own arguments and those of ROS, which go from `--ros-args` to `--` or the
-/// end.
-pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
-    let (mut own, mut ros, mut is_ros) = (vec![], vec![], false);
-    for argument in line {
-        if argument == "--ros-args" {
-            is_ros = true;
-        }
-        if is_ros {
-            is_ros = argument != "--";
-            ros.push(argument.to_string_lossy().into_owned());
-        } else {
-            own.push(argument);
-        }
-    }
-    (own, ros)
-}
-
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it has to be a number of seconds: 10 or 0.5".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
@@ -265,15 +243,6 @@ mod tests {
         let help = Arguments::command().render_long_help().to_string();
         let (all, urls) = (help.matches("docs/"), help.matches("/blob/main/docs/"));
         assert_eq!((all.count(), urls.count()), (1, 1), "{help}");
-    }
-
-    #[test]
-    fn ros_arguments_are_split_off() {
-        let line =
-            ["topic_monitor", "imu", "--ros-args", "-r", "__node:=m", "--", "--json"].map(OsString::from);
-        let (own, ros) = split_ros_arguments(line);
-        assert_eq!(own, ["topic_monitor", "imu", "--json"]);
-        assert_eq!(ros, ["--ros-args", "-r", "__node:=m", "--"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     pattern::Pattern,
     row::Row,
     statistics::StatisticsReader,
-    topics::{self, silence_history_errors, TopicWatcher},
+    topics::{self, TopicWatcher},
 };
 
 /// The origin of the rows.
@@ -24,7 +24,6 @@ pub enum RowProvider {
 
 impl RowProvider {
     pub fn new(node: &Node, arguments: &Arguments, patterns: Vec<Pattern>) -> Result<Self, Failure> {
-        silence_history_errors()?;
         let max = arguments.max_topics.map(|max| max as usize);
         if let Some(topic) = &arguments.from_statistics {
             let name = topic.name().filter(|_| !topic.is_of_sources());

@@ -27,8 +27,11 @@ use crate::{
 ///
 /// Its memory depends on the number of topics, not on the length of the run: at most [`MAX_TOPICS`](Self::MAX_TOPICS)
 /// topics, with a [`Timeline`] each.
+#[derive(Debug)]
 pub struct Recording {
+    /// When the run started, on the monotonic clock.
     pub started: Instant,
+    /// The same, on the system clock.
     pub started_at: SystemTime,
     /// The length of a slot of each timeline at first.
     slot: Duration,
@@ -39,6 +42,7 @@ pub struct Recording {
 }
 
 /// The windows of a topic, or of a source of statistics.
+#[derive(Debug)]
 pub struct RecordedTopic {
     /// The row when its last window was recorded. Without a window, the row when the run ended.
     pub row: Row,
@@ -122,6 +126,7 @@ impl Recording {
         self.left_out
     }
 
+    /// Returns the conditions that are judged.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }

@@ -24,6 +24,7 @@ pub use last_minute::LastMinute;
 /// A topic, or a source of statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
+    /// The topic, or the `measurement_source_name`.
     pub name: String,
     /// The type as `package/msg/Name`. `None` before it is known.
     pub message_type: Option<String>,
@@ -69,6 +70,7 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Describes the problem.
     pub fn text(&self) -> &str {
         match self {
             Self::Waiting(text) | Self::Error(text) => text,
@@ -87,6 +89,7 @@ pub struct Window {
     pub clock_step: Option<i64>,
     /// When the window ended, on the monotonic clock.
     pub ended: Instant,
+    /// The length, on the monotonic clock.
     pub length: Duration,
     /// Messages per second.
     pub rate: f64,
@@ -105,6 +108,7 @@ pub struct Window {
     pub unstamped: bool,
     /// Whether this program uses simulated time, and there is no `/clock`.
     pub without_clock: bool,
+    /// The figures of each metric.
     pub metrics: Vec<MetricFigures>,
     /// The distributions of the metrics that have one. Shared with the copies of a row.
     pub distributions: Vec<(Metric, Arc<Distribution>)>,
@@ -115,17 +119,24 @@ pub struct Window {
 pub struct MetricFigures {
     /// The `metrics_source`.
     pub name: String,
+    /// The unit of the figures.
     pub unit: String,
+    /// The figures.
     pub figures: Figures,
 }
 
 /// The figures of a window's samples, in the unit of the metric. NaN without samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
+    /// The average.
     pub mean: f64,
+    /// The minimum.
     pub min: f64,
+    /// The maximum.
     pub max: f64,
+    /// The standard deviation.
     pub std_dev: f64,
+    /// The number of samples.
     pub count: u64,
 }
 
@@ -208,6 +219,7 @@ const STALE: f64 = 3000.0;
 const STALE_PERIODS: f64 = 5.0;
 
 impl Row {
+    /// Returns a row without messages.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), mean_period: f64::NAN, ..Self::default() }
     }
@@ -255,6 +267,7 @@ impl Row {
         self.last_message.map_or(f64::NAN, |last| milliseconds(now.saturating_duration_since(last)))
     }
 
+    /// Returns the status at a time.
     pub fn status(&self, now: Instant) -> Status {
         match (&self.problem, &self.health) {
             (Some(Problem::Error(_)), _) => return Status::Error,

@@ -12,11 +12,11 @@ use std::{
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use rclrs_topic_statistics::health::{Health, Level};
 use topic_statistics_core::health::Change;
+use topic_statistics_programs::executor::Spinning;
 
 use crate::{
     arguments::Arguments,
     error::{print_error, Failure},
-    executor::Spinning,
     expect::{suggest, Diagnostics, ExpectationFile, Expected, JudgedRow},
     format, origin,
     pattern::Pattern,
@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
     pub fn show_live_view(&mut self, provider: &mut RowProvider) -> Result<u8, Failure> {
         let mut live = LiveTerminal::start(&self.output)?;
         let input = Input::start()?;
-        let mut screen = Screen::new();
+        let mut screen = Screen::default();
         let mut rows: Vec<Row> = vec![];
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
@@ -228,9 +228,6 @@ impl<'a> Session<'a> {
     fn is_over(&mut self) -> Result<bool, Failure> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();
-        if self.arguments.panic_after.is_some_and(|after| elapsed >= after) {
-            panic!("as --panic-after asks");
-        }
         let is_late = self.arguments.duration().is_some_and(|duration| elapsed >= duration);
         Ok(is_late || self.interrupt.is_set())
     }

@@ -13,11 +13,7 @@ use std::{
 };
 
 use ratatui::crossterm::terminal::disable_raw_mode;
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
-    low_level::emulate_default_handler,
-};
+use topic_statistics_programs::signals;
 
 /// How long the program may take to end by itself. A write to a pipe that nobody reads, or to a stopped terminal, can
 /// block it forever.
@@ -29,37 +25,31 @@ const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 /// Whether SIGINT, SIGTERM or SIGHUP ends the program.
 ///
 /// If it does not end in time after that, the signal ends it. A SIGHUP that is ignored, as under nohup, stays ignored.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Interrupt {
-    is_set: Arc<AtomicBool>,
+    signals: signals::Interrupt,
     is_ending: Arc<AtomicBool>,
 }
 
 impl Interrupt {
     /// Starts to listen to the signals.
     pub fn listen() -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        if !is_ignored(SIGHUP) {
-            signals.add_signal(SIGHUP)?;
-        }
-        let interrupt = Self::default();
-        let Self { is_set, is_ending } = interrupt.clone();
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let Some(signal) = signals.forever().next() else { return };
-            is_set.store(true, Ordering::Relaxed);
+        let is_ending = Arc::<AtomicBool>::default();
+        let has_more_time = Arc::clone(&is_ending);
+        let hangup = (!is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP);
+        let signals = signals::Interrupt::listen(hangup.as_slice(), move || {
             thread::sleep(LIMIT);
-            if is_ending.load(Ordering::Relaxed) {
+            if has_more_time.load(Ordering::Relaxed) {
                 thread::sleep(LIMIT_OF_REPORT);
             }
             // The settings that can be restored without a write to the terminal, if there is one.
             let _no_terminal = disable_raw_mode();
-            let _ends_here = emulate_default_handler(signal);
         })?;
-        Ok(interrupt)
+        Ok(Self { signals, is_ending })
     }
 
     pub fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Relaxed)
+        self.signals.is_set()
     }
 
     /// From now on, the program ends by itself, and a signal leaves it more time for that.

@@ -27,11 +27,10 @@ use crate::{
     row::Row,
     topics::{Graph, Qos},
 };
-use message::SourceDistribution;
-pub use message::SourceMetric;
+pub use message::{SourceDistribution, SourceMetric};
 #[cfg(test)]
 pub use source::Source;
-use sources::Sources;
+pub use sources::Sources;
 
 /// The statistics that nodes publish.
 pub struct StatisticsReader {

@@ -11,7 +11,8 @@ mod topic;
 mod window;
 mod windows;
 
-pub use graph::{silence_history_errors, Graph};
+pub use graph::Graph;
+pub use message_type::explain;
 pub use qos::Qos;
 
 use std::{

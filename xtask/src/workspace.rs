@@ -38,6 +38,8 @@ pub struct Package {
 struct Target {
     kind: Vec<String>,
     src_path: PathBuf,
+    /// Whether rustdoc documents it.
+    doc: bool,
 }
 
 impl Workspace {
@@ -74,10 +76,10 @@ impl Package {
         self.features().collect::<Vec<_>>().join(",")
     }
 
-    /// Whether it has a library that other packages can use.
+    /// Whether it has a library for everybody. One without documentation is for the programs of this workspace.
     pub fn has_library(&self) -> bool {
         let is_library = |kind: &String| ["lib", "rlib"].contains(&kind.as_str());
-        self.targets.iter().any(|target| target.kind.iter().any(is_library))
+        self.targets.iter().any(|target| target.doc && target.kind.iter().any(is_library))
     }
 
     /// Returns a list of `[package.metadata.docs.rs]` in its manifest; empty if it has none.
@@ -174,15 +176,17 @@ mod tests {
             serde_json::from_str::<Package>(&text).unwrap()
         };
         assert!(package("null", "").is_public() && !package("[]", "").is_public());
+        let target =
+            |kind: &str, doc: bool| format!(r#"{{"kind": ["{kind}"], "src_path": "p", "doc": {doc}}}"#);
         let both = package(
             "null",
-            r#"{"kind": ["lib"], "src_path": "l"}, {"kind": ["bin"], "src_path": "b"}, {"kind": ["test"], "src_path": "t"}"#,
+            &[("lib", true), ("bin", true), ("test", false)].map(|(kind, doc)| target(kind, doc)).join(","),
         );
         assert_eq!(both.targets(), ["--lib", "--bins"]);
-        assert_eq!(package("null", r#"{"kind": ["bin"], "src_path": "b"}"#).targets(), ["--bins"]);
+        let program = package("null", &target("bin", true));
+        assert_eq!(program.targets(), ["--bins"]);
         assert_eq!(both.feature_list(), "default,yaml");
-        assert!(
-            both.has_library() && !package("null", r#"{"kind": ["bin"], "src_path": "b"}"#).has_library()
-        );
+        assert!(both.has_library() && !program.has_library());
+        assert!(!package("null", &target("lib", false)).has_library());
     }
 }

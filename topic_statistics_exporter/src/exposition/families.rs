@@ -6,12 +6,10 @@ use std::{cell::OnceCell, sync::LazyLock, time::Instant};
 
 use rclrs_topic_statistics::Metric;
 
-use super::{
-    super::{
-        model::{Level, MetricName, SourceName, Unit},
-        state::{MetricState, Source, State, WindowState},
-    },
-    Family, Kind, Labels, SummaryValue, Writer,
+use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
+use crate::{
+    model::{Level, MetricName, SourceName, Unit},
+    state::{MetricState, Source, State, WindowState},
 };
 
 /// The labels of a time series; most are empty.

@@ -11,7 +11,8 @@ use prost::encoding::{
     double, encode_key, encode_varint, int32, int64, sint32, string, uint32, uint64, WireType,
 };
 
-use super::{Bucket, Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
+use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
+use crate::state::{Bucket, Histogram, QUANTILES};
 
 /// Writes protobuf.
 #[derive(Debug)]

@@ -4,7 +4,8 @@
 
 use std::{fmt::Write, rc::Rc, time::SystemTime};
 
-use super::{Family, Histogram, Kind, Labels, SummaryValue, Writer, QUANTILES};
+use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
+use crate::state::{Histogram, QUANTILES};
 
 /// Writes text.
 #[derive(Debug)]

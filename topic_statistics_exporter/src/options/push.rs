@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use clap::Args;
 use rclrs::{Node, ParameterValue};
 
-use super::InvalidParameter;
+use super::invalid::InvalidParameter;
 use crate::otlp::{
     self, key_values, ClientOptions, Environment, EnvironmentError, Limits, Temporality, KEY_VALUES,
 };
@@ -165,7 +165,8 @@ impl Parameters<'_> {
         let declared =
             self.0.declare_parameter::<ParameterValue>(name).default(ParameterValue::String("".into()));
         let declared = declared.description(description).read_only();
-        let value = declared.map_err(|error| super::invalid(name, &error, "a text or a number"))?.get();
+        let value =
+            declared.map_err(|error| InvalidParameter::new(name, &error, "a text or a number"))?.get();
         let text = match value {
             ParameterValue::String(text) => text,
             ParameterValue::Integer(number) => Arc::from(number.to_string()),

@@ -4,7 +4,7 @@
 
 use rclrs_topic_statistics::Distribution;
 
-use super::NotAdded;
+use super::budget::NotAdded;
 
 /// The merged distributions of all windows of a metric: a base-2 exponential histogram.
 ///

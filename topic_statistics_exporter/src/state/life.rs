@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{super::model::Window, NotAdded, Now};
+use super::{budget::NotAdded, now::Now};
+use crate::model::Window;
 
 /// The windows of one metric: which were received, and when.
 #[derive(Clone, Debug)]

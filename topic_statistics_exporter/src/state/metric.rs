@@ -6,11 +6,8 @@ use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
 
-use super::{
-    super::model::{Figures, Unit, Window},
-    life::Life,
-    Histogram, NotAdded, Now,
-};
+use super::{budget::NotAdded, histogram::Histogram, life::Life, now::Now};
+use crate::model::{Figures, Unit, Window};
 
 /// The quantiles of the last window that are kept.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];

@@ -10,9 +10,11 @@ use std::{
 use rclrs_topic_statistics::{Distribution, Metric};
 
 use super::{
-    super::model::{Figures, MetricName, Window},
-    Budget, MetricState, NotAdded, Now,
+    budget::{Budget, NotAdded},
+    metric::MetricState,
+    now::Now,
 };
+use crate::model::{Figures, MetricName, Window};
 
 /// A source of statistics.
 #[derive(Debug)]

@@ -5,12 +5,12 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
 
-use super::HISTORY;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The distributions of the windows that ended in the last minute, for each metric that has any. Its memory has a
 /// bound: [`SLOTS`](Self::SLOTS) distributions for each metric.
@@ -36,7 +36,7 @@ impl LastMinute {
     pub fn add(&mut self, metric: Metric, distribution: &Distribution, ended: Instant) {
         let slots = self.0.entry(metric).or_default();
         slots.retain(|slot| slot.is_in_minute_before(ended));
-        let length = HISTORY / Self::SLOTS as u32;
+        let length = MINUTE / Self::SLOTS as u32;
         if let Some(last) = slots.back_mut() {
             // No room for the number of samples: only a hostile message has that many.
             let is_merged = ended.saturating_duration_since(last.since) < length
@@ -72,7 +72,7 @@ impl LastMinute {
 
 impl Slot {
     fn is_in_minute_before(&self, time: Instant) -> bool {
-        time.saturating_duration_since(self.since) < HISTORY
+        time.saturating_duration_since(self.since) < MINUTE
     }
 }
 

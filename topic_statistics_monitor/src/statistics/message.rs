@@ -5,11 +5,8 @@
 use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use ros_env::{
-    builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage,
-    topic_statistics_interfaces::msg::MetricsDistribution,
-};
-use topic_statistics_core::collector::DistributionParts;
+use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
+use topic_statistics_programs::statistics::{check_names, nanoseconds, read_distribution, DataPoints};
 
 use crate::{
     format,
@@ -19,6 +16,7 @@ use crate::{
 /// One metric in one window of a source, as it was received.
 #[derive(Clone, Debug)]
 pub struct SourceMetric {
+    /// When the message was received.
     pub received_at: Instant,
     /// The `measurement_source_name`.
     pub source: String,
@@ -26,26 +24,21 @@ pub struct SourceMetric {
     pub start: i64,
     /// The stop of the window, as nanoseconds since the epoch.
     pub stop: i64,
+    /// The metric and its figures.
     pub metric: MetricFigures,
 }
 
 impl SourceMetric {
-    /// The longest name that is accepted, in bytes: a node's name and a topic's name, with a colon between them.
-    pub const MAX_NAME: usize = 511;
-
     /// Checks a message. `None` if one of its names is too long.
     pub fn new(message: MetricsMessage, received_at: Instant) -> Option<Self> {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
-        if names.iter().any(|name| name.len() > Self::MAX_NAME) {
-            return None;
-        }
-        let nanoseconds = |time: &Time| i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec);
+        check_names(&names.map(String::as_str)).ok()?;
         Some(Self {
             received_at,
             start: nanoseconds(&message.window_start),
             stop: nanoseconds(&message.window_stop),
             metric: MetricFigures {
-                figures: figures(&message),
+                figures: figures(DataPoints::new(&message.statistics)),
                 name: message.metrics_source,
                 unit: message.unit,
             },
@@ -57,9 +50,11 @@ impl SourceMetric {
 /// The distribution of one metric in one window of a source, as it was received.
 #[derive(Clone, Debug)]
 pub struct SourceDistribution {
+    /// When the message was received.
     pub received_at: Instant,
     /// The `measurement_source_name`.
     pub source: String,
+    /// The metric.
     pub metric: Metric,
     /// Boxed, because many messages can wait.
     pub distribution: Box<Distribution>,
@@ -69,57 +64,34 @@ impl SourceDistribution {
     /// Checks a message. Errors with the mistake and the valid values, in printable characters.
     pub fn new(message: MetricsDistribution, received_at: Instant) -> Result<Self, String> {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
-        if let Some(long) = names.iter().find(|name| name.len() > SourceMetric::MAX_NAME) {
-            return Err(format!(
-                "a name has {} bytes; at most {} are read",
-                long.len(),
-                SourceMetric::MAX_NAME
-            ));
-        }
-        let [source, name, unit] = names.map(|name| format::name(name));
-        let of = |why: String| format!("{name} of {source}: {why}");
-        let metric: Metric = match message.metrics_source.parse() {
-            Ok(metric) => metric,
-            Err(_) => return Err(of("not a metric of this library".to_owned())),
-        };
-        if message.unit != metric.unit() {
-            return Err(of(format!("The unit is {unit}: it has to be {}", metric.unit())));
-        }
-        let mut parts = DistributionParts::default();
-        (parts.count, parts.sum) = (message.count, message.sum);
-        (parts.minimum, parts.maximum) = (message.minimum, message.maximum);
-        (parts.scale, parts.zero_threshold) = (message.scale, message.zero_threshold);
-        parts.zero_count = message.zero_count;
-        (parts.positive_offset, parts.positive_counts) = (message.positive_offset, &message.positive_counts);
-        (parts.negative_offset, parts.negative_counts) = (message.negative_offset, &message.negative_counts);
-        let distribution = Distribution::from_parts(&parts);
-        let distribution = Box::new(distribution.map_err(|error| of(error.to_string()))?);
+        check_names(&names.map(String::as_str)).map_err(|error| error.to_string())?;
+        let (metric, distribution) = read_distribution(&message).map_err(|error| {
+            let [source, name, _] = names.map(|name| format::name(name));
+            format!("{name} of {source}: {error}")
+        })?;
+        let distribution = Box::new(distribution);
         Ok(Self { received_at, source: message.measurement_source_name, metric, distribution })
     }
 }
 
 /// Returns the figures of a message. Infinite and missing ones are NaN; a negative or missing count is 0.
-fn figures(message: &MetricsMessage) -> Figures {
-    let mut figures = Figures::NONE;
-    for point in &message.statistics {
-        let value = if point.data.is_finite() { point.data } else { f64::NAN };
-        match point.data_type {
-            1 => figures.mean = value,
-            2 => figures.min = value,
-            3 => figures.max = value,
-            4 => figures.std_dev = value,
-            5 => figures.count = value as u64,
-            _ => {}
-        }
+fn figures(points: DataPoints) -> Figures {
+    let finite = |value: f64| if value.is_finite() { value } else { f64::NAN };
+    Figures {
+        mean: finite(points.average),
+        min: finite(points.minimum),
+        max: finite(points.maximum),
+        std_dev: finite(points.standard_deviation),
+        count: points.sample_count.map_or(0, |count| finite(count) as u64),
     }
-    figures
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use crate::row::tests::at;
-    use ros_env::statistics_msgs::msg::StatisticDataPoint;
+    use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::StatisticDataPoint};
+    use topic_statistics_programs::statistics::MAX_NAME;
 
     /// A metric of a window of one second that ends at `stop` (s), received then.
     pub fn message(source: &str, metric: &str, stop: i64, average: f64) -> SourceMetric {
@@ -174,7 +146,7 @@ pub mod tests {
 
     #[test]
     fn names_that_are_too_long_are_not_accepted() {
-        let long = "x".repeat(SourceMetric::MAX_NAME + 1);
+        let long = "x".repeat(MAX_NAME + 1);
         for message in [
             MetricsMessage { measurement_source_name: long.clone(), ..Default::default() },
             MetricsMessage { metrics_source: long.clone(), ..Default::default() },

@@ -16,6 +16,7 @@ use super::{
 use crate::row::{Figures, Row, Window};
 
 /// A source of statistics.
+#[derive(Debug)]
 pub struct Source {
     pub row: Row,
     /// When the last message of the source was received. `None` before the first one.

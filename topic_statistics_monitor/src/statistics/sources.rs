@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// The sources that have published, and the sources given by name.
+#[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
     sources: BTreeMap<String, Source>,
@@ -26,6 +27,7 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// Returns the sources of the topic that these patterns select, at most `max`. No pattern selects all.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
             // Whether its name begins with a slash is unknown before it publishes. rclcpp's bare node names do not.
@@ -39,10 +41,12 @@ impl Sources {
         Self { patterns, sources, max, left_out: BTreeSet::new() }
     }
 
+    /// Returns the row of each source.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.sources.values().map(|source| &source.row)
     }
 
+    /// Returns the row of a source.
     pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
         self.sources.get_mut(name).map(|source| &mut source.row)
     }

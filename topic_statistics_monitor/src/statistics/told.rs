@@ -12,7 +12,7 @@ use crate::row::{MetricFigures, Window};
 ///
 /// A window without a sample is no evidence of silence by itself. The node may have lost the samples, or not known the
 /// ages.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Told {
     by: By,
     /// The windows in a row, until the last one with messages, that had at least two each.
@@ -26,7 +26,7 @@ pub struct Told {
 }
 
 /// How a source shows whether there are messages.
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum By {
     #[default]
     Nothing,

@@ -58,12 +58,6 @@ impl Graph {
     }
 }
 
-/// Silences an error that rclrs 0.8 logs for each publisher that is read: DDS does not report a publisher's history,
-/// and nobody can change that. The level holds for the whole process.
-pub fn silence_history_errors() -> Result<(), RclrsError> {
-    Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)
-}
-
 /// Calls `act` once, at the next change of the graph, as long as the returned promise is kept.
 ///
 /// rclrs 0.8 reports a change of the graph with every received message, too. A callback for each would cost time with

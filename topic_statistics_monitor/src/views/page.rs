@@ -27,6 +27,7 @@ use chart::Line;
 /// Where a run was made.
 #[derive(Debug)]
 pub struct Origin {
+    /// The host name.
     pub host: String,
     /// `ROS_DISTRO`, if it is set.
     pub distribution: Option<String>,

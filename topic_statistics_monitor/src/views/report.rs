@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// Writes a line for each topic and window.
+#[derive(Debug)]
 pub struct Report<W: Write> {
     to: W,
     is_json: bool,
@@ -30,6 +31,7 @@ impl<W: Write> Report<W> {
     /// The header is repeated after that many lines.
     const LINES: usize = 50;
 
+    /// Returns a report that writes lines or JSON.
     pub fn new(to: W, is_json: bool) -> Self {
         Self { to, is_json, lines: 0, width: 0 }
     }

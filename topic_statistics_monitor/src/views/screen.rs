@@ -27,6 +27,7 @@ use column::Column;
 use list::Layout;
 
 /// The state of the live view.
+#[derive(Debug)]
 pub struct Screen {
     /// The name of the selected topic. A name stays the same while lines move.
     selected: Option<String>,
@@ -54,8 +55,8 @@ enum Mode {
     Detail,
 }
 
-impl Screen {
-    pub fn new() -> Self {
+impl Default for Screen {
+    fn default() -> Self {
         Self {
             selected: None,
             sort: Column::Topic,
@@ -69,7 +70,9 @@ impl Screen {
             notice: None,
         }
     }
+}
 
+impl Screen {
     /// Handles a key; returns whether it quits.
     pub fn key(&mut self, key: KeyEvent, rows: &[Row], now: Instant) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -323,7 +326,7 @@ mod tests {
             (174, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
             (175, "rate B/s min mean max stdev p50 p99 mean p50 p99"),
         ] {
-            let screen = draw(&mut Screen::new(), &rows_with_percentiles(), width, 24);
+            let screen = draw(&mut Screen::default(), &rows_with_percentiles(), width, 24);
             let words: Vec<&str> = screen[2].split_whitespace().collect();
             assert!(
                 words.join(" ").starts_with(&format!("topic pub {columns} lost seen")),
@@ -358,7 +361,7 @@ mod tests {
 
     #[test]
     fn eighty_columns_have_all_figures() {
-        let screen = draw(&mut Screen::new(), &rows_with_percentiles(), 80, 24);
+        let screen = draw(&mut Screen::default(), &rows_with_percentiles(), 80, 24);
         let text = screen.join("\n");
         for expected in [
             "                               Hz - period ms -  1 min age ms  1 min",
@@ -381,19 +384,19 @@ mod tests {
     fn any_size_is_drawn() {
         for (width, height) in [(1, 1), (1, 2), (20, 3), (40, 10), (79, 5), (149, 24), (150, 24), (300, 100)]
         {
-            let mut screen = Screen::new();
+            let mut screen = Screen::default();
             draw(&mut screen, &rows(), width, height);
             press(&mut screen, &rows(), "\n");
             draw(&mut screen, &rows(), width, height);
-            draw(&mut Screen::new(), &[], width, height);
+            draw(&mut Screen::default(), &[], width, height);
         }
-        let wide = draw(&mut Screen::new(), &rows(), 200, 24).join("\n");
+        let wide = draw(&mut Screen::default(), &rows(), 200, 24).join("\n");
         assert!(wide.contains("last minute") && wide.contains("LOSS 12"), "{wide}");
     }
 
     #[test]
     fn topics_are_sorted_by_each_column_and_reversed() {
-        let (rows, mut screen) = (rows(), Screen::new());
+        let (rows, mut screen) = (rows(), Screen::default());
         assert_eq!(names(&screen, &rows)[0], "/camera/image_raw");
         press(&mut screen, &rows, "s");
         assert_eq!(
@@ -412,7 +415,7 @@ mod tests {
 
     #[test]
     fn the_filter_is_typed_kept_and_cleared() {
-        let (rows, mut screen) = (rows(), Screen::new());
+        let (rows, mut screen) = (rows(), Screen::default());
         press(&mut screen, &rows, "/IMq");
         assert!(names(&screen, &rows).is_empty());
         assert!(draw(&mut screen, &rows, 80, 24).join("\n").contains("No topic passes the filter"));
@@ -428,7 +431,7 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let (rows, mut screen) = (
             (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect::<Vec<_>>(),
-            Screen::new(),
+            Screen::default(),
         );
         draw(&mut screen, &rows, 80, 24);
         press(&mut screen, &rows, "jj");
@@ -446,7 +449,7 @@ mod tests {
 
     #[test]
     fn h_goes_through_the_histograms_of_the_topic() {
-        let (rows, mut screen) = (rows_with_percentiles(), Screen::new());
+        let (rows, mut screen) = (rows_with_percentiles(), Screen::default());
         draw(&mut screen, &rows, 80, 40);
         press(&mut screen, &rows, "\n");
         let histogram = |screen: &mut Screen| {
@@ -474,7 +477,7 @@ mod tests {
 
     #[test]
     fn q_quits_but_not_while_the_filter_is_typed() {
-        let mut screen = Screen::new();
+        let mut screen = Screen::default();
         assert!(screen.key(KeyCode::Char('q').into(), &[], at(0)));
         press(&mut screen, &[], "/q");
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);

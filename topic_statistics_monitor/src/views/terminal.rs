@@ -24,13 +24,16 @@ use ratatui::{
 };
 
 /// The terminal of the live view. It is restored when this is dropped, and at a panic.
+#[derive(Debug)]
 pub struct LiveTerminal {
+    /// The screen.
     pub terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
     output: File,
     _muted: MutedOutput,
 }
 
 impl LiveTerminal {
+    /// Shows the alternate screen on this terminal.
     pub fn start(output: &File) -> io::Result<Self> {
         let (output, of_panic, backend) = (output.try_clone()?, output.try_clone()?, output.try_clone()?);
         let muted = MutedOutput::start()?;
@@ -63,9 +66,11 @@ fn restore(mut output: &File) -> io::Result<()> {
 ///
 /// A thread of their own reads them, and nothing waits for it: crossterm 0.29 does not return from a read, nor from a
 /// poll with a timeout, once the terminal is closed or while an escape sequence is incomplete.
+#[derive(Debug)]
 pub struct Input(Receiver<io::Result<Event>>);
 
 impl Input {
+    /// Starts to read from the terminal.
     pub fn start() -> io::Result<Self> {
         let (sender, events) = mpsc::sync_channel(100);
         std::thread::Builder::new().name("input".to_owned()).spawn(move || loop {
@@ -91,6 +96,7 @@ impl Input {
 /// Standard error and descriptor 1, redirected until this is dropped, so that the output of rcl and the middleware does
 /// not disturb the screen. `None` if standard error is no terminal: descriptor 1 is then no terminal either (see
 /// `output`).
+#[derive(Debug)]
 struct MutedOutput(Option<Arc<OwnedFd>>);
 
 impl MutedOutput {

@@ -3,13 +3,15 @@
 //! The ends of the monitor: signals, a closed terminal or pipe, a panic.
 
 use std::{
+    env,
     io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use test_support::{domain, program, wait_for, Process};
+use test_support::{domain, program, wait_for, Process, LIMIT};
+use topic_statistics_monitor::testing::{take_stdout, Input, LiveTerminal, Screen};
 
 use crate::{
     output::start_unread,
@@ -19,10 +21,25 @@ use crate::{
 
 #[test]
 fn a_panic_restores_the_terminal_and_is_reported() {
-    let mut terminal = Terminal::start(&["--panic-after", "1"], domain());
+    let arguments = ["--ignored", "--exact", "--nocapture", "ending::a_live_view_that_panics"];
+    let mut terminal = Terminal::start_program(env::current_exe().unwrap(), &arguments, domain());
     terminal.wait("view", |text| text.contains("No topic yet"));
+    assert!(terminal.has_terminal());
+    terminal.press("p");
     assert_eq!(terminal.end(), 101);
-    terminal.wait("message", |text| text.contains("as --panic-after asks"));
+    terminal.wait("message", |text| text.contains("panics at a key"));
+}
+
+/// The terminal of the live view, in a process that panics.
+#[test]
+#[ignore = "panics in a terminal, for the test above"]
+fn a_live_view_that_panics() {
+    let output = take_stdout().unwrap();
+    let mut live = LiveTerminal::start(&output).unwrap();
+    let input = Input::start().unwrap();
+    live.terminal.draw(|frame| Screen::default().draw(frame, &[], Instant::now())).unwrap();
+    let key = input.next(LIMIT).unwrap();
+    panic!("panics at a key: {key:?}");
 }
 
 #[test]

@@ -2,11 +2,9 @@
 
 //! The executor on a thread of its own.
 
-use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{fmt, io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use rclrs::*;
-
-use crate::Failure;
+use rclrs::{Executor, ExecutorCommands, RclrsError, SpinOptions};
 
 /// An executor that spins on a thread of its own until this is dropped.
 pub struct Spinning {
@@ -14,7 +12,19 @@ pub struct Spinning {
     thread: Option<JoinHandle<Vec<RclrsError>>>,
 }
 
+/// Why the executor has stopped by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorEnded {
+    /// A callback panicked.
+    #[error("the executor panicked")]
+    Panicked,
+    /// The executor returned from spinning.
+    #[error("the executor ended: {0}")]
+    Returned(String),
+}
+
 impl Spinning {
+    /// Starts the thread.
     pub fn start(mut executor: Executor) -> io::Result<Self> {
         let commands = Arc::clone(executor.commands());
         let thread = std::thread::Builder::new().name("executor".to_owned());
@@ -22,12 +32,18 @@ impl Spinning {
         Ok(Self { commands, thread: Some(thread) })
     }
 
-    /// Errors if the executor has stopped by itself.
-    pub fn check(&mut self) -> Result<(), Failure> {
+    /// Errors once, if the executor has stopped by itself.
+    pub fn check(&mut self) -> Result<(), ExecutorEnded> {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else { return Ok(()) };
-        let errors = thread.join().map_err(|_| "the executor panicked")?;
+        let errors = thread.join().map_err(|_| ExecutorEnded::Panicked)?;
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Err(format!("the executor ended: {}", text.join("; ")).into())
+        Err(ExecutorEnded::Returned(text.join("; ")))
+    }
+}
+
+impl fmt::Debug for Spinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spinning").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 

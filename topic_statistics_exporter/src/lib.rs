@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `exporter` carries the topic statistics of ROS 2 nodes to Prometheus and OpenTelemetry.
+//!
+//! The modules follow the way of the data:
+//!
+//! ```text
+//!  /statistics, /statistics/distribution,
+//!  /events/messages_lost, /diagnostics
+//!        ──▶ subscriptions ──▶ model ──▶ state ──▶ exposition ──▶ http    /metrics
+//!                                                           └──▶ otlp    to a collector
+//! ```
+//!
+//! `model` has the received messages, as values with checked names and numbers. `state` has the figures of all sources.
+//! Every output reads the state, and nothing else. `options` is about the process.
+
+mod exposition;
+mod http;
+mod model;
+mod options;
+mod otlp;
+mod state;
+mod subscriptions;
+#[doc(hidden)]
+pub mod testing;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use clap::Parser;
+use rclrs::*;
+use topic_statistics_programs::{
+    arguments::{context, split_ros_arguments},
+    executor::Spinning,
+    signals::Interrupt,
+};
+
+use crate::{
+    http::Server,
+    options::Options,
+    otlp::{Push, PushError},
+    state::{Now, State},
+    subscriptions::Subscriptions,
+};
+
+/// An error that ends the program.
+type Failure = Box<dyn std::error::Error>;
+
+/// How often the graph is read.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// How long the program may take to end by itself after a signal. After that, the signal ends it.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Runs the program, with the arguments of the process.
+pub fn main() -> ExitCode {
+    // First of all: a signal during the start has the same effect as a later one.
+    let interrupt = Interrupt::listen(&[], || thread::sleep(LIMIT));
+    let (own, ros) = split_ros_arguments(std::env::args_os());
+    let options = Options::parse_from(own);
+    match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed.
+            let _closed = writeln!(io::stderr(), "exporter: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), Failure> {
+    let executor = context("exporter", ros)?.create_basic_executor();
+    let node = executor.create_node("topic_statistics_exporter")?;
+    let options = options.with_parameters_of(&node)?;
+    let state = Arc::new(Mutex::new(State::new(options.limits(), Now::read())));
+    let server = Server::start(options.listen, Arc::clone(&state))
+        .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;
+    let host = gethostname::gethostname();
+    let push = options.push.clone().complete(&host.to_string_lossy(), |name| std::env::var(name).ok())?;
+    let push = push.map(|push| {
+        let logger = node.logger().clone();
+        let started = Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))?;
+        log_info!(&*node, "Pushing to {}", push.client.url);
+        Ok::<_, PushError>(started)
+    });
+    let push = push.transpose()?;
+    let mut subscriptions = Subscriptions::new(&node, &options, state)?;
+    log_info!(&*node, "Serving http://{}/metrics", server.address());
+    let mut spinning = Spinning::start(executor)?;
+    let result = loop {
+        if interrupt.wait(REFRESH) {
+            break Ok(());
+        }
+        if let Err(error) = spinning.check() {
+            break Err(error.into());
+        }
+        if let Err(error) = subscriptions.refresh() {
+            break Err(error.into());
+        }
+    };
+    if let Some(lost) = push.map(Push::stop).filter(|lost| *lost > 0) {
+        log_warn!(&*node, "{lost} OTLP requests that the collector has not taken are lost");
+    }
+    result
+}

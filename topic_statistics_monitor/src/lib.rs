@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `topic_monitor` shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics.
+//!
+//! A library, so that tests and fuzz targets can call its parts. It has no API for others.
+//!
+//! The modules follow the way of the data:
+//!
+//! ```text
+//!  graph, messages ──▶ topics ──────┐                        ┌──▶ views::Screen   live view
+//!                                   ├──▶ provider ──▶ rows ──┼──▶ views::Report   lines, JSON
+//!  /statistics ──────▶ statistics ──┘                        ├──▶ require         exit status
+//!                                                            ├──▶ expect          states, /diagnostics
+//!                                                            └──▶ recording ──▶ views::page   the page of --report
+//! ```
+//!
+//! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
+//! `views`, `recording`, `require` and `expect` read it. So both sides import `row`, `row` imports `format`, and
+//! neither side imports the other. `arguments` and `pattern` are the command line; `signals`, `output`, `error` and
+//! `origin` are about the process.
+
+mod arguments;
+mod error;
+mod expect;
+mod format;
+mod origin;
+mod output;
+mod pattern;
+mod provider;
+mod recording;
+mod require;
+mod row;
+mod session;
+mod signals;
+mod statistics;
+#[doc(hidden)]
+pub mod testing;
+mod topics;
+mod views;
+
+use std::{io::IsTerminal, process::ExitCode};
+
+use clap::Parser;
+use rclrs::*;
+use topic_statistics_programs::{
+    arguments::{context, split_ros_arguments},
+    executor::Spinning,
+};
+
+use crate::{
+    arguments::Arguments,
+    error::{has_no_reader, print_error, Failure},
+    expect::{Diagnostics, ExpectationFile},
+    output::take_stdout,
+    provider::RowProvider,
+    session::{Session, FAILED, UNFULFILLED},
+    signals::Interrupt,
+    views::PageFile,
+};
+
+/// Runs the program, with the arguments of the process.
+pub fn main() -> ExitCode {
+    let (own, ros) = split_ros_arguments(std::env::args_os());
+    let arguments = Arguments::parse_from(own);
+    arguments.check().unwrap_or_else(|error| error.exit());
+    match run(&arguments, ros) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            print_error(&error.to_string());
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
+    let patterns = arguments.patterns(expected.as_ref());
+    arguments.check_sources(&patterns)?;
+    let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
+    // Before the context, which loads the middleware.
+    let output = take_stdout()?;
+    let is_terminal = output.is_terminal();
+    let executor = context("topic_monitor", ros)?.create_basic_executor();
+    let node = executor.create_node("topic_monitor")?;
+    // The rows show the library's warnings in the node's log.
+    node.logger().set_level(LogSeverity::Error)?;
+    let mut provider = RowProvider::new(&node, arguments, patterns)?;
+    let hardware_id = || arguments.hardware_id.clone();
+    let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
+    let spinning = Spinning::start(executor)?;
+    let mut session = Session::new(arguments, output, expected, diagnostics, spinning, interrupt);
+    let ended = if let Some(tolerance) = arguments.print_expectations {
+        session.print_expectations(&mut provider, tolerance)
+    } else if arguments.is_live(is_terminal) {
+        session.show_live_view(&mut provider)
+    } else {
+        session.write_lines(&mut provider)
+    };
+    let code = match ended {
+        Err(error) if has_no_reader(&*error, is_terminal) => Ok(0),
+        other => other,
+    };
+    // Also of a run that was cut short.
+    let is_fulfilled = match report {
+        Some(file) => session.write_report(&file, &provider)?,
+        None => true,
+    };
+    let is_healthy = session.report_errors();
+    Ok(if is_fulfilled && is_healthy { code? } else { code?.max(UNFULFILLED) })
+}
