@@ -12,16 +12,16 @@ use topic_statistics_core::record::transport::{Delivered, Gid, ReceivedTimestamp
 
 /// An rmw implementation's report with a message. `docs/late.md` shows the same table.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Middleware {
+pub struct Middleware {
     /// With the rmw implementation's identifier as its name.
-    pub(crate) transport: Transport,
+    pub transport: Transport,
     /// Whether a publisher reaches only subscriptions whose QoS it satisfies, as in DDS (DDS 1.4, 2.2.3). Zenoh has no
     /// such rule: only the topic and the type count.
-    pub(crate) matches_qos: bool,
+    pub matches_qos: bool,
     /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
-    pub(crate) pads: bool,
+    pub pads: bool,
     /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
-    pub(crate) sends_to_nul: bool,
+    pub sends_to_nul: bool,
 }
 
 /// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on;
@@ -94,7 +94,7 @@ impl Middleware {
     }
 
     /// Returns the middleware of this process. Errors with its identifier if it is not one of those above.
-    pub(crate) fn in_use() -> Result<&'static Self, String> {
+    pub fn in_use() -> Result<&'static Self, String> {
         // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library
         // is never unloaded.
         let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };

@@ -39,6 +39,7 @@ mod foreign;
 mod generate;
 mod generator;
 mod idl;
+#[allow(missing_docs, missing_debug_implementations)] // no API: only `testing` exports it
 mod model;
 mod problem;
 mod record;
@@ -52,3 +53,12 @@ pub use generate::{generate, Report};
 pub use generator::generator;
 pub use problem::Problem;
 pub use search::Search;
+
+/// What the fuzz targets of this repository call. It is no part of the API.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::{
+        model::{Message, Namespace, Package},
+        render::files,
+    };
+}

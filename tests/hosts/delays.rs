@@ -4,14 +4,13 @@
 
 use std::time::Duration;
 
-use test_support::{domain, of, program, Metric};
-
-use super::{
+use test_support::{
+    domain,
     network::{Conditions, Way},
-    now,
-    programs::Receiver,
-    read_statistics, source, start, two_hosts,
+    of, program, Metric,
 };
+
+use super::{now, programs::Receiver, read_statistics, source, start, two_hosts};
 
 /// The metrics of the test: the delay of the driver, the delay of the network, and those that contain both.
 const METRICS: [&str; 5] = [

@@ -6,12 +6,14 @@ use std::{path::Path, time::Duration};
 
 use super::monitor::Monitor;
 use serde_json::Value;
-use test_support::{domain, of, wait_for, Metric, Program};
+use test_support::{
+    domain,
+    network::{Conditions, Way},
+    of, wait_for, Metric, Program,
+};
 
 use super::{
-    median,
-    network::{Conditions, Way},
-    now, on_the_network,
+    median, now, on_the_network,
     programs::{Receiver, Sender, WEAK},
     read_statistics, source, two_hosts,
 };

@@ -9,7 +9,6 @@ mod delays;
 mod end;
 mod losses;
 mod monitor;
-mod network;
 mod programs;
 mod robots;
 
@@ -19,8 +18,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use network::{Host, Network};
-use test_support::{Process, Reader};
+use test_support::{
+    network::{Host, Network},
+    Process, Reader,
+};
 
 /// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use test_support::{program, Program, LIMIT};
+use test_support::{network::Host, program, Program, LIMIT};
 
-use super::{command, network::Host, now};
+use super::{command, now};
 
 /// A running topic_monitor.
 pub struct Monitor {

@@ -16,12 +16,13 @@ use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, Topi
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::String as StringMsg};
 use serde_json::{json, Value};
 
-use test_support::{context, program, Program, Spinning};
-
-use super::{
+use test_support::{
+    context,
     network::{Host, Network},
-    start,
+    program, Program, Spinning,
 };
+
+use super::start;
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
 

@@ -15,9 +15,9 @@ use clap::ValueEnum;
 use crate::{
     checks::{self, passes, reason, Outcome},
     environment::Environment,
+    ros_options::RosOptions,
     setup::{self, tools},
     workspace::{Package, Workspace},
-    RosOptions,
 };
 
 mod circles;

@@ -6,6 +6,7 @@
 //! [`Environment`] is the caller's sourced ROS 2, or one that [`setup`] makes from PyPI wheels.
 
 mod checks;
+mod commands;
 mod demo;
 /// It takes no domain that a test has, nor a test its.
 #[path = "../../testing/test_support/src/domain.rs"]
@@ -19,6 +20,7 @@ mod package;
 mod progress;
 mod prove;
 mod public_api;
+mod ros_options;
 mod setup;
 mod shared_memory;
 mod test;
@@ -27,16 +29,17 @@ mod workspace;
 use std::{
     env,
     ffi::OsString,
-    io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
     thread,
 };
 
 use anyhow::{bail, Context, Result};
-use clap::{builder::FalseyValueParser, Args, Parser, Subcommand, ValueEnum};
+use clap::{builder::FalseyValueParser, Args, Parser, Subcommand};
 
+use commands::{cargo, finish, models, print, soak};
 use environment::Environment;
+use ros_options::RosOptions;
 
 /// Automation of rclrs_topic_statistics.
 #[derive(Parser)]
@@ -46,37 +49,6 @@ struct Cli {
     ros: RosOptions,
     #[command(subcommand)]
     verb: Verb,
-}
-
-/// Which ROS 2 a verb works with.
-#[derive(Args)]
-struct RosOptions {
-    /// Use the embedded ROS 2 of this distribution, even if a ROS 2 is sourced [embedded default: kilted]
-    #[arg(long, global = true, value_enum)]
-    distro: Option<Distro>,
-    /// Use the embedded ROS 2, even if a ROS 2 is sourced
-    #[arg(long, global = true)]
-    embedded: bool,
-    /// Where embedded ROS 2 installations and generated interface crates are kept [default: .ros in the project]
-    #[arg(long, global = true, value_name = "DIRECTORY", env = "XTASK_ROS_DIR")]
-    ros_dir: Option<PathBuf>,
-}
-
-/// The distributions for which PyPI has wheels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Distro {
-    Kilted,
-    Jazzy,
-}
-
-impl Distro {
-    /// The value of ROS_DISTRO.
-    fn name(self) -> &'static str {
-        match self {
-            Distro::Kilted => "kilted",
-            Distro::Jazzy => "jazzy",
-        }
-    }
 }
 
 /// A scenario of the soak test.
@@ -342,42 +314,6 @@ fn middleware(environment: &Environment) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs a cargo subcommand on the workspace in that directory, in the environment.
-fn cargo(
-    environment: &Environment,
-    directory: &Path,
-    subcommand: &str,
-    arguments: &[OsString],
-) -> Result<ExitCode> {
-    let mut command = environment.command("cargo");
-    command.current_dir(directory).arg(subcommand).args(arguments);
-    finish(&mut command, Path::new("cargo"))
-}
-
-/// Returns the command that runs the models, at the lowest priority. Arguments that are added go to the test program.
-fn models(environment: &Environment, project: &Path, locked: bool) -> std::process::Command {
-    let mut models = environment.command("nice");
-    models
-        .current_dir(project)
-        .args(["-n", "19", "cargo", "test", "--package", "topic_statistics_core", "--lib"])
-        .args(locked.then_some("--locked"))
-        // The other tests run outside of a model, where the types of the model checker do nothing.
-        .args(["--", "--skip", "tests::"])
-        .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
-        // A model runs a hundred thousand times: without optimisation the models would take minutes.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
-        .env("RUSTFLAGS", "--cfg topic_statistics_loom");
-    models
-}
-
-/// Returns the command of the soak test.
-fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> std::process::Command {
-    let mut soak = environment.command("cargo");
-    soak.current_dir(project).args(["run", "--release", "--quiet", "--package", "soak", "--", "run"]);
-    soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
-    soak
-}
-
 /// Runs the scenario robot, with the programs that it watches the robot with.
 fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCode> {
     let packages = ["soak", "topic_statistics_monitor", "topic_statistics_exporter"];
@@ -393,17 +329,6 @@ fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCo
     cargo(environment, project, "run", &run.map(OsString::from))
 }
 
-/// Waits for a command that talks to the terminal by itself; its exit status becomes ours.
-fn finish(command: &mut std::process::Command, program: &Path) -> Result<ExitCode> {
-    let status = command
-        .status()
-        .with_context(|| format!("{} cannot be started; is it installed and on PATH?", program.display()))?;
-    Ok(match status.code() {
-        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        None => ExitCode::FAILURE,
-    })
-}
-
 /// Returns the project's root, which is the parent of this crate's directory.
 ///
 /// `cargo run` sets CARGO_MANIFEST_DIR. The value at compile time would be that of the checkout that a copied or shared
@@ -416,13 +341,4 @@ fn project() -> Result<PathBuf> {
     project
         .map(Path::to_owned)
         .context("The project is not where this program was built; start it by `cargo xtask`")
-}
-
-/// Prints to standard output. Its reader may have gone: `cargo xtask env | head -1`.
-fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("Cannot write to standard output"),
-    }
 }

@@ -6,7 +6,10 @@ use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use anyhow::Result;
 
-use crate::{cargo, environment::Environment, finish};
+use crate::{
+    commands::{cargo, finish},
+    environment::Environment,
+};
 
 /// Builds topic_monitor, which is not on PATH as installed programs are, and runs it where the caller is.
 pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) -> Result<ExitCode> {

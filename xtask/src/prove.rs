@@ -12,11 +12,11 @@ use clap::ValueEnum;
 
 use crate::{
     checks::{self, passes, reason, Outcome},
+    commands::{self, soak},
     environment::Environment,
     fuzz, msrv,
     public_api::TOOLCHAIN,
     setup::tools,
-    soak,
 };
 
 const CARGO_MUTANTS: &str = "27.1.0";
@@ -101,7 +101,7 @@ fn simulator(environment: &Environment, project: &Path) -> Result<Outcome> {
 }
 
 fn models(environment: &Environment, project: &Path) -> Result<Outcome> {
-    passes(crate::models(environment, project, false).arg("--nocapture").env("LOOM_MAX_PREEMPTIONS", "3"))
+    passes(commands::models(environment, project, false).arg("--nocapture").env("LOOM_MAX_PREEMPTIONS", "3"))
 }
 
 fn miri(environment: &Environment, project: &Path) -> Result<Outcome> {

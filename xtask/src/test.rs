@@ -17,8 +17,8 @@ use serde::Deserialize;
 
 use crate::{
     checks::{self, Outcome},
+    commands::{models, print},
     environment::Environment,
-    print,
     workspace::Workspace,
 };
 
@@ -109,7 +109,7 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
         return vec![examples];
     }
     let mut jobs = vec![
-        Job { name: "models".to_owned(), command: crate::models(environment, project, selection.locked) },
+        Job { name: "models".to_owned(), command: models(environment, project, selection.locked) },
         job("a million simulated windows", "", &["run", "--release", "--quiet", "--package", "simulator"]),
         job("seeds of the fuzz targets", "testing/fuzz", &["test"]),
         examples,

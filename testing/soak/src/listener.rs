@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     io::BufRead,
-    sync::{mpsc, Arc, Mutex, MutexGuard},
+    sync::{mpsc, Arc, Mutex},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use test_support::Spinning;
 
 use crate::{
+    lock::lock,
     measured,
     talker::{topic, TOPICS},
     windows::{self, Windows},
@@ -305,8 +306,4 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
         println!("{}", serde_json::to_string(&report)?);
     }
     Ok(())
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -8,6 +8,7 @@
 
 mod judge;
 mod listener;
+mod lock;
 mod measured;
 mod reader;
 mod robot;

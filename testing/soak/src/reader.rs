@@ -14,7 +14,7 @@ use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessag
 use serde::{Deserialize, Serialize};
 use test_support::Spinning;
 
-use crate::listener::{lock, LISTENER};
+use crate::{listener::LISTENER, lock::lock};
 
 /// The sample count's data type on `/statistics`.
 const SAMPLE_COUNT: u8 = 5;

@@ -12,7 +12,7 @@ use std::{
 use rclrs_topic_statistics::{watch, WindowStatistics};
 use serde::{Deserialize, Serialize};
 
-use crate::listener::lock;
+use crate::lock::lock;
 
 /// The windows of a subscription, as `watch` has them.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

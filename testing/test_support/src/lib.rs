@@ -5,7 +5,9 @@
 pub mod clock;
 mod domain;
 pub mod middleware;
+pub mod network;
 pub mod preload;
+mod skip;
 pub mod warnings;
 
 use std::{
@@ -23,6 +25,8 @@ use std::{
 
 use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
+
+pub use skip::skip;
 
 /// Returns the path of a program of this workspace. `cargo test --workspace` builds all programs beside the tests.
 ///
@@ -324,15 +328,6 @@ impl Drop for Spinning {
             let _errors = thread.join();
         }
     }
-}
-
-/// Logs what is not tested, in which test, and why.
-///
-/// This is the way for a test to skip, because everybody sees the line: the harness hides the output of `eprintln!` and
-/// `println!` if the test passes.
-pub fn skip(what: &str, why: &str) {
-    let test = std::thread::current();
-    let _closed = writeln!(std::io::stderr(), "skipped: {what} ({}): {why}", test.name().unwrap_or("-"));
 }
 
 /// Waits for a condition. Panics after [`LIMIT`]; `what` names the condition in the message.

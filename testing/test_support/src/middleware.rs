@@ -3,19 +3,14 @@
 //! Features that the rmw implementation in use does not provide. A test that needs one is skipped, and a line is
 //! logged.
 
-/// The library's table of middlewares, so that the tests have no second one.
-#[allow(dead_code)] // the tests need a part of it
-#[path = "../../../src/transport.rs"]
-mod transport;
-
 use std::ffi::{c_char, c_int, CStr};
 
 use rclrs::Node;
+use rclrs_topic_statistics::testing::Middleware;
 use ros_env::std_msgs::msg::rmw::Int32;
 use topic_statistics_core::record::transport::ReceivedTimestamp;
 
 use crate::skip;
-use transport::Middleware;
 
 // Functions of librmw_implementation. rclrs is linked to it.
 extern "C" {

@@ -15,10 +15,13 @@ use std::{
 use anyhow::{bail, ensure, Context, Result};
 
 use super::{
-    build_interfaces, child, cmake_definition, interface_sources, machine, python_directories, read_dir,
-    remove, temporary, write_whole, Workshop, INTERFACE_PACKAGES,
+    child,
+    files::{python_directories, read_dir, remove, temporary, write_whole},
+    interfaces::{build_interfaces, cmake_definition, interface_sources, INTERFACE_PACKAGES},
+    machine,
+    workshop::Workshop,
 };
-use crate::{environment::Environment, progress::Step, Distro};
+use crate::{environment::Environment, progress::Step, ros_options::Distro};
 
 /// Pip's requirements to build the one package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");

@@ -12,8 +12,9 @@ use std::{
 use anyhow::{bail, Result};
 
 use super::{
-    build_interfaces, fingerprint, interface_sources, python_directories, read_dir, remove, Workshop,
-    INTERFACE_PACKAGES,
+    files::{python_directories, read_dir, remove},
+    interfaces::{build_interfaces, interface_sources, INTERFACE_PACKAGES},
+    workshop::{fingerprint, Workshop},
 };
 use crate::environment::Environment;
 

@@ -12,7 +12,11 @@ use std::{
 
 use anyhow::{ensure, Result};
 
-use super::{child, remove, write_whole, Workshop};
+use super::{
+    child,
+    files::{remove, write_whole},
+    workshop::Workshop,
+};
 
 /// Pip's requirements, with hashes.
 const REQUIREMENTS: &str = include_str!("../../requirements/lint.txt");

@@ -5,12 +5,9 @@
 use std::time::Instant;
 
 use topic_statistics_core::health::Value;
+use topic_statistics_monitor::testing::{Condition, Conditions, Row};
 
-use crate::{
-    check::has_no_control,
-    require::{Condition, Conditions},
-    row::Row,
-};
+use crate::check::has_no_control;
 
 /// An error points into the text. Conditions are the same after they were written and read again. NaN fulfils none.
 pub fn condition(bytes: &[u8]) {

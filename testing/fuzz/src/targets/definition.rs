@@ -5,13 +5,13 @@
 use std::{collections::BTreeSet, path::Path};
 
 use pulldown_cmark::{CodeBlockKind, Event, Tag};
+use ros_interface_crates::{
+    testing::{files, Message, Namespace, Package},
+    Error,
+};
 use syn::visit::Visit;
 
-use crate::{
-    check::has_no_control,
-    model::{Message, Namespace, Package},
-    render, Error,
-};
+use crate::check::has_no_control;
 
 /// The separator of an input's parts.
 const SEPARATOR: &str = "%%";
@@ -35,7 +35,7 @@ pub fn definition(bytes: &[u8]) {
         Err(error) => panic!("{error}: no file is read"),
     };
     package.notes.iter().for_each(|note| has_no_control(note, "a note"));
-    let files = render::files(&package);
+    let files = files(&package);
     let size: usize = files.iter().map(|(_, content)| content.len()).sum();
     assert!(size < 200_000 + 500 * bytes.len(), "{size} bytes of {}", bytes.len());
     for (path, content) in &files {

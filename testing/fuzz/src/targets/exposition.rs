@@ -14,17 +14,12 @@ use ros_env::{
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
     topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
+use topic_statistics_exporter::testing::{
+    Diagnostic, Format, Limits, Losses, MetricDistribution, MetricWindow, Now, Received, State,
+};
 
 use super::from_statistics::{distribution, message};
-use crate::{
-    check::has_no_control,
-    exporter::{
-        exposition::Format,
-        model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
-        state::{Limits, Now, State},
-    },
-    input::Input,
-};
+use crate::{check::has_no_control, input::Input};
 
 /// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
 /// never fall while they exist.

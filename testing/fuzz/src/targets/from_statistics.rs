@@ -15,19 +15,15 @@ use ros_env::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
+use topic_statistics_monitor::testing::{
+    detail, failures, render_page, Conditions, Figures, Origin, Pattern, Recording, Report, Row, Screen,
+    SourceDistribution, SourceMetric, Sources,
+};
+use topic_statistics_programs::statistics::MAX_NAME;
 
 use crate::{
     check::{has_no_control, is_no_infinity},
     input::Input,
-    monitor::statistics::{
-        message::{SourceDistribution, SourceMetric},
-        sources::Sources,
-    },
-    pattern::Pattern,
-    recording::Recording,
-    require::{self, Conditions},
-    row::{Figures, Row},
-    views::{detail, render_page, Origin, Report, Screen},
 };
 
 /// Memory has a bound. Figures are finite or NaN. The output has no control character, and JSON keeps each name.
@@ -90,7 +86,7 @@ pub fn from_statistics(bytes: &[u8]) {
     }
     let rows: Vec<&Row> = sources.rows().collect();
     live.draw(&mut input, &rows, now);
-    for failure in require::failures(&conditions, &rows, now) {
+    for failure in failures(&conditions, &rows, now) {
         has_no_control(&failure, "a failure of a condition");
     }
     if has_report {
@@ -100,7 +96,7 @@ pub fn from_statistics(bytes: &[u8]) {
 
 /// Panics if a row keeps more than its bounds, or has a figure that cannot be shown.
 fn is_sound(row: &Row, now: Instant) {
-    assert!(row.name.len() <= SourceMetric::MAX_NAME);
+    assert!(row.name.len() <= MAX_NAME);
     assert!(row.history.len() <= 601, "{} entries of the history", row.history.len());
     let status = row.status(now).text();
     assert!(status.chars().count() <= 11, "{status}");
@@ -186,7 +182,7 @@ impl LiveView {
     pub fn new(input: &mut Input) -> Self {
         let (width, height) = (1 + u16::from(input.u8() % 160), 1 + u16::from(input.u8() % 8));
         let terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal in memory");
-        Self { screen: Screen::new(), terminal }
+        Self { screen: Screen::default(), terminal }
     }
 
     /// Presses a few keys, and draws. Panics if a cell has a control character.

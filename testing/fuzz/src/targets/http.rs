@@ -5,11 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use crate::exporter::{
-    http::{serve, Metrics},
-    state::{Limits, Now, State},
-};
+use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
 /// Every connection ends, with one response at most, and only GET and HEAD of `/metrics` and `/healthz` are served.
 pub fn http(bytes: &[u8]) {

@@ -27,17 +27,15 @@ use topic_statistics_core::{
     window, Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals,
     WindowStatistics,
 };
+use topic_statistics_monitor::testing::{
+    detail, escaped, explain, failures, Conditions, Figures, MetricFigures, Problem, Publisher, Recording,
+    Row, Window,
+};
 
+use super::from_statistics::{is_json, is_page, LiveView};
 use crate::{
     check::{has_lines, has_no_control},
-    format,
     input::Input,
-    monitor::topics::message_type,
-    recording::Recording,
-    require::{self, Conditions},
-    row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
-    targets::from_statistics::{is_json, is_page, LiveView},
-    views::detail,
 };
 
 /// No control character is written where a terminal may show it. Messages, YAML and JSON keep each name.
@@ -46,10 +44,10 @@ pub fn names(bytes: &[u8]) {
     let view = [input.u8(), input.u8(), input.u8(), input.u8(), input.u8(), input.u8()];
     let [node, topic, message_type, source, other] = [(); 5].map(|()| input.text());
     for name in [&node, &topic, &message_type, &source, &other] {
-        let escaped = Escaped(name).to_string();
-        has_no_control(&escaped, "an escaped name");
-        assert!(escaped.chars().count() <= 255 * "\\u{10ffff}".len() + 1);
-        assert_eq!(escaped, format::name(name), "topic_monitor escapes the same");
+        let text = Escaped(name).to_string();
+        has_no_control(&text, "an escaped name");
+        assert!(text.chars().count() <= 255 * "\\u{10ffff}".len() + 1);
+        assert_eq!(text, escaped(name), "topic_monitor escapes the same");
     }
     library(&node, &topic, &message_type, &source, &other);
     monitor(&node, &topic, &message_type, &other, &view);
@@ -169,12 +167,12 @@ fn errors(node: &str, topic: &str, other: &str) {
 fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]) {
     let mut view = Input(view);
     let error = DynamicMessageError::InvalidMessageType;
-    let explained = message_type::explain(topic, message_type, &error);
+    let explained = explain(topic, message_type, &error);
     has_no_control(&explained, "a problem");
     // rclrs accepts any name of a package.
     let package = message_type.split('/').next().unwrap_or_default().to_owned();
     let error = DynamicMessageError::RequiredPrefixNotSourced { package };
-    has_no_control(&message_type::explain(topic, message_type, &error), "a problem");
+    has_no_control(&explain(topic, message_type, &error), "a problem");
 
     let now = Instant::now();
     let mut row = Row::new(topic);
@@ -218,7 +216,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         has_no_control(&line.to_string(), "a detail");
     }
     let Conditions(conditions) = "rate>2 age<1".parse().expect("conditions");
-    for failure in require::failures(&conditions, &[&row], now) {
+    for failure in failures(&conditions, &[&row], now) {
         has_no_control(&failure, "a failure of a condition");
     }
     let mut recording = Recording::new(Duration::from_secs(1), conditions);

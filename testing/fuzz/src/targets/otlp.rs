@@ -17,6 +17,9 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsPartialSuccess, ExportMetricsServiceResponse,
 };
 use prost::{encoding::encode_varint, Message};
+use topic_statistics_exporter::testing::{
+    compress, Answer, Backoff, Client, ClientOptions, Delivery, Outcome, Queue, QueueLimits,
+};
 use ureq::{
     config::Config,
     http::Uri,
@@ -27,16 +30,7 @@ use ureq::{
     Agent, Error,
 };
 
-use crate::{
-    check::has_no_control,
-    exporter::otlp::{
-        backoff::Backoff,
-        client::{Answer, Client, ClientOptions},
-        delivery::{Delivery, Outcome},
-        queue::{compress, Limits, Queue},
-    },
-    input::Input,
-};
+use crate::{check::has_no_control, input::Input};
 
 /// How many answers an input has at most, and so requests.
 const REQUESTS: u8 = 16;
@@ -73,7 +67,7 @@ pub fn otlp(bytes: &[u8]) {
         false => (Duration::from_secs(1), Duration::from_secs(60)),
     };
     let initial = initial.min(max);
-    let queue = Queue::in_memory(Limits { requests: REQUESTS.into(), bytes: 1 << 20 });
+    let queue = Queue::in_memory(QueueLimits { requests: REQUESTS.into(), bytes: 1 << 20 });
     let mut delivery = Delivery::new(queue, Backoff::new(initial, max));
     let requests = requests();
     for request in requests {

@@ -8,11 +8,11 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::{
-    compare::Tally,
     health::{Judgement, Seen, CLEAR},
     log::{Figures, Health, Process, Source, Window},
     reports::{each_object, figures_of, number, Status, Wire},
     scenario::{Host, PROCESSES, TOPICS},
+    tally::Tally,
 };
 
 const SECOND: i64 = 1_000_000_000;

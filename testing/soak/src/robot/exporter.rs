@@ -16,9 +16,9 @@ use anyhow::Result;
 use rclrs_topic_statistics::Metric;
 
 use super::{
-    compare::Tally,
     log::{Figures, Process},
     reports::{each_object, number, Distribution, Wire, UNSEEN},
+    tally::Tally,
 };
 
 const SECOND: i64 = 1_000_000_000;

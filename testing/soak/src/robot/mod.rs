@@ -13,11 +13,9 @@ mod exporter;
 mod health;
 mod log;
 mod messages;
-#[allow(dead_code)] // the tests of two hosts use all of it
-#[path = "../../../../tests/hosts/network.rs"]
-mod network;
 pub mod node;
 mod reports;
 pub mod run;
 mod scenario;
+mod tally;
 mod windows;

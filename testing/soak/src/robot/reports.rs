@@ -17,9 +17,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{
-    compare::Tally,
     log::{Figures, Process, Source, Window},
     scenario::{PROCESSES, TOPICS},
+    tally::Tally,
 };
 
 /// How many windows of a source may be missing at its start: the reader and the publisher did not know each other yet.

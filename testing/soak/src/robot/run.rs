@@ -13,11 +13,10 @@ use std::{
 
 use anyhow::{ensure, Context, Result};
 use nix::time::ClockId;
-use test_support::{clock::SteppedClock, command, domain, on_this_host, Process};
+use test_support::{clock::SteppedClock, command, domain, network::Network, on_this_host, Process};
 
 use super::{
     compare,
-    network::Network,
     node::now,
     reports::STALLS,
     scenario::{self, Fate, Host, Kind, PROCESSES, TOPICS},
@@ -289,8 +288,9 @@ impl Robot {
                     continue;
                 }
                 event.next = elapsed + event.every;
-                let mends = [Disturbance::Revive, Disturbance::Restore, Disturbance::Scrape];
-                if elapsed + CALM < length || mends.contains(&event.what) {
+                // The calm at the end has only what repairs a fault or reads.
+                let calm = [Disturbance::Revive, Disturbance::Restore, Disturbance::Scrape];
+                if elapsed + CALM < length || calm.contains(&event.what) {
                     self.disturb(event.what).with_context(|| format!("{:?}", event.what))?;
                 }
             }

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    compare::Tally,
     log::{Figures, Received, Source, Window},
     reports::{Distribution, Key, Wire},
+    tally::Tally,
 };
 
 /// How far the library's offset between two clocks may be off, in ns, besides the rounding of a log line.

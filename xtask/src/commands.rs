@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Commands that more than one verb runs, and output.
+
+use std::{
+    ffi::OsString,
+    io::{ErrorKind, Write as _},
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+
+use crate::environment::Environment;
+
+/// Runs a cargo subcommand on the workspace in that directory, in the environment.
+pub fn cargo(
+    environment: &Environment,
+    directory: &Path,
+    subcommand: &str,
+    arguments: &[OsString],
+) -> Result<ExitCode> {
+    let mut command = environment.command("cargo");
+    command.current_dir(directory).arg(subcommand).args(arguments);
+    finish(&mut command, Path::new("cargo"))
+}
+
+/// Returns the command that runs the models, at the lowest priority. Arguments that are added go to the test program.
+pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
+    let mut models = environment.command("nice");
+    models
+        .current_dir(project)
+        .args(["-n", "19", "cargo", "test", "--package", "topic_statistics_core", "--lib"])
+        .args(locked.then_some("--locked"))
+        // The other tests run outside of a model, where the types of the model checker do nothing.
+        .args(["--", "--skip", "tests::"])
+        .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
+        // A model runs a hundred thousand times: without optimisation the models would take minutes.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
+        .env("RUSTFLAGS", "--cfg topic_statistics_loom");
+    models
+}
+
+/// Returns the command of the soak test.
+pub fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> Command {
+    let mut soak = environment.command("cargo");
+    soak.current_dir(project).args(["run", "--release", "--quiet", "--package", "soak", "--", "run"]);
+    soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
+    soak
+}
+
+/// Waits for a command that talks to the terminal by itself; its exit status becomes ours.
+pub fn finish(command: &mut Command, program: &Path) -> Result<ExitCode> {
+    let status = command
+        .status()
+        .with_context(|| format!("{} cannot be started; is it installed and on PATH?", program.display()))?;
+    Ok(match status.code() {
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        None => ExitCode::FAILURE,
+    })
+}
+
+/// Prints to standard output. Its reader may have gone: `cargo xtask env | head -1`.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("Cannot write to standard output"),
+    }
+}

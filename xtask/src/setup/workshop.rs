@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A directory that is made step by step, by one process at a time.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{bail, Context, Result};
+use ros_interface_crates::Search;
+use sha2::{Digest, Sha256};
+
+use super::files::{read_dir, remove, write_whole};
+use crate::progress::Step;
+
+/// A directory that is made step by step, by one process at a time.
+pub struct Workshop {
+    directory: PathBuf,
+    /// Of the steps so far and their inputs.
+    fingerprint: String,
+    /// The stamps of the steps so far, with what they have to hold.
+    stamps: Vec<(PathBuf, String)>,
+    count: usize,
+    /// Taken for the first step that has to be done, and held until the workshop is dropped. Children inherit it: if
+    /// only this process is killed, the next one waits for the remaining children.
+    lock: Option<File>,
+}
+
+impl Workshop {
+    /// Opens `directory` for `count` steps.
+    pub fn open(directory: &Path, count: usize) -> Result<Workshop> {
+        fs::create_dir_all(directory.join("steps")).with_context(|| {
+            format!("Cannot create {}; choose another place with --ros-dir", directory.display())
+        })?;
+        Ok(Workshop {
+            directory: directory.to_owned(),
+            fingerprint: String::new(),
+            stamps: vec![],
+            count,
+            lock: None,
+        })
+    }
+
+    /// Waits until no other process works here, and keeps others from it.
+    pub fn lock(&mut self) -> Result<()> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let path = self.directory.join("lock");
+        let lock = File::create(&path).with_context(|| format!("Cannot create {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                eprintln!(
+                    "Another process is working in {}; waiting for it to end",
+                    self.directory.display()
+                );
+                lock.lock()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context("Cannot lock the setup"),
+        }
+        rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
+        self.lock = Some(lock);
+        // The earlier steps were looked at without the lock.
+        if let Some((changed, _)) = self.stamps.iter().find(|(stamp, made_from)| !is_done(stamp, made_from)) {
+            bail!("Another process has changed {} meanwhile; run it again", changed.display());
+        }
+        Ok(())
+    }
+
+    /// Does a step unless its stamp says that it was done from the same inputs and after the same steps.
+    ///
+    /// `make` has to cope with whatever an earlier, interrupted attempt left behind.
+    pub fn step(
+        &mut self,
+        name: &str,
+        inputs: &[&[u8]],
+        what: &str,
+        length: usize,
+        make: impl FnOnce(&Step) -> Result<String>,
+    ) -> Result<()> {
+        self.fingerprint = fingerprint(&self.fingerprint, inputs);
+        let stamp = self.stamp(name);
+        if !is_done(&stamp, &self.fingerprint) {
+            self.lock()?;
+        }
+        self.stamps.push((stamp.clone(), self.fingerprint.clone()));
+        // Whoever held the lock may have done it.
+        if is_done(&stamp, &self.fingerprint) {
+            return Ok(());
+        }
+        // The steps built on this one have to be built again.
+        for later in read_dir(&self.directory.join("steps"))? {
+            if later == stamp || !self.stamps.iter().any(|(earlier, _)| *earlier == later) {
+                remove(&later)?;
+            }
+        }
+        let step = Step::start(self.stamps.len(), self.count, what, length);
+        let outcome = make(&step)?;
+        write_whole(&stamp, self.fingerprint.as_bytes())?;
+        step.finish(&outcome);
+        Ok(())
+    }
+
+    /// The file that says that a step is whole.
+    fn stamp(&self, name: &str) -> PathBuf {
+        self.directory.join("steps").join(name)
+    }
+
+    /// Where the output of a step's commands is kept.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.log"))
+    }
+
+    /// Has a step done again, though its stamp may hold.
+    pub fn forget(&mut self, name: &str) -> Result<()> {
+        self.lock()?;
+        remove(&self.stamp(name))
+    }
+
+    /// Does the step that writes the Rust interface crates that `prefixes` lack into `overlay`.
+    pub fn write_interface_crates(
+        &mut self,
+        prefixes: &[PathBuf],
+        overlay: &Path,
+        inputs: &[u8],
+    ) -> Result<()> {
+        let generator = ros_interface_crates::generator();
+        let inputs = [generator.as_bytes(), inputs];
+        self.step("interfaces", &inputs, "Generating the Rust interface crates", 0, |step| {
+            for entry in read_dir(&overlay.join("share"))? {
+                remove(&entry.join("rust"))?;
+            }
+            remove(&overlay.join("share/ament_index/resource_index/rust_packages"))?;
+            let search = Search::new(prefixes.iter().cloned());
+            let mut progress = |done, _, package: &str| step.advance(done, package);
+            let report = ros_interface_crates::generate(&search, overlay, &mut progress)?;
+            for (package, note) in &report.notes {
+                eprintln!("note on the interface package {package}: {note}");
+            }
+            for (package, problem) in &report.skipped {
+                eprintln!("skipped the interface package {package}: {problem}");
+            }
+            Ok(format!("{} written, {} were there", report.written.len(), report.kept.len()))
+        })
+    }
+}
+
+/// Whether a step's stamp says that it was done from these inputs.
+fn is_done(stamp: &Path, fingerprint: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|done| done == fingerprint)
+}
+
+/// A hash of the inputs of a step and of the steps before it.
+pub fn fingerprint(before: &str, inputs: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(before);
+    for input in inputs {
+        hash.update(input.len().to_le_bytes());
+        hash.update(input);
+    }
+    hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
