@@ -7,6 +7,7 @@ use std::{
     io::{self, BufWriter, IsTerminal},
     os::fd::OwnedFd,
     sync::{
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
         Arc,
     },
@@ -28,38 +29,54 @@ use ratatui::{
 pub struct LiveTerminal {
     /// The screen.
     pub terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
-    output: File,
+    shown: Arc<AlternateScreen>,
     _muted: MutedOutput,
+}
+
+/// The alternate screen, in raw mode.
+#[derive(Debug)]
+struct AlternateScreen {
+    output: File,
+    is_restored: AtomicBool,
 }
 
 impl LiveTerminal {
     /// Shows the alternate screen on this terminal.
     pub fn start(output: &File) -> io::Result<Self> {
-        let (output, of_panic, backend) = (output.try_clone()?, output.try_clone()?, output.try_clone()?);
+        let (output, backend) = (output.try_clone()?, output.try_clone()?);
+        let shown = Arc::new(AlternateScreen { output, is_restored: AtomicBool::new(false) });
+        let of_panic = Arc::clone(&shown);
         let muted = MutedOutput::start()?;
         let stderr = muted.0.clone();
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            let _closed = restore(&of_panic);
+            let _closed = of_panic.restore();
             unmute(stderr.as_deref());
             report(panic);
         }));
         enable_raw_mode()?;
-        execute!(&output, EnterAlternateScreen)?;
+        execute!(&shown.output, EnterAlternateScreen)?;
         let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(backend)))?;
-        Ok(Self { terminal, output, _muted: muted })
+        Ok(Self { terminal, shown, _muted: muted })
     }
 }
 
 impl Drop for LiveTerminal {
     fn drop(&mut self) {
-        let _closed = restore(&self.output);
+        let _closed = self.shown.restore();
     }
 }
 
-fn restore(mut output: &File) -> io::Result<()> {
-    disable_raw_mode()?;
-    execute!(output, LeaveAlternateScreen)
+impl AlternateScreen {
+    /// Restores the terminal. A second time would move the cursor, and what is written then would cover the report of a
+    /// panic.
+    fn restore(&self) -> io::Result<()> {
+        if self.is_restored.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        disable_raw_mode()?;
+        execute!(&self.output, LeaveAlternateScreen)
+    }
 }
 
 /// Pressed keys, and changes of the terminal's size.

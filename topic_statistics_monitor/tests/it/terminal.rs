@@ -3,7 +3,6 @@
 //! The monitor in a terminal with a readable screen.
 
 use std::{
-    ffi::OsStr,
     io::{Read, Write},
     path::Path,
     process::Command,
@@ -47,7 +46,7 @@ impl Terminal {
     }
 
     /// Starts any program.
-    pub fn start_program(program: impl AsRef<OsStr>, arguments: &[&str], domain: u32) -> Terminal {
+    pub fn start_program(program: &str, arguments: &[&str], domain: u32) -> Terminal {
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(program);
