@@ -425,7 +425,8 @@ fn civil(seconds: u64) -> [usize; 7] {
     let number = |number: u64| usize::try_from(number).expect("a small number");
     let (days, second) = (number(seconds / 86_400), number(seconds % 86_400));
     let (mut year, mut left) = (1970, days);
-    let is_leap = |year: usize| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap =
+        |year: usize| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     while left >= 365 + usize::from(is_leap(year)) {
         left -= 365 + usize::from(is_leap(year));
         year += 1;
