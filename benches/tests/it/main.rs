@@ -2,7 +2,7 @@
 
 //! Costs of statistics that are the same on every machine. The program counts its allocations.
 //!
-//! Tests print lines `name=value`. `cargo xtask bench` adds them to its table.
+//! Tests print lines `name=value`. `cargo xtask bench` adds them to its figures.
 
 mod cost;
 mod message;

@@ -99,4 +99,17 @@ mod tests {
         assert_eq!(places(TEMPLATE), figures.keys().copied().collect());
         assert_eq!(places(&fill(TEMPLATE, &figures)), BTreeSet::new());
     }
+
+    #[test]
+    fn the_page_is_this_template() {
+        let page =
+            fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md")).unwrap();
+        // Text between places, in the order of the template.
+        let texts = TEMPLATE.split(['{', '}']).filter(|text| places(&format!("{{{text}}}")).is_empty());
+        let mut rest = page.as_str();
+        for text in texts {
+            rest =
+                rest.split_once(text).unwrap_or_else(|| panic!("write the page again: it lacks {text:?}")).1;
+        }
+    }
 }
