@@ -20,5 +20,6 @@ pub(crate) mod sample_lock;
 pub mod simulated_time;
 pub mod source;
 pub mod source_name;
+pub(crate) mod stamp_filter;
 pub mod transport;
 pub mod windowed;

@@ -15,8 +15,9 @@ use crate::{
     distributions::Distributions,
     metric::Metric,
     record::{
-        clock::{duration, Clock, EndedWindow, StampFilter, Step, WindowClock},
+        clock::{duration, Clock, EndedWindow, Step, WindowClock},
         sample_lock::Accept,
+        stamp_filter::StampFilter,
         transport::{Gid, TransportInfo},
     },
     summary::Summary,
