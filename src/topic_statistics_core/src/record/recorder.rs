@@ -21,13 +21,15 @@ use crate::{
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
-use collectors::{CallbackState, CollectorOptions, Collectors, Times, WindowCount};
+use collectors::{CallbackState, CollectorOptions, Collectors, WindowCount};
 use message::{Details, Sample};
+use span::Times;
 use warnings::Warning;
 
 mod collectors;
 mod message;
 mod options;
+mod span;
 mod warnings;
 
 pub use message::{Epoch, ReceivedMessage, RunningCallback};

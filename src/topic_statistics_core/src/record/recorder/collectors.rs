@@ -5,6 +5,7 @@
 use super::{
     message::{Details, Epoch, ReceivedMessage, Sample},
     options::AgeSource,
+    span::{Span, Times},
     warnings::{Warning, Warnings},
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     distributions::Distributions,
     metric::Metric,
     record::{
-        clock::{duration, Clock, EndedWindow, Step, WindowClock},
+        clock::{Clock, EndedWindow, Step, WindowClock},
         sample_lock::Accept,
         stamp_filter::StampFilter,
         transport::{Gid, TransportInfo},
@@ -71,24 +72,7 @@ pub(super) struct Collectors {
     has_unknown_count: bool,
     /// Messages before this window.
     received_before: u64,
-    /// The start of the first message's callback, on the system clock.
-    first: Option<i64>,
-    /// The times of the last message.
-    last: Times,
-    /// The start of the callback of this epoch's first message, on the monotonic clock.
-    first_of_epoch: Option<i64>,
-    /// The last message of the epochs before, or of this one before a suspend, on the system clock.
-    last_before: Option<i64>,
-    /// The marks of the last message, valid while its callback is at this time.
-    special: Special,
-    special_of: i64,
-    /// The number of epochs with messages.
-    active_epochs: u64,
-    /// The time from the first message to the last, of the epochs before.
-    active_before: i64,
-    /// Whether messages were counted but not measured before the first or after the last message of an epoch: then the
-    /// time from first to last is unknown.
-    has_unknown_span: bool,
+    span: Span,
     /// Not empty after a step of the system clock.
     filter: StampFilter,
     /// Since when, on the monotonic clock, no stamp could be compared with simulated time; `i64::MAX` if the last one
@@ -128,25 +112,6 @@ impl CollectorOptions {
     pub(super) fn needs_transport(self) -> bool {
         self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
     }
-}
-
-/// The times of a message in nanoseconds, on the system clock except for the callback; 0 if unknown.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Times {
-    pub(super) header: i64,
-    pub(super) source: i64,
-    pub(super) received: i64,
-    /// On the monotonic clock.
-    callback: i64,
-}
-
-/// The marks of the last message. (They are rare, so they are not in each message.)
-#[derive(Clone, Copy, Default)]
-struct Special {
-    /// Whether the host was suspended after its window: its time on the system clock is kept.
-    is_before_suspend: bool,
-    /// Whether later messages were counted but not measured.
-    has_later: bool,
 }
 
 /// Where an age arises.
@@ -239,7 +204,6 @@ impl Accept for Collectors {
         if let Some(sizes) = &mut self.sizes {
             sizes.total = None;
         }
-        self.has_unknown_span |= self.first_of_epoch.is_none();
         self.accept_later();
     }
 }
@@ -268,15 +232,7 @@ impl Collectors {
             is_incomplete: false,
             has_unknown_count: false,
             received_before: 0,
-            first: None,
-            last: Times::default(),
-            first_of_epoch: None,
-            last_before: None,
-            special: Special::default(),
-            special_of: 0,
-            active_epochs: 0,
-            active_before: 0,
-            has_unknown_span: false,
+            span: Span::default(),
             filter: StampFilter::default(),
             unusable_since: i64::MAX,
             warnings: Warnings::default(),
@@ -316,12 +272,12 @@ impl Collectors {
         });
         let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
         self.accept_of_this_epoch(&with_usable_stamps, callback, || simulated);
-        if self.last.callback != callback {
+        if self.span.last.callback != callback {
             return; // there is a later one
         }
-        self.last.header = message.header;
+        self.span.last.header = message.header;
         if let Some(TransportInfo { source, received, .. }) = message.details.map(|of| of.transport) {
-            (self.last.source, self.last.received) = (source, received);
+            (self.span.last.source, self.span.last.received) = (source, received);
         }
     }
 
@@ -337,7 +293,7 @@ impl Collectors {
         }
         self.accept_figures(message, callback, simulated);
         self.period.accept_next(callback);
-        self.last.callback = callback;
+        self.span.last.callback = callback;
     }
 
     /// Accepts the figures of a message except its period.
@@ -349,7 +305,7 @@ impl Collectors {
         } else {
             self.age.accept(message.header, now);
         }
-        self.last.header = message.header;
+        self.span.last.header = message.header;
         self.count += 1;
     }
 
@@ -358,29 +314,12 @@ impl Collectors {
     #[inline(never)]
     fn accept_without_period(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
         let now = self.window.system.at(callback);
-        let last = self.last;
+        let last = self.span.last;
         self.accept_figures(message, callback, || simulated);
-        let Some(first) = &mut self.first_of_epoch else {
-            self.first_of_epoch = Some(callback);
-            self.active_epochs += 1;
-            self.first.get_or_insert(now);
-            self.period.accept(callback);
-            self.last.callback = callback;
-            return;
-        };
-        if callback >= last.callback {
-            self.period.accept(callback);
-            self.last.callback = callback;
-            return;
+        if self.span.accept(callback, now) {
+            return self.period.accept(callback);
         }
-        if callback < *first {
-            // By less than a thread was preempted.
-            *first = callback;
-            if self.active_epochs == 1 {
-                self.first = Some(now);
-            }
-        }
-        self.last = last;
+        self.span.last = last;
         // If it is earlier than a message of the window before, that window has no periods.
         self.is_unordered |= callback >= self.latest_before;
     }
@@ -428,7 +367,7 @@ impl Collectors {
             accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
         }
         let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
-        (self.last.source, self.last.received) = (source, received);
+        (self.span.last.source, self.span.last.received) = (source, received);
         let (source, received) = usable_transport.unwrap_or_default();
         if self.options.age_source == AgeSource::SourceTimestamp {
             accept_age(Metric::MessageAge, &mut self.age, source, now);
@@ -463,7 +402,7 @@ impl Collectors {
         if let Some(step) = step {
             // While the statistics were disabled.
             self.keep_times_before_suspend(start, step);
-            self.correct_times(step);
+            self.span.correct(step);
             self.filter.accept_unobserved(start);
         }
         (self.age, self.unusable_since) = (AgeCollector::default(), i64::MAX);
@@ -485,11 +424,7 @@ impl Collectors {
     /// Ends the epoch; the window under way is lost.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
-        self.last_before = self.last_message();
-        if let Some(first) = self.first_of_epoch.take() {
-            self.active_before += self.last.callback - first;
-            self.has_unknown_span |= self.special().has_later;
-        }
+        self.span.end_epoch(self.window.system);
     }
 
     /// Accepts a step of the system clock in the window that has ended, before samples are accepted on the clock after
@@ -497,7 +432,7 @@ impl Collectors {
     pub(super) fn accept_step(&mut self, ended: &EndedWindow) {
         if let Some(step) = ended.step {
             self.keep_times_before_suspend(ended.start, step);
-            self.correct_times(step);
+            self.span.correct(step);
         }
     }
 
@@ -513,7 +448,7 @@ impl Collectors {
         lost_meanwhile: Option<u64>,
     ) -> WindowCount {
         metrics.extend(of.iter().map(|metric| (*metric, self.take(*metric, ended, clock_offset))));
-        (self.is_unordered, self.latest_before) = (false, self.last.callback);
+        (self.is_unordered, self.latest_before) = (false, self.span.last.callback);
         let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
         let is_known = !self.has_unknown_count && !is_uncertain;
         let unrecorded = self.unrecorded;
@@ -579,7 +514,7 @@ impl Collectors {
             Metric::TimeSinceLastMessage => {
                 let silence =
                     self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
-                let is_known = !self.is_incomplete && !self.special().has_later;
+                let is_known = !self.is_incomplete && !self.span.has_later();
                 return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
@@ -597,15 +532,6 @@ impl Collectors {
         summary
     }
 
-    /// Corrects the times of messages that were received before a step of the system clock.
-    fn correct_times(&mut self, step: Step) {
-        // They were wrong by the correction of the clock; the time of a suspend did pass.
-        let correction = step.by - step.suspended;
-        for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
-            *time = time.saturating_add(correction);
-        }
-    }
-
     /// Keeps the times of messages before the window that started at `start`. The host was suspended in that window: on
     /// the monotonic clock these messages would be later by the suspended time. Messages in that window may be before
     /// or after the suspend.
@@ -616,33 +542,14 @@ impl Collectors {
         if let Some(losses) = &mut self.losses {
             losses.sequences.put_back(start, step.suspended);
         }
-        let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
-        let is_kept = self.special().is_before_suspend;
-        if !is_kept {
-            // The system clock before the step.
-            self.last_before = Some(self.window.system.at(callback).saturating_sub(step.by));
-            self.mark_last(|special| special.is_before_suspend = true);
-        }
+        self.span.keep_before_suspend(start, step, self.window.system);
     }
 
     /// Accepts that messages were received after the last recorded one: nothing can be compared with that one.
     pub(super) fn accept_later(&mut self) {
-        self.mark_last(|special| special.has_later = true);
+        self.span.accept_unmeasured();
         // The periods of this window are NaN anyway.
         self.period = PeriodCollector::new(self.options.first_period);
-    }
-
-    /// Returns the marks of the last message.
-    fn special(&self) -> Special {
-        match self.special_of == self.last.callback {
-            true => self.special,
-            false => Special::default(),
-        }
-    }
-
-    fn mark_last(&mut self, mark: impl FnOnce(&mut Special)) {
-        (self.special, self.special_of) = (self.special(), self.last.callback);
-        mark(&mut self.special);
     }
 
     /// Starts an epoch in which other stamps are doubtful.
@@ -654,10 +561,7 @@ impl Collectors {
     /// Returns the messages received and lost since the creation.
     pub(super) fn totals(&self) -> Totals {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
-        let active = self.first_of_epoch.map_or(0, |first| self.last.callback - first);
         let received = self.received_before + self.count + self.unrecorded;
-        let has_later = self.first_of_epoch.is_some() && self.special().has_later;
-        let is_span_known = !self.has_unknown_span && !has_later;
         Totals {
             received,
             lost: losses.and_then(|totals| totals.lost),
@@ -665,10 +569,10 @@ impl Collectors {
             duplicates: losses.and_then(|totals| totals.duplicates),
             publishers: losses.and_then(|totals| totals.publishers_seen),
             bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
-            first_message: self.first,
+            first_message: self.span.first(),
             last_message: self.last_message(),
-            active: duration(self.active_before + active),
-            intervals: is_span_known.then(|| received.saturating_sub(self.active_epochs)),
+            active: self.span.active(),
+            intervals: self.span.intervals(received),
             followed: self.losses.as_ref().and_then(|losses| losses.sequences.followed()),
         }
     }
@@ -685,20 +589,20 @@ impl Collectors {
 
     /// Returns whether the last message of this window had no header stamp, where ages start at it.
     pub(super) fn is_unstamped(&self) -> bool {
-        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.last.header == 0
+        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
     }
 
     /// Returns whether the last message of this window had a header stamp, where ages start at it and are on simulated
     /// time.
     pub(super) fn needs_clock(&self) -> bool {
         let CollectorOptions { is_simulated, age_source, .. } = self.options;
-        is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.last.header != 0
+        is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 
     /// Returns whether no stamp could be compared with simulated time for [`UNUSABLE`](Self::UNUSABLE), up to the last
     /// message.
     pub(super) fn has_unusable_stamps(&self) -> bool {
-        self.last.callback.saturating_sub(self.unusable_since) > Self::UNUSABLE
+        self.span.last.callback.saturating_sub(self.unusable_since) > Self::UNUSABLE
     }
 
     /// 30 s: three times as long as after a jump.
@@ -706,12 +610,12 @@ impl Collectors {
 
     /// Returns the times of the last message.
     pub(super) fn last_times(&self) -> Times {
-        self.last
+        self.span.last
     }
 
     /// Returns the start of the last message's callback on the monotonic clock; None before this epoch's first message.
     pub(super) fn last_callback(&self) -> Option<i64> {
-        self.first_of_epoch.map(|_| self.last.callback)
+        self.span.last_callback()
     }
 
     /// Returns the start of the last message's callback on the system clock, as read last; and whether it is in the
@@ -723,9 +627,6 @@ impl Collectors {
 
     /// Returns the start of the last message's callback on the system clock.
     fn last_message(&self) -> Option<i64> {
-        match self.last_callback() {
-            Some(callback) if !self.special().is_before_suspend => Some(self.window.system.at(callback)),
-            _ => self.last_before,
-        }
+        self.span.last_message(self.window.system)
     }
 }
