@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::{
     clock::{Clock, SystemClock},
     host,
-    sample_lock::{Accept, SampleLock},
+    sample_lock::{Accept, AcceptUnrecorded, CountingLock},
     simulated_time::SimulatedTime,
     source::{FinishedWindow, WindowedCollector},
     transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
@@ -55,7 +55,7 @@ pub struct Recorder {
     topic: Box<str>,
     /// Known from the first message on.
     transport: OnceLock<&'static Transport>,
-    collectors: SampleLock<Collectors>,
+    collectors: CountingLock<Collectors>,
 }
 
 /// What the metrics need besides the start of a callback.
@@ -119,7 +119,7 @@ impl Recorder {
             lacks_stamps: AtomicBool::new(false),
             topic: topic.into(),
             transport: OnceLock::new(),
-            collectors: SampleLock::new(Collectors::new(collector_options, clock)),
+            collectors: CountingLock::new(Collectors::new(collector_options, clock)),
             simulated,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     clock::{Clock, HostClock, WindowClock},
-    sample_lock::{Accept, SampleLock},
+    sample_lock::{Accept, ConfirmOrder, WaitingLock},
     source::{FinishedWindow, WindowedCollector},
 };
 use crate::{
@@ -23,7 +23,7 @@ pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
-    state: SampleLock<State<C>>,
+    state: WaitingLock<State<C>>,
 }
 
 /// Collects the samples of one window after the other.
@@ -74,14 +74,13 @@ impl<C: Collector> Accept for State<C> {
             self.has_earlier = true;
         }
     }
+}
 
+impl<C: Collector> ConfirmOrder for State<C> {
     #[inline]
     fn confirm_order(&mut self) {
         self.has_earlier = false;
     }
-
-    /// Never called: [`SampleLock::record`] waits where the queue is full.
-    fn accept_unrecorded(&mut self, _count: u64) {}
 }
 
 impl<C: Collector> Windowed<C> {
@@ -93,7 +92,7 @@ impl<C: Collector> Windowed<C> {
         Self {
             is_enabled: AtomicBool::new(false),
             has_distributions: AtomicBool::new(false),
-            state: SampleLock::new(state),
+            state: WaitingLock::new(state),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     metric::Metric,
     record::{
         clock::{Clock, EndedWindow, Step, WindowClock},
-        sample_lock::Accept,
+        sample_lock::{Accept, AcceptUnrecorded},
         stamp_filter::StampFilter,
         transport::{Gid, TransportInfo},
     },
@@ -186,7 +186,9 @@ impl Accept for Collectors {
             }
         }
     }
+}
 
+impl AcceptUnrecorded for Collectors {
     fn accept_unrecorded(&mut self, count: u64) {
         if self.epoch == Epoch::DISABLED {
             return;

@@ -7,6 +7,7 @@ use crate::{
     collector::{Distribution, FirstPeriod, SequenceTracker},
     record::{
         clock::{monotonic, HostClock},
+        sample_lock::QUEUE,
         simulated_time::RosClock,
         transport::Delivery,
     },
@@ -323,7 +324,7 @@ fn messages_beyond_the_queue_are_counted_and_what_is_not_known_is_nan() {
         window.warnings
     );
     let window = window.statistics;
-    let waited = SampleLock::<Collectors>::QUEUE as u64;
+    let waited = QUEUE as u64;
     assert_eq!((window.count, window.unrecorded), (50, 49 - waited));
     assert!(window.is_count_known && window.rate() > 0.0, "all are of this window: {window:?}");
     for (metric, summary) in window.metrics.iter().filter(|(metric, _)| *metric != Metric::ClockOffset) {
@@ -611,7 +612,7 @@ fn the_last_message_is_known_where_only_the_end_of_a_callback_was_not_measured()
     let running = recorder.record(&message, || clock.monotonic()).unwrap();
     clock.pass(S);
     end_held_up(&recorder, &clock, true, &|| {
-        let callbacks = SampleLock::<Collectors>::QUEUE as u64 / 2; // a start and an end each
+        let callbacks = QUEUE as u64 / 2; // a start and an end each
         (2..2 + callbacks).for_each(|number| run_callback(&recorder, &clock, number));
         recorder.record_end(running, clock.monotonic()); // finds no room
     });
@@ -670,7 +671,7 @@ fn the_rate_is_not_known_if_a_time_begins_with_messages_that_were_not_measured()
     recorder.enable(&clock);
     let held = recorder.collectors.lock();
     let message = recorder.received_message(epoch_before, 0, info(FAST_DDS, 1, 1), || 100);
-    for _ in 0..SampleLock::<Collectors>::QUEUE {
+    for _ in 0..QUEUE {
         recorder.record(&message, || clock.monotonic());
     }
     receive_on(&recorder, &clock, 2); // finds no room

@@ -2,21 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{enqueue_or_count, Accept, Numbers, SampleLock};
+use super::{counting::enqueue_or_count, Accept, CountingLock, Numbers, WaitingLock};
 use crate::{
     model::{check, Reached},
     sync::thread,
 };
 
-impl<S: Accept> SampleLock<S> {
-    /// Returns how often this thread has taken the lock so far.
-    pub fn times_taken(&self) -> usize {
-        self.state.times_taken()
-    }
-}
-
 /// Records as the callback of a subscription does.
-fn record(numbers: &SampleLock<Numbers>, number: u32) {
+fn record(numbers: &CountingLock<Numbers>, number: u32) {
     match numbers.try_lock() {
         Some(mut numbers) => numbers.accept(&number),
         None => enqueue_or_count(numbers, number, true),
@@ -30,7 +23,7 @@ fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     let queued = Reached::default();
     let has_queued = queued.clone();
     check(3, move || {
-        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let numbers = Arc::new(CountingLock::new(Numbers::default()));
         let held = numbers.lock();
         let threads = [1, 2].map(|number| {
             let numbers = Arc::clone(&numbers);
@@ -55,7 +48,7 @@ fn every_sample_is_accepted_or_counted_once() {
     let (counted, accepted_after) = (Reached::default(), Reached::default());
     let reached = (counted.clone(), accepted_after.clone());
     check(3, move || {
-        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let numbers = Arc::new(CountingLock::new(Numbers::default()));
         let recording = {
             let numbers = Arc::clone(&numbers);
             thread::spawn(move || (0..SAMPLES).for_each(|number| record(&numbers, number)))
@@ -86,7 +79,7 @@ fn a_recording_that_may_wait_loses_nothing() {
     let waited = Reached::default();
     let has_waited = waited.clone();
     check(2, move || {
-        let numbers = Arc::new(SampleLock::new(Numbers::default()));
+        let numbers = Arc::new(WaitingLock::new(Numbers::default()));
         let held = numbers.lock();
         let threads = [1, 2, 3].map(|number| {
             let numbers = Arc::clone(&numbers);
