@@ -2,7 +2,7 @@
 
 //! The distributions of several metrics.
 
-use crate::{collector::Distribution, metric::Metric, summary::Summary};
+use crate::{collector::Distribution, metric::Metric, metric_set::MetricSet, summary::Summary};
 
 /// The distributions of the samples of one window or of several, for each metric that has one. The default has none.
 ///
@@ -15,10 +15,10 @@ struct List(Vec<(Metric, Distribution)>);
 
 impl Distributions {
     /// Returns empty distributions for the metrics that have one.
-    pub fn new(metrics: &[Metric]) -> Self {
+    pub fn new(metrics: MetricSet) -> Self {
         let metrics = metrics.iter().filter(|metric| metric.has_distribution());
         let mut list = Vec::with_capacity(metrics.clone().count()); // a distribution is large
-        list.extend(metrics.map(|metric| (*metric, Distribution::default())));
+        list.extend(metrics.map(|metric| (metric, Distribution::default())));
         Self::from(list)
     }
 

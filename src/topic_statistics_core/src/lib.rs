@@ -42,6 +42,7 @@ pub mod escape;
 pub mod health;
 pub mod incompatible;
 pub mod metric;
+pub mod metric_set;
 #[cfg(all(test, topic_statistics_loom))]
 mod model;
 pub mod mutex;

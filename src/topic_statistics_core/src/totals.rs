@@ -166,6 +166,7 @@ pub struct PublisherTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric_set::MetricSet;
 
     #[test]
     fn the_rate_is_over_the_time_between_the_first_message_and_the_last() {
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn the_distributions_of_what_ended_are_merged() {
         let with = |samples: &[(Metric, f64)]| {
-            let mut distributions = Distributions::new(&[Metric::MessageAge]);
+            let mut distributions = Distributions::new(MetricSet::of(&[Metric::MessageAge]));
             samples.iter().for_each(|(metric, sample)| distributions.accept(*metric, *sample));
             TopicTotals {
                 topic_name: "/imu".to_owned(),

@@ -9,6 +9,7 @@ use crate::{
     collector::single_sample,
     distributions::Distributions,
     metric::Metric,
+    metric_set::MetricSet,
     source_kind::SourceKind,
     summary::Summary,
     sync::atomic::{AtomicU64, Ordering},
@@ -32,7 +33,7 @@ impl Collector for Count {
 
     const KIND: SourceKind = SourceKind::Counter;
 
-    const DISTRIBUTIONS: &'static [Metric] = &[];
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[]);
 
     fn accept(&mut self, sample: &Self::Sample, _: &mut Distributions) {
         match *sample {}

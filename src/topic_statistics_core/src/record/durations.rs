@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::windowed::Collector;
 use crate::{
-    collector::SummaryCollector, distributions::Distributions, metric::Metric, source_kind::SourceKind,
-    summary::Summary,
+    collector::SummaryCollector, distributions::Distributions, metric::Metric, metric_set::MetricSet,
+    source_kind::SourceKind, summary::Summary,
 };
 
 /// The collector of a stopwatch, in milliseconds.
@@ -19,7 +19,7 @@ impl Collector for Durations {
 
     const KIND: SourceKind = SourceKind::Stopwatch;
 
-    const DISTRIBUTIONS: &'static [Metric] = &[Metric::Duration];
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::Duration]);
 
     #[inline]
     fn accept(&mut self, milliseconds: &f64, distributions: &mut Distributions) {

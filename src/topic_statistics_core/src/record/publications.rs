@@ -9,6 +9,7 @@ use crate::{
     collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
+    metric_set::MetricSet,
     source_kind::SourceKind,
     summary::Summary,
 };
@@ -56,8 +57,8 @@ impl Collector for Publications {
 
     const KIND: SourceKind = SourceKind::Publisher;
 
-    const DISTRIBUTIONS: &'static [Metric] =
-        &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize];
+    const DISTRIBUTIONS: MetricSet =
+        MetricSet::of(&[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
 
     fn accept(&mut self, publication: &Publication, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    clock::{Clock, SystemClock},
+    clock::{Clock, EndedWindow, SystemClock},
     host,
     sample_lock::{Accept, AcceptUnrecorded, CountingLock},
     simulated_time::SimulatedTime,
@@ -21,12 +21,14 @@ use crate::{
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
-use collectors::{CallbackState, CollectorOptions, Collectors, WindowCount};
+use collectors::{CallbackState, Collectors, WindowCount};
+use measured::Measured;
 use message::{Details, Sample};
 use span::Times;
 use warnings::Warning;
 
 mod collectors;
+mod measured;
 mod message;
 mod options;
 mod span;
@@ -39,12 +41,12 @@ pub use options::{AgeSource, RecorderOptions};
 pub struct Recorder {
     /// The [epoch](Epoch) of messages that are taken now.
     epoch: AtomicU64,
-    needs: Needs,
+    measured: Measured,
+    /// Whether messages need [details](Details).
+    needs_details: bool,
     /// The node's clock, if the node runs on simulated time. Otherwise ROS time is system time (`use_sim_time` cannot
     /// change while a node of rclrs 0.8 lives).
     simulated: Option<Arc<SimulatedTime>>,
-    metrics: Box<[Metric]>,
-    age_source: AgeSource,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
     /// Whether the type has no header: then a stamp of zero is no fault.
@@ -58,21 +60,6 @@ pub struct Recorder {
     collectors: CountingLock<Collectors>,
 }
 
-/// What the metrics need besides the start of a callback.
-#[derive(Clone, Copy)]
-struct Needs {
-    /// The [details](Details) of a message.
-    details: bool,
-    /// The end of the callback.
-    callback_end: bool,
-    /// The time at which the message arrived on this host.
-    reception_time: bool,
-    /// The middleware's report with the message.
-    transport: bool,
-    /// The size of the message.
-    size: bool,
-}
-
 impl Recorder {
     /// Creates a recorder of a topic, disabled.
     pub fn new(
@@ -81,45 +68,17 @@ impl Recorder {
         simulated: Option<Arc<SimulatedTime>>,
         clock: &dyn Clock,
     ) -> Self {
-        let RecorderOptions { mut metrics, age_source, first_period } = options;
-        metrics.sort();
-        metrics.dedup();
-        let collector_options = CollectorOptions {
-            has_delays: metrics.iter().any(|metric| {
-                matches!(
-                    metric,
-                    Metric::HeaderToSource
-                        | Metric::SourceToReceive
-                        | Metric::ReceiveToCallback
-                        | Metric::SourceToCallback
-                        | Metric::HeaderToCallback
-                        | Metric::CallbackDuration
-                )
-            }),
-            has_losses: metrics.contains(&Metric::PublicationSeqGap),
-            has_sizes: metrics.contains(&Metric::MessageSize),
-            is_simulated: simulated.is_some(),
-            age_source,
-            first_period,
-        };
+        let measured = Measured::new(options, simulated.is_some());
         Self {
             epoch: AtomicU64::new(Epoch::DISABLED.0),
-            needs: Needs {
-                details: collector_options.needs_details(),
-                callback_end: metrics.contains(&Metric::CallbackDuration),
-                reception_time: metrics.contains(&Metric::SourceToReceive)
-                    || metrics.contains(&Metric::ReceiveToCallback),
-                transport: collector_options.needs_transport(),
-                size: collector_options.has_sizes,
-            },
-            metrics: metrics.into(),
-            age_source: collector_options.age_source,
+            measured,
+            needs_details: measured.needs_details(),
             has_distributions: AtomicBool::new(false),
             lacks_header: AtomicBool::new(false),
             lacks_stamps: AtomicBool::new(false),
             topic: topic.into(),
             transport: OnceLock::new(),
-            collectors: CountingLock::new(Collectors::new(collector_options, clock)),
+            collectors: CountingLock::new(Collectors::new(measured, clock)),
             simulated,
         }
     }
@@ -153,15 +112,15 @@ impl Recorder {
         delivered: impl Delivered,
         size: impl FnOnce() -> u32,
     ) -> ReceivedMessage {
-        ReceivedMessage { epoch, header, details: self.needs.details.then(|| self.details(delivered, size)) }
+        ReceivedMessage { epoch, header, details: self.needs_details.then(|| self.details(delivered, size)) }
     }
 
     /// Returns a message's data besides its header stamp.
     #[inline(never)]
     fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
-        let size = if self.needs.size { size() } else { 0 };
-        let transport = match self.needs.transport {
+        let size = if self.measured.has_sizes() { size() } else { 0 };
+        let transport = match self.measured.needs_transport() {
             true => delivered.info(self.transport.get_or_init(|| delivered.transport())),
             false => TransportInfo::default(),
         };
@@ -173,7 +132,7 @@ impl Recorder {
     #[inline]
     pub fn record(&self, message: &ReceivedMessage, clock: impl FnOnce() -> i64) -> Option<RunningCallback> {
         let started = self.record_start(message, clock);
-        self.needs.callback_end.then_some(RunningCallback { epoch: message.epoch, started })
+        self.measured.needs_callback_end().then_some(RunningCallback { epoch: message.epoch, started })
     }
 
     /// Records a message at the start of its callback, now. Returns the time.
@@ -217,7 +176,7 @@ impl Recorder {
 
     /// Returns the distributions of a window that starts; none if they are not enabled.
     fn new_distributions(&self) -> Distributions {
-        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(&*self.metrics);
+        let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.measured.metrics);
         Distributions::new(metrics.unwrap_or_default())
     }
 
@@ -247,14 +206,6 @@ impl Recorder {
             source: if_known(source),
             received: if_known(received),
             callback: callback?.saturating_add(correction),
-        })
-    }
-
-    /// Returns whether a metric compares header stamps with ROS time.
-    fn measures_from_header_stamp(&self) -> bool {
-        self.metrics.iter().any(|metric| match metric {
-            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
-            metric => *metric == Metric::HeaderToCallback,
         })
     }
 }
@@ -290,7 +241,7 @@ impl WindowedCollector for Recorder {
         if was_disabled {
             collectors.start_epoch(clock);
             collectors.start_window(distributions);
-            self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
+            self.publish_epoch(&collectors);
         }
         was_disabled
     }
@@ -311,13 +262,86 @@ impl WindowedCollector for Recorder {
 
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow> {
         // Slow work is done before the lock is taken, or after it is released.
-        let mut metrics = Vec::with_capacity(self.metrics.len());
-        let clock_offset = self.metrics.contains(&Metric::ClockOffset).then(host::clock_offset).flatten();
+        let measured = self.measured.metrics;
+        let mut metrics = Vec::with_capacity(measured.len());
+        let clock_offset = measured.contains(Metric::ClockOffset).then(host::clock_offset).flatten();
         let distributions = self.new_distributions();
+
         let mut collectors = self.collectors.lock();
         if collectors.epoch == Epoch::DISABLED {
             return None;
         }
+        let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
+        let lost_meanwhile = self.accept_lost(&mut collectors);
+        let (unstamped, without_clock) = self.check_stamps(&mut collectors);
+        let WindowCount { count, is_known, unrecorded } =
+            collectors.end_window(&ended, &mut metrics, clock_offset, lost_meanwhile);
+        let warnings = self.take_warnings(&mut collectors);
+        let totals = Some(collectors.totals());
+        let distributions = collectors.start_window(distributions);
+        self.publish_epoch(&collectors);
+        accept_of_next_window(&mut collectors, &of_next_window, lost_meanwhile);
+        drop(collectors);
+
+        let statistics = WindowStatistics {
+            window: ended.window,
+            length: ended.length(),
+            clock_step: ended.step.map(|step| step.by),
+            count,
+            is_count_known: is_known,
+            unrecorded,
+            unstamped,
+            without_clock,
+            distributions: distributions.of_window(&metrics),
+            metrics,
+            totals,
+        };
+        let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
+        let text = |warning: Warning| warning.text(&self.topic, middleware, unrecorded);
+        Some(FinishedWindow {
+            statistics,
+            clock_offset: ended.clock_offset(),
+            warnings: warnings.map(text).collect(),
+        })
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        Some(self.collectors.lock().totals())
+    }
+
+    fn given_topic(&self) -> Option<&str> {
+        Some(&self.topic)
+    }
+
+    fn kind(&self) -> SourceKind {
+        SourceKind::Subscription
+    }
+
+    fn can_measure(&self, metric: Metric) -> bool {
+        let starts_at_header_stamp = match metric {
+            Metric::MessageAge => self.measured.age_source == AgeSource::HeaderStamp,
+            metric => metric.starts_at_header_stamp(),
+        };
+        // Source timestamps are on the system clock.
+        let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
+        self.kind().measures(metric)
+            && !is_of_two_clocks
+            && !(starts_at_header_stamp && self.lacks_header.load(Ordering::Relaxed))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.measured.metrics.contains(metric)
+    }
+}
+
+/// The steps that end a window, in their order. All of them hold the lock.
+impl Recorder {
+    /// Reads the clock, which is the window's stop, and accepts the samples that were queued since the lock was taken.
+    /// Returns the window, and the queued samples from its stop on.
+    ///
+    /// Afterwards, each sample made before the stop is accepted. If one may be missing, because its thread was
+    /// preempted, the window has lost the order of its messages. No sample made later is accepted.
+    fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
         // A single thread may begin a sample here, too, since the lock was taken. It is the last one, so it is waited
         // for: only of a thread that is preempted the order is not known.
         let had_begun_samples = self.collectors.has_begun_samples();
@@ -338,10 +362,10 @@ impl WindowedCollector for Recorder {
                 }
             }
         };
-        accept_queued(&mut collectors);
+        accept_queued(collectors);
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
-            accept_queued(&mut collectors);
+            accept_queued(collectors);
             // A thread that was preempted after it read the clock has a message that may be earlier than others, and is
             // recorded later. It is the last one of this window if none was queued, and it was begun after the lock was
             // taken here.
@@ -349,82 +373,64 @@ impl WindowedCollector for Recorder {
                 collectors.lose_order();
             }
         }
-        // If this thread was preempted since it took the lock, lost samples may belong to either window.
+        (ended, of_next_window)
+    }
+
+    /// Accepts the loss of samples since the lock was taken. Returns how many of them count as messages; None if none
+    /// was lost.
+    ///
+    /// Afterwards, each message up to now is counted: measured, or unrecorded. Those returned may belong to the next
+    /// window, if this thread was preempted since it took the lock.
+    fn accept_lost(&self, collectors: &mut Collectors) -> Option<u64> {
         let lost_meanwhile = self.collectors.take_unrecorded();
         if let Some(count) = lost_meanwhile {
             collectors.accept_unrecorded(count);
         }
+        lost_meanwhile
+    }
+
+    /// Returns whether the window is unstamped, and whether it is without a clock.
+    ///
+    /// The last message is still that of the window, and none of the next window is accepted.
+    fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
         let without_clock = !has_clock && collectors.needs_clock();
-        if collectors.has_unusable_stamps() && self.measures_from_header_stamp() {
+        if collectors.has_unusable_stamps() && self.measured.needs_header_stamp() {
             collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
         }
-        let WindowCount { count, is_known, unrecorded } =
-            collectors.end_window(&ended, &mut metrics, &self.metrics, clock_offset, lost_meanwhile);
-        let distributions = collectors.start_window(distributions);
-        self.epoch.store(collectors.epoch.0, Ordering::Relaxed); // another one after a step
-        let totals = Some(collectors.totals());
+        (unstamped, without_clock)
+    }
+
+    /// Returns the warnings of the window, each once for the subscription.
+    ///
+    /// The metrics are taken, and no sample of the next window is accepted.
+    fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
         let transport = self.transport.get();
-        if self.needs.reception_time
+        if self.measured.needs_reception_time()
             && transport.is_some_and(|of| of.received != ReceivedTimestamp::Reception)
         {
             collectors.warnings.raise(Warning::NoReceptionTime);
         }
-        let warnings = collectors.warnings.take();
-        of_next_window.iter().for_each(|sample| collectors.accept(sample));
-        if lost_meanwhile.is_some_and(|count| count > 0) {
-            collectors.accept_later();
-        }
-        drop(collectors);
-
-        let statistics = WindowStatistics {
-            window: ended.window,
-            length: ended.length(),
-            clock_step: ended.step.map(|step| step.by),
-            count,
-            is_count_known: is_known,
-            unrecorded,
-            unstamped,
-            without_clock,
-            distributions: distributions.of_window(&metrics),
-            metrics,
-            totals,
-        };
-        let warnings = warnings
-            .map(|warning| {
-                warning.text(&self.topic, transport.map_or("the middleware", |of| of.name), unrecorded)
-            })
-            .collect();
-        Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings })
+        collectors.warnings.take()
     }
 
-    fn totals(&self) -> Option<Totals> {
-        Some(self.collectors.lock().totals())
+    /// Has messages taken from now on be of the collectors' epoch, which is another one after a step.
+    ///
+    /// The next window has started: a message of the new epoch finds what it needs.
+    fn publish_epoch(&self, collectors: &Collectors) {
+        self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
     }
+}
 
-    fn given_topic(&self) -> Option<&str> {
-        Some(&self.topic)
-    }
-
-    fn kind(&self) -> SourceKind {
-        SourceKind::Subscription
-    }
-
-    fn can_measure(&self, metric: Metric) -> bool {
-        let starts_at_header_stamp = match metric {
-            Metric::MessageAge => self.age_source == AgeSource::HeaderStamp,
-            metric => metric.starts_at_header_stamp(),
-        };
-        // Source timestamps are on the system clock.
-        let is_of_two_clocks = metric == Metric::HeaderToSource && self.simulated.is_some();
-        self.kind().measures(metric)
-            && !is_of_two_clocks
-            && !(starts_at_header_stamp && self.lacks_header.load(Ordering::Relaxed))
-    }
-
-    fn measures(&self, metric: Metric) -> bool {
-        self.metrics.contains(&metric)
+/// Accepts the samples of the next window that were recorded while the one before was ended.
+///
+/// Afterwards, the lock can be released: each sample recorded up to now is in the window of its time, or in doubt in
+/// both.
+fn accept_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
+    samples.iter().for_each(|sample| collectors.accept(sample));
+    if lost_meanwhile.is_some_and(|count| count > 0) {
+        collectors.accept_later();
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     distributions::Distributions,
     metric::Metric,
+    metric_set::MetricSet,
     source_kind::SourceKind,
     summary::Summary,
     sync::atomic::{AtomicBool, Ordering},
@@ -35,7 +36,7 @@ pub trait Collector: Send {
     const KIND: SourceKind;
 
     /// The metrics that can have a distribution.
-    const DISTRIBUTIONS: &'static [Metric];
+    const DISTRIBUTIONS: MetricSet;
 
     /// Accepts a sample, also in the distributions of its metrics.
     fn accept(&mut self, sample: &Self::Sample, distributions: &mut Distributions);

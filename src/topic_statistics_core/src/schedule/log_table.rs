@@ -79,6 +79,7 @@ mod tests {
     use crate::{
         collector::{single_sample, SummaryCollector},
         distributions::Distributions,
+        metric_set::MetricSet,
         window::Window,
     };
 
@@ -141,7 +142,7 @@ mod tests {
     fn a_row_has_p99_if_there_are_distributions_with_enough_samples() {
         let row = |name: &str, samples: u32| {
             let (mut summary, mut distributions) =
-                (SummaryCollector::default(), Distributions::new(&[Metric::Duration]));
+                (SummaryCollector::default(), Distributions::new(MetricSet::of(&[Metric::Duration])));
             for sample in (1..=samples).map(f64::from) {
                 summary.accept(sample);
                 distributions.accept(Metric::Duration, sample);

@@ -3,6 +3,7 @@
 //! The collectors of a subscription, behind the recorder's lock.
 
 use super::{
+    measured::Measured,
     message::{Details, Epoch, ReceivedMessage, Sample},
     options::AgeSource,
     span::{Span, Times},
@@ -10,8 +11,8 @@ use super::{
 };
 use crate::{
     collector::{
-        milliseconds_between, single_sample, AgeCollector, FirstPeriod, FollowedPublisher, PeriodCollector,
-        Sequence, SequenceTracker, SummaryCollector,
+        milliseconds_between, single_sample, AgeCollector, FollowedPublisher, PeriodCollector, Sequence,
+        SequenceTracker, SummaryCollector,
     },
     distributions::Distributions,
     metric::Metric,
@@ -47,7 +48,7 @@ pub(super) struct Collectors {
     /// Whether a message needs more than rclcpp's two metrics on the system clock; or stamps are filtered after a step;
     /// or there are distributions.
     needs_details: bool,
-    options: CollectorOptions,
+    measured: Measured,
     age: AgeCollector,
     period: PeriodCollector,
     /// None if no metric needs it.
@@ -88,30 +89,6 @@ pub(super) struct WindowCount {
     pub(super) is_known: bool,
     /// Messages counted but not measured.
     pub(super) unrecorded: u64,
-}
-
-/// How the collectors treat a message.
-#[derive(Clone, Copy)]
-pub(super) struct CollectorOptions {
-    pub(super) has_delays: bool,
-    pub(super) has_losses: bool,
-    pub(super) has_sizes: bool,
-    /// Whether the node runs on simulated time.
-    pub(super) is_simulated: bool,
-    pub(super) age_source: AgeSource,
-    pub(super) first_period: FirstPeriod,
-}
-
-impl CollectorOptions {
-    /// Whether a message needs more than rclcpp's two metrics on the system clock.
-    pub(super) fn needs_details(self) -> bool {
-        self.needs_transport() || self.has_sizes || self.is_simulated
-    }
-
-    /// Whether a message needs the middleware's report.
-    pub(super) fn needs_transport(self) -> bool {
-        self.has_delays || self.has_losses || self.age_source == AgeSource::SourceTimestamp
-    }
 }
 
 /// Where an age arises.
@@ -212,22 +189,22 @@ impl AcceptUnrecorded for Collectors {
 
 impl Collectors {
     /// Creates them disabled.
-    pub(super) fn new(options: CollectorOptions, clock: &dyn Clock) -> Self {
+    pub(super) fn new(measured: Measured, clock: &dyn Clock) -> Self {
         Self {
             epoch: Epoch::DISABLED,
             callback: CallbackState::New,
             last_epoch: Epoch::DISABLED,
             epoch_after_step: Epoch::DISABLED,
             window: WindowClock::new(clock),
-            needs_details: options.needs_details(),
-            options,
+            needs_details: measured.needs_details(),
+            measured,
             age: AgeCollector::default(),
-            period: PeriodCollector::new(options.first_period),
-            delays: options.has_delays.then(Box::default),
+            period: PeriodCollector::new(measured.first_period),
+            delays: measured.has_delays().then(Box::default),
             is_unordered: false,
             latest_before: i64::MIN,
-            losses: options.has_losses.then(Box::default),
-            sizes: options.has_sizes.then(Box::default),
+            losses: measured.has_losses().then(Box::default),
+            sizes: measured.has_sizes().then(Box::default),
             distributions: Distributions::default(),
             count: 0,
             unrecorded: 0,
@@ -265,7 +242,7 @@ impl Collectors {
         // are.
         let is_after_step = message.epoch >= self.epoch_after_step;
         let usable = |stamp| if is_after_step && !self.filter.was_doubtful(stamp) { stamp } else { 0 };
-        let header = if self.options.is_simulated { message.header } else { usable(message.header) };
+        let header = if self.measured.is_simulated { message.header } else { usable(message.header) };
         let details = message.details.map(|details| {
             let TransportInfo { source, received, .. } = details.transport;
             let transport =
@@ -352,7 +329,7 @@ impl Collectors {
         // A stamp that may be of the system clock before its step is not used.
         let usable = |stamp: i64| if self.filter.is_doubtful(stamp) { 0 } else { stamp };
         // Header stamps are compared with ROS time.
-        let (header, ros_now) = match self.options.is_simulated {
+        let (header, ros_now) = match self.measured.is_simulated {
             true => {
                 if simulated != 0 {
                     self.unusable_since = i64::MAX;
@@ -363,19 +340,19 @@ impl Collectors {
             }
             false => (usable(header), now),
         };
-        let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
+        let transport = details.map(|details| &details.transport).filter(|_| self.measured.needs_transport());
         let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
-        if self.options.age_source == AgeSource::HeaderStamp {
+        if self.measured.age_source == AgeSource::HeaderStamp {
             accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
         }
         let Some(&TransportInfo { source, received, publisher, number }) = transport else { return };
         (self.span.last.source, self.span.last.received) = (source, received);
         let (source, received) = usable_transport.unwrap_or_default();
-        if self.options.age_source == AgeSource::SourceTimestamp {
+        if self.measured.age_source == AgeSource::SourceTimestamp {
             accept_age(Metric::MessageAge, &mut self.age, source, now);
         }
         if let Some(delays) = &mut self.delays {
-            if !self.options.is_simulated {
+            if !self.measured.is_simulated {
                 accept_age(Metric::HeaderToSource, &mut delays.header_to_source, header, source);
             }
             accept_age(Metric::SourceToReceive, &mut delays.source_to_receive, source, received);
@@ -409,7 +386,7 @@ impl Collectors {
         }
         (self.age, self.unusable_since) = (AgeCollector::default(), i64::MAX);
         (self.is_unordered, self.latest_before) = (false, i64::MIN);
-        self.period = PeriodCollector::new(self.options.first_period);
+        self.period = PeriodCollector::new(self.measured.first_period);
         if let Some(delays) = &mut self.delays {
             **delays = Delays::default();
         }
@@ -445,11 +422,12 @@ impl Collectors {
         &mut self,
         ended: &EndedWindow,
         metrics: &mut Vec<(Metric, Summary)>,
-        of: &[Metric],
         clock_offset: Option<f64>,
         lost_meanwhile: Option<u64>,
     ) -> WindowCount {
-        metrics.extend(of.iter().map(|metric| (*metric, self.take(*metric, ended, clock_offset))));
+        metrics.extend(
+            self.measured.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
+        );
         (self.is_unordered, self.latest_before) = (false, self.span.last.callback);
         let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
         let is_known = !self.has_unknown_count && !is_uncertain;
@@ -474,7 +452,7 @@ impl Collectors {
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
-            self.options.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
+            self.measured.needs_details() || !self.filter.is_empty() || !self.distributions.is_empty();
         ended
     }
 
@@ -488,7 +466,7 @@ impl Collectors {
 
     /// Returns a metric of a window that has ended, and starts the next.
     fn take(&mut self, metric: Metric, ended: &EndedWindow, clock_offset: Option<f64>) -> Summary {
-        let CollectorOptions { is_simulated, age_source, .. } = self.options;
+        let Measured { is_simulated, age_source, .. } = self.measured;
         let mut unused = Delays::default();
         let delays = self.delays.as_deref_mut().unwrap_or(&mut unused);
         let (summary, is_of_system_time) = match metric {
@@ -551,7 +529,7 @@ impl Collectors {
     pub(super) fn accept_later(&mut self) {
         self.span.accept_unmeasured();
         // The periods of this window are NaN anyway.
-        self.period = PeriodCollector::new(self.options.first_period);
+        self.period = PeriodCollector::new(self.measured.first_period);
     }
 
     /// Starts an epoch in which other stamps are doubtful.
@@ -591,13 +569,13 @@ impl Collectors {
 
     /// Returns whether the last message of this window had no header stamp, where ages start at it.
     pub(super) fn is_unstamped(&self) -> bool {
-        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
+        self.measured.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header == 0
     }
 
     /// Returns whether the last message of this window had a header stamp, where ages start at it and are on simulated
     /// time.
     pub(super) fn needs_clock(&self) -> bool {
-        let CollectorOptions { is_simulated, age_source, .. } = self.options;
+        let Measured { is_simulated, age_source, .. } = self.measured;
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 

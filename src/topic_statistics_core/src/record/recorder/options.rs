@@ -4,7 +4,7 @@
 
 use std::borrow::Borrow;
 
-use crate::{collector::FirstPeriod, metric::Metric};
+use crate::{collector::FirstPeriod, metric::Metric, metric_set::MetricSet};
 
 /// The time at which [`Metric::MessageAge`] starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum AgeSource {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RecorderOptions {
-    pub(super) metrics: Vec<Metric>,
+    pub(super) metrics: MetricSet,
     pub(super) age_source: AgeSource,
     pub(super) first_period: FirstPeriod,
 }
@@ -30,7 +30,7 @@ pub struct RecorderOptions {
 impl Default for RecorderOptions {
     fn default() -> Self {
         Self {
-            metrics: vec![Metric::MessageAge, Metric::MessagePeriod],
+            metrics: MetricSet::of(&[Metric::MessageAge, Metric::MessagePeriod]),
             age_source: AgeSource::default(),
             first_period: FirstPeriod::default(),
         }
@@ -45,7 +45,7 @@ impl RecorderOptions {
 
     /// Sets the metrics. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
     pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
-        Self { metrics: metrics.into_iter().map(|metric| *metric.borrow()).collect(), ..self }
+        Self { metrics: metrics.into_iter().collect(), ..self }
     }
 
     /// Sets the time at which the age starts. Default: [`AgeSource::HeaderStamp`].

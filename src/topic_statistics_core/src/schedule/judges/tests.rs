@@ -7,6 +7,7 @@ use crate::{
     collector::Followed,
     condition::Conditions,
     distributions::Distributions,
+    metric_set::MetricSet,
     record::{durations::Durations, windowed::Windowed},
     summary::Summary,
     window::Window,
@@ -175,7 +176,7 @@ fn window(state: State) -> WindowStatistics {
         },
     };
     let metrics: Vec<_> = Metric::OF_SUBSCRIPTIONS.iter().map(|metric| (*metric, summary(*metric))).collect();
-    let mut distributions = Distributions::new(Metric::OF_SUBSCRIPTIONS);
+    let mut distributions = Distributions::new(MetricSet::of(Metric::OF_SUBSCRIPTIONS));
     for (metric, summary) in &metrics {
         (0..summary.sample_count).for_each(|_| distributions.accept(*metric, 10.0));
     }

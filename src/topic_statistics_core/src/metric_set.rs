@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sets of metrics.
+
+use std::borrow::Borrow;
+
+use crate::metric::Metric;
+
+/// A set of metrics: a bit for each. It is empty by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetricSet(u32);
+
+impl MetricSet {
+    /// The set of these metrics.
+    pub const fn of(metrics: &[Metric]) -> Self {
+        let (mut bits, mut index) = (0, 0);
+        while index < metrics.len() {
+            bits |= Self::bit(metrics[index]);
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    const fn bit(metric: Metric) -> u32 {
+        1 << metric as u32
+    }
+
+    /// Returns whether it has the metric.
+    #[inline]
+    pub const fn contains(self, metric: Metric) -> bool {
+        self.0 & Self::bit(metric) != 0
+    }
+
+    /// Returns whether it has at least one of these metrics.
+    pub const fn intersects(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Returns the number of metrics.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Returns whether it has none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns its metrics, in the order of [`Metric::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Metric> + Clone {
+        Metric::ALL.iter().copied().filter(move |metric| self.contains(*metric))
+    }
+}
+
+impl<M: Borrow<Metric>> FromIterator<M> for MetricSet {
+    fn from_iter<I: IntoIterator<Item = M>>(metrics: I) -> Self {
+        Self(metrics.into_iter().fold(0, |bits, metric| bits | Self::bit(*metric.borrow())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_each_metric_once_in_the_order_of_all() {
+        let set = MetricSet::of(&[Metric::MessageSize, Metric::MessageAge, Metric::MessageSize]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Metric::MessageAge, Metric::MessageSize]);
+        assert_eq!((set.len(), set.is_empty(), MetricSet::default().is_empty()), (2, false, true));
+        assert_eq!(set, set.iter().collect());
+        assert!(set.intersects(MetricSet::of(&[Metric::MessageAge])));
+        assert!(!set.intersects(MetricSet::of(&[Metric::MessagePeriod])));
+    }
+
+    #[test]
+    fn there_is_a_bit_for_each_metric() {
+        let all = MetricSet::of(Metric::ALL);
+        assert_eq!(all.len(), Metric::ALL.len());
+        assert!(all.iter().eq(Metric::ALL.iter().copied()));
+    }
+}
