@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The expectations of the sources, and their judges.
+//! The expectations of the sources, and their judges, which are in the entries of the schedule.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,14 +20,10 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// The expectations of a node's sources, and their judges. Sources without expectations take no memory here.
+/// The expectations of a node, and what its judges have to report.
 #[derive(Default)]
 pub struct Judges {
     node: NodeExpectations,
-    /// The expectations of the sources' own options, without the node's, by address as below.
-    own: BTreeMap<usize, Expectations>,
-    /// By the addresses of the sources. The `Weak` keeps the allocation alive, so the address is not reused.
-    judged: BTreeMap<usize, Judged>,
     /// When the diagnostics are due, if there is a judge; None: now.
     due: Option<Instant>,
     /// When they were due last.
@@ -56,9 +51,19 @@ pub struct Changed {
     pub health: Health,
 }
 
-/// A source with its judge.
+/// The judge of a source. The default has no expectations, and takes no more memory than a pointer.
+#[derive(Default)]
+pub struct SourceJudge(Option<Box<Expected>>);
+
+/// What is expected of a source. It has at least one of the two.
+struct Expected {
+    /// The expectations of the source's own options, without the node's.
+    own: Option<Expectations>,
+    judged: Option<Judged>,
+}
+
+/// The judge of a source that has expectations, with its state between two windows.
 struct Judged {
-    source: Weak<Source>,
     judge: Judge,
     /// The totals before the window.
     totals: Option<Totals>,
@@ -83,7 +88,6 @@ impl Judges {
     /// The shortest time between two diagnostics, used when a source becomes an error.
     const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// Creates them with the expectations of the node's options.
     /// Creates the judges, by what the node expects of its sources.
     pub fn new(node: NodeExpectations, publishes: bool) -> Self {
         Self { node, publishes, ..Self::default() }
@@ -94,51 +98,32 @@ impl Judges {
         &self.node
     }
 
-    /// Sets the expectations of a source's own options.
-    pub fn expect(&mut self, source: &Arc<Source>, own: Expectations) {
-        self.own.insert(address(source), own);
-    }
-
-    /// Sets the node's expectations of its sources. Judges whose expectations changed restart.
-    pub fn set_node(&mut self, node: NodeExpectations, sources: impl Iterator<Item = Arc<Source>>) {
+    /// Sets the node's expectations of its sources. Call [`update`](Self::update) for each of them next.
+    pub fn set_node(&mut self, node: NodeExpectations) {
         let before = std::mem::replace(&mut self.node, node);
         let is_same = |level| of_level(&before, level).eq(of_level(&self.node, level));
         self.checked.retain(|level| is_same(*level));
         self.check_names_at = None;
-        sources.for_each(|source| self.update(&source));
     }
 
-    /// Returns whether a source has expectations of its own.
-    pub fn has_own(&self, source: &Arc<Source>) -> bool {
-        self.own.contains_key(&address(source))
-    }
-
-    /// Applies the expectations of a source.
-    pub fn update(&mut self, source: &Arc<Source>) {
+    /// Applies the expectations of a source. Its judge restarts if they have changed.
+    pub fn update(&mut self, source: &Arc<Source>, of_source: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
-        let expectations = match self.own.get(&address(source)) {
+        let expectations = match of_source.own() {
             Some(own) => Some(own.of(names, kind, true)),
             None => self.node.of(names, kind),
         };
         let expectations =
             expectations.and_then(|of| of.measurable(|metric| source.collector.can_measure(metric)));
-        let judged = self.judged.get(&address(source));
-        if judged.map(|judged| &**judged.judge.expectations()) == expectations.as_ref() {
+        let judge = of_source.judge();
+        if judge.map(|judge| &**judge.expectations()) == expectations.as_ref() {
             return;
         }
-        let judged = judged.filter(|judged| judged.judge.health().window.is_some());
-        let before = judged.map(|judged| judged.judge.health().level);
-        match expectations {
-            Some(expectations) => {
-                if needs_distributions(&expectations) {
-                    source.collector.set_distributions(true);
-                }
-                self.judged.insert(address(source), Judged::new(source, Judge::new(expectations)));
-            }
-            None => {
-                self.judged.remove(&address(source));
-            }
+        let before = judge.filter(|judge| judge.health().window.is_some()).map(|judge| judge.health().level);
+        if expectations.as_ref().is_some_and(needs_distributions) {
+            source.collector.set_distributions(true);
         }
+        of_source.replace(expectations.map(|expectations| Judged::new(source, Judge::new(expectations))));
         if let Some(before) = before {
             self.forget(source, before);
         }
@@ -151,23 +136,9 @@ impl Judges {
         self.changed.push(Changed { source, is_change: true, before, health });
     }
 
-    /// Forgets a retired source, and sources that are dropped.
-    pub fn remove(&mut self, source: &Source) {
-        let address = std::ptr::from_ref(source) as usize;
-        self.own.remove(&address);
-        self.judged.remove(&address);
-        self.judged.retain(|_, judged| judged.source.strong_count() > 0);
-    }
-
-    /// Returns whether the samples of a source are needed in distributions.
-    pub fn needs_distributions(&self, source: &Arc<Source>) -> bool {
-        let judged = self.judged.get(&address(source));
-        judged.is_some_and(|judged| needs_distributions(judged.judge.expectations()))
-    }
-
     /// Restarts the judge of a source that was disabled.
-    pub fn restart(&mut self, source: &Arc<Source>) {
-        let Some(judged) = self.judged.get_mut(&address(source)) else { return };
+    pub fn restart(&mut self, source: &Arc<Source>, of_source: &mut SourceJudge) {
+        let Some(judged) = of_source.judged() else { return };
         let Health { window, level, .. } = *judged.judge.health();
         if window.is_some() {
             *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
@@ -176,11 +147,14 @@ impl Judges {
     }
 
     /// Judges a window.
-    pub fn judge(&mut self, source: &Arc<Source>, window: &WindowStatistics, now: Instant) {
-        if self.judged.is_empty() {
-            return;
-        }
-        let Some(judged) = self.judged.get_mut(&address(source)) else { return };
+    pub fn judge(
+        &mut self,
+        source: &Arc<Source>,
+        of_source: &mut SourceJudge,
+        window: &WindowStatistics,
+        now: Instant,
+    ) {
+        let Some(judged) = of_source.judged() else { return };
         let (is_change, before, health) = match judged.judge(window) {
             Some(Change { before, health }) => (true, Some(before), health),
             None => (false, None, judged.judge.health().clone()),
@@ -250,27 +224,55 @@ impl Judges {
         std::mem::take(&mut self.changed)
     }
 
-    /// Returns when the diagnostics are due; None if there are none.
+    /// Returns when the diagnostics are due; None if they are not published. Without a judge, there are none.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
-        (self.publishes && !self.judged.is_empty()).then(|| self.due.unwrap_or(now))
+        self.publishes.then(|| self.due.unwrap_or(now))
     }
 
-    /// Takes the diagnostics; None if they are not due.
-    pub fn next(&mut self, now: Instant) -> Option<Vec<Diagnosed>> {
-        if self.wake(now)? > now {
-            return None;
+    /// Begins the diagnostics. Returns whether they are due.
+    pub fn start_diagnostics(&mut self, now: Instant) -> bool {
+        let is_due = self.wake(now).is_some_and(|due| due <= now);
+        if is_due {
+            (self.due, self.last) = (Some(now + Self::INTERVAL), Some(now));
         }
-        (self.due, self.last) = (Some(now + Self::INTERVAL), Some(now));
-        let all = self.judged.values().filter_map(|judged| {
-            let source = judged.source.upgrade().filter(|source| source.collector.is_enabled())?;
-            Some(Diagnosed { source, judge: judged.judge.clone() })
-        });
-        Some(all.collect())
+        is_due
     }
 }
 
-fn address(source: &Arc<Source>) -> usize {
-    Arc::as_ptr(source) as usize
+impl SourceJudge {
+    /// Sets the expectations of the source's own options. Call [`Judges::update`] next.
+    pub fn expect(&mut self, own: Expectations) {
+        match &mut self.0 {
+            Some(expected) => expected.own = Some(own),
+            None => self.0 = Some(Box::new(Expected { own: Some(own), judged: None })),
+        }
+    }
+
+    /// Returns the expectations of the source's own options.
+    pub fn own(&self) -> Option<&Expectations> {
+        self.0.as_ref()?.own.as_ref()
+    }
+
+    /// Returns the judge; None if nothing is expected of the source.
+    pub fn judge(&self) -> Option<&Judge> {
+        Some(&self.0.as_ref()?.judged.as_ref()?.judge)
+    }
+
+    /// Returns whether the samples of the source are needed in distributions.
+    pub fn needs_distributions(&self) -> bool {
+        self.judge().is_some_and(|judge| needs_distributions(judge.expectations()))
+    }
+
+    fn judged(&mut self) -> Option<&mut Judged> {
+        self.0.as_mut()?.judged.as_mut()
+    }
+
+    fn replace(&mut self, judged: Option<Judged>) {
+        let own = self.0.take().and_then(|expected| expected.own);
+        if own.is_some() || judged.is_some() {
+            self.0 = Some(Box::new(Expected { own, judged }));
+        }
+    }
 }
 
 /// Returns why a source does not measure a metric.
@@ -322,7 +324,7 @@ impl Judged {
         let totals = source.collector.totals();
         let had_messages = totals.is_some_and(|totals| totals.received > 0);
         let judge = if had_messages { judge.after_messages() } else { judge };
-        Self { source: Arc::downgrade(source), judge, totals, samples }
+        Self { judge, totals, samples }
     }
 
     fn judge(&mut self, window: &WindowStatistics) -> Option<Change> {
@@ -397,4 +399,4 @@ fn value(
 #[path = "judges/tests.rs"] // the benchmarks compile this file by its path
 mod tests;
 
-opaque_debug!(Judges, Changed, Diagnosed);
+opaque_debug!(Judges, SourceJudge, Changed, Diagnosed);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    judges::{Changed, Diagnosed, Judges},
+    judges::{Changed, Diagnosed, Judges, SourceJudge},
     log_table,
     losses::{Event, LossEvents, PublishLosses},
     outbox::{Failures, Outbox, Outgoing, WindowPublisher},
@@ -110,6 +110,7 @@ struct Entry {
     first_end: Option<Instant>,
     /// None: its windows are not published.
     publisher: Option<WindowPublisher>,
+    judge: SourceJudge,
 }
 
 /// A source that is being created: it is enabled and disabled like others, but none of its windows ends.
@@ -179,20 +180,22 @@ impl Schedule {
     /// Sets the conditions for a level of the node's sources that have no expectations of their own.
     pub fn set_conditions(&mut self, level: Level, conditions: Vec<Condition>) {
         let node = self.judges.node().with(level, conditions);
-        self.judges.set_node(node, self.entries.iter().filter_map(|entry| entry.source.upgrade()));
-        for entry in &self.entries {
+        self.judges.set_node(node);
+        for entry in &mut self.entries {
             if let Some(source) = entry.source.upgrade() {
-                let needed =
-                    entry.needs_distributions(self.defaults.distributions, &self.judges, Some(&source));
+                self.judges.update(&source, &mut entry.judge);
+                let needed = entry.needs_distributions(self.defaults.distributions);
                 source.collector.set_distributions(needed);
             }
         }
     }
 
-    /// Sets the expectations of a source's own options, instead of the node's. Call this before
+    /// Sets the expectations of a source's own options, instead of the node's. Call this between [`add`](Self::add) and
     /// [`complete`](Self::complete).
-    pub fn expect(&mut self, source: &Arc<Source>, own: Expectations) {
-        self.judges.expect(source, own);
+    pub fn expect(&mut self, source: &Source, own: Expectations) {
+        if let Some(new) = self.new_entries.iter_mut().find(|new| new.collects_by(&source.collector)) {
+            new.entry.judge.expect(own);
+        }
     }
 
     /// Returns the first source that one of these conditions of the node would apply to without its measurement, and
@@ -207,9 +210,9 @@ impl Schedule {
                 Some(topic) => source.names().are(topic),
                 None => source.is_subscription(),
             };
-            let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+            let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
             let named: Vec<_> =
-                sources.filter(|source| !self.judges.has_own(source) && is_named(source)).collect();
+                without_own.filter_map(|entry| entry.source.upgrade()).filter(is_named).collect();
             let can_measure = |source: &Arc<Source>| source.collector.can_measure(metric);
             let applies_to_none = !named.iter().any(can_measure);
             let is_unmeasured = |source: &&Arc<Source>| {
@@ -229,7 +232,8 @@ impl Schedule {
         now: Instant,
         clock: &dyn Clock,
     ) {
-        let entry = Entry { source: Weak::new(), options, first_end: None, publisher };
+        let entry =
+            Entry { source: Weak::new(), options, first_end: None, publisher, judge: SourceJudge::default() };
         self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
         self.update(now, clock);
     }
@@ -239,9 +243,9 @@ impl Schedule {
         let Some(index) = self.new_entries.iter().position(|new| new.collects_by(&source.collector)) else {
             return;
         };
-        let NewEntry { entry, .. } = self.new_entries.remove(index);
+        let NewEntry { mut entry, .. } = self.new_entries.remove(index);
+        self.judges.update(source, &mut entry.judge);
         self.entries.push(Entry { source: Arc::downgrade(source), ..entry });
-        self.judges.update(source);
         if source.is_subscription() && source.collector.is_enabled() {
             self.check_publishers_by(now + Self::CHECK_TOGETHER);
         }
@@ -304,7 +308,6 @@ impl Schedule {
     pub fn remove(&mut self, source: &Source) -> bool {
         self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
         source.collector.disable(); // a change may have enabled it since it retired
-        self.judges.remove(source);
         let Some(totals) = source.totals() else { return false };
         add_up(&mut self.ended, totals);
         if self.ended.len() <= Self::ENDED {
@@ -380,9 +383,9 @@ impl Schedule {
         }
         // Where publishing takes longer than the interval of health, the waiting messages have their turn.
         if !std::mem::take(&mut self.has_diagnosed) {
-            if let Some(diagnosed) = self.judges.next(now) {
+            if self.has_judges() && self.judges.start_diagnostics(now) {
                 (self.has_diagnosed, self.has_handed_out) = (true, true);
-                return Action::PublishDiagnostics(diagnosed);
+                return Action::PublishDiagnostics(self.diagnose());
             }
         }
         let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
@@ -408,10 +411,25 @@ impl Schedule {
             self.check_publishers_at,
             self.loss_events.wake(),
             self.outbox.wake(now),
-            self.judges.wake(now),
+            self.judges.wake(now).filter(|_| self.has_judges()),
             self.judges.check_names_wake(),
         ];
         ends.chain(others.into_iter().flatten()).min()
+    }
+
+    /// Returns whether something is expected of a source.
+    fn has_judges(&self) -> bool {
+        self.entries.iter().any(|entry| entry.judge.judge().is_some())
+    }
+
+    /// Returns the judges of all sources that are enabled.
+    fn diagnose(&self) -> Vec<Diagnosed> {
+        let diagnosed = self.entries.iter().filter_map(|entry| {
+            let judge = entry.judge.judge()?.clone();
+            let source = entry.source.upgrade().filter(|source| source.collector.is_enabled())?;
+            Some(Diagnosed { source, judge })
+        });
+        diagnosed.collect()
     }
 
     fn take_hand_out(&mut self) -> HandOut {
@@ -438,12 +456,11 @@ impl Schedule {
         for (collector, entry) in created.chain(new) {
             let Some(collector) = collector else { continue };
             let source = entry.source.upgrade();
-            let needed =
-                entry.needs_distributions(self.defaults.distributions, &self.judges, source.as_ref());
+            let needed = entry.needs_distributions(self.defaults.distributions);
             collector.set_distributions(needed);
             if !entry.options.state.is_enabled(self.defaults.enabled) {
                 collector.disable();
-                source.iter().for_each(|source| self.judges.restart(source));
+                source.iter().for_each(|source| self.judges.restart(source, &mut entry.judge));
                 continue;
             }
             let period = entry.options.publish_period.unwrap_or(self.defaults.publish_period);
@@ -524,7 +541,7 @@ impl Schedule {
             if self.logs_tables {
                 rows.push(log_table::Row::new(&source.name, &statistics));
             }
-            self.judges.judge(&source, &statistics, now);
+            self.judges.judge(&source, &mut entry.judge, &statistics, now);
             self.finished.push((Arc::clone(&source), Arc::clone(&statistics)));
             let Some(publisher) = &entry.publisher else { continue };
             for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
@@ -554,9 +571,8 @@ impl Schedule {
 
 impl Entry {
     /// Returns whether it has distributions: by its options or the node's, or because a percentile is judged.
-    fn needs_distributions(&self, of_node: bool, judges: &Judges, source: Option<&Arc<Source>>) -> bool {
-        self.options.distributions.unwrap_or(of_node)
-            || source.is_some_and(|source| judges.needs_distributions(source))
+    fn needs_distributions(&self, of_node: bool) -> bool {
+        self.options.distributions.unwrap_or(of_node) || self.judge.needs_distributions()
     }
 }
 
