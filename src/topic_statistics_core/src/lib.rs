@@ -14,7 +14,8 @@
 //!
 //! | module | contains |
 //! |---|---|
-//! | [`window`], [`totals`] | values: metrics, windows, summaries, distributions, what was received and lost |
+//! | [`metric`], [`metric_set`], [`source_kind`] | values: metrics, and which of them a kind of source can measure |
+//! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what was measured in a window, received and lost |
 //! | [`collector`] | arithmetic: samples in, summaries out |
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
 //! | [`record`] | what runs with every message, publication and timed scope |

@@ -3,11 +3,11 @@
 //! The code that runs with every message, publication and timed scope.
 //!
 //! The [`recorder`] of a subscription holds the collectors behind a lock that a message never waits for
-//! (`sample_lock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
+//! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
 //! value of [`transport`].
 //!
-//! [`publications`], [`durations`] and a [`count`] are collected behind the same lock ([`windowed`]). Each of them, and
-//! each recorder, is the collector of a [`source`] of statistics, whose windows the schedule ends.
+//! [`publications`], [`durations`] and a [`count`] are collected behind a lock that loses no sample ([`windowed`]).
+//! Each of them, and each recorder, is the collector of a [`source`] of statistics, whose windows the schedule ends.
 
 pub mod clock;
 pub mod count;
