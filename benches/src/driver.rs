@@ -23,7 +23,7 @@ use topic_statistics_core::{
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
         windowed::Windowed,
     },
-    schedule::judges::Judges,
+    schedule::judges::{Judges, SourceJudge},
 };
 
 /// A subscription with statistics: the code that runs in its callback.
@@ -89,7 +89,7 @@ pub fn messages(statistics: &WindowStatistics) -> usize {
 #[derive(Debug)]
 pub struct JudgedSubscriptions {
     judges: Judges,
-    sources: Vec<Arc<Source>>,
+    sources: Vec<(Arc<Source>, SourceJudge)>,
 }
 
 impl JudgedSubscriptions {
@@ -101,9 +101,10 @@ impl JudgedSubscriptions {
         let source = |number: usize| {
             let name = format!("/listener:/imu_{number}");
             let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, None));
-            judges.expect(&source, Expectations::new().warn_unless(conditions.parse().expect("conditions")));
-            judges.update(&source);
-            source
+            let mut of_source = SourceJudge::default();
+            of_source.expect(Expectations::new().warn_unless(conditions.parse().expect("conditions")));
+            judges.update(&source, &mut of_source);
+            (source, of_source)
         };
         let sources = (0..count).map(source).collect();
         Self { judges, sources }
@@ -112,14 +113,20 @@ impl JudgedSubscriptions {
     /// Judges a window of each.
     pub fn judge(&mut self, window: &WindowStatistics) {
         let now = Instant::now();
-        self.sources.iter().for_each(|source| self.judges.judge(source, window, now));
+        for (source, of_source) in &mut self.sources {
+            self.judges.judge(source, of_source, window, now);
+        }
     }
 
     /// Creates the statuses of all, if they are due. Returns their number.
     pub fn statuses(&mut self, now: Instant) -> usize {
         let [name, hardware_id] = ["listener", "none"].map(str::to_owned);
         let node = NodeNames { name, hardware_id };
-        let diagnosed = self.judges.next(now).unwrap_or_default();
+        if !self.judges.start_diagnostics(now) {
+            return 0;
+        }
+        let diagnosed = self.sources.iter().filter_map(|(source, of_source)| of_source.diagnose(source));
+        let diagnosed: Vec<_> = diagnosed.collect();
         let statuses = diagnosed.iter().map(|of| status(&node, &of.source, &of.judge));
         statuses.map(std::hint::black_box).count()
     }

@@ -129,7 +129,9 @@ mod tests {
     use std::{fs, time::Duration};
 
     use super::*;
-    use topic_statistics_core::{distributions::Distributions, metric_set::MetricSet, totals::Totals, Metric};
+    use topic_statistics_core::{
+        distributions::Distributions, metric_set::MetricSet, totals::Totals, Metric,
+    };
 
     #[test]
     fn an_unknown_value_is_null() {
@@ -154,7 +156,8 @@ mod tests {
 
     #[test]
     fn metrics_with_distributions_have_their_quantiles_or_null() {
-        let mut distributions = Distributions::new(MetricSet::of(&[Metric::MessageAge, Metric::MessagePeriod]));
+        let mut distributions =
+            Distributions::new(MetricSet::of(&[Metric::MessageAge, Metric::MessagePeriod]));
         (1..=100).for_each(|_| distributions.accept(Metric::MessageAge, 4.0));
         distributions.accept(Metric::MessagePeriod, 10.0);
         let imu = TopicTotals::new("/imu", "/listener:/imu", Totals::default(), distributions);

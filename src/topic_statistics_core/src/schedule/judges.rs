@@ -258,6 +258,11 @@ impl SourceJudge {
         Some(&self.0.as_ref()?.judged.as_ref()?.judge)
     }
 
+    /// Returns the health of its source for the diagnostics; None if nothing is expected of it.
+    pub fn diagnose(&self, source: &Arc<Source>) -> Option<Diagnosed> {
+        Some(Diagnosed { source: Arc::clone(source), judge: self.judge()?.clone() })
+    }
+
     /// Returns whether the samples of the source are needed in distributions.
     pub fn needs_distributions(&self) -> bool {
         self.judge().is_some_and(|judge| needs_distributions(judge.expectations()))

@@ -425,9 +425,8 @@ impl Schedule {
     /// Returns the judges of all sources that are enabled.
     fn diagnose(&self) -> Vec<Diagnosed> {
         let diagnosed = self.entries.iter().filter_map(|entry| {
-            let judge = entry.judge.judge()?.clone();
             let source = entry.source.upgrade().filter(|source| source.collector.is_enabled())?;
-            Some(Diagnosed { source, judge })
+            entry.judge.diagnose(&source)
         });
         diagnosed.collect()
     }
