@@ -382,11 +382,10 @@ impl Schedule {
             return Action::CheckPublishers(sources.collect());
         }
         // Where publishing takes longer than the interval of health, the waiting messages have their turn.
-        if !std::mem::take(&mut self.has_diagnosed) {
-            if self.has_judges() && self.judges.start_diagnostics(now) {
-                (self.has_diagnosed, self.has_handed_out) = (true, true);
-                return Action::PublishDiagnostics(self.diagnose());
-            }
+        let has_diagnosed = std::mem::take(&mut self.has_diagnosed);
+        if !has_diagnosed && self.has_judges() && self.judges.start_diagnostics(now) {
+            (self.has_diagnosed, self.has_handed_out) = (true, true);
+            return Action::PublishDiagnostics(self.diagnose());
         }
         let (event, batch) = (self.loss_events.next(now), self.outbox.next_batch(now));
         if event.is_some() || !batch.is_empty() {
