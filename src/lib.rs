@@ -140,8 +140,9 @@ pub use options::{
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
     collector::{Distribution, FirstPeriod},
-    AgeSource, Incompatibility, IncompatiblePublisher, MessageTimes, Metric, PublisherTotals, SourceKind,
-    Summary, TopicStatisticsState, TopicTotals, Totals, UnknownMetric, Window, WindowStatistics,
+    AgeSource, ClockStep, Incompatibility, IncompatiblePublisher, MessageTimes, Metric, PublisherTotals,
+    SourceKind, Summary, Timestamp, TopicStatisticsState, TopicTotals, Totals, UnknownMetric, Window,
+    WindowStatistics,
 };
 
 /// What is expected of a source, and whether it is so.

@@ -26,8 +26,8 @@ pub(crate) fn message(
         measurement_source_name: source.to_owned(),
         metrics_source: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
-        window_start: time(window.start),
-        window_stop: time(window.stop),
+        window_start: time(window.start.as_nanoseconds()),
+        window_stop: time(window.stop.as_nanoseconds()),
         count: distribution.count(),
         sum: distribution.sum(),
         minimum: distribution.minimum(),
@@ -69,7 +69,7 @@ mod tests {
         for sample in [1e-9, 1.0, 1.5, 1.5, 1e3, 0.0, -3.0] {
             assert!(distribution.accept(sample));
         }
-        let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
+        let window = Window::from_nanoseconds(1_500_000_000, 2_500_000_001);
 
         let message = message("/listener:/imu", Metric::MessageAge, window, &distribution);
 
@@ -101,7 +101,7 @@ mod tests {
         ) {
             let mut distribution = Distribution::default();
             samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
-            let window = Window { start: 0, stop: 1 };
+            let window = Window::from_nanoseconds(0, 1);
             let message = message("/listener:/imu", Metric::MessageAge, window, &distribution);
             let counts = (message.count, message.scale, message.zero_count);
             proptest::prop_assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
     fn without_samples_of_a_sign_there_are_no_counts() {
         let mut distribution = Distribution::default();
         distribution.accept(-1.5);
-        let window = Window { start: 0, stop: 1 };
+        let window = Window::from_nanoseconds(0, 1);
         let message = message("/bridge:get_imu", Metric::Duration, window, &distribution);
         assert_eq!((message.positive_offset, &message.positive_counts[..]), (0, &[][..]));
         assert_eq!(message.negative_counts, [1]);

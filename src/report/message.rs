@@ -19,8 +19,8 @@ pub fn metrics_message(source: &str, metric: Metric, window: Window, summary: &S
         measurement_source_name: source.to_owned(),
         metrics_source: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
-        window_start: time(window.start),
-        window_stop: time(window.stop),
+        window_start: time(window.start.as_nanoseconds()),
+        window_stop: time(window.stop.as_nanoseconds()),
         statistics: vec![
             point(StatisticDataType::STATISTICS_DATA_TYPE_AVERAGE, summary.average),
             point(StatisticDataType::STATISTICS_DATA_TYPE_MAXIMUM, summary.maximum),
@@ -51,7 +51,7 @@ mod tests {
         let mut summary = Summary::default();
         (summary.average, summary.minimum, summary.maximum) = (1.0, 0.5, 2.0);
         (summary.standard_deviation, summary.sample_count) = (0.25, 7);
-        let window = Window { start: 1_500_000_000, stop: 2_500_000_001 };
+        let window = Window::from_nanoseconds(1_500_000_000, 2_500_000_001);
 
         let message = metrics_message("/imu_listener:/imu", Metric::MessageAge, window, &summary);
 

@@ -50,15 +50,15 @@ pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
         messages_out_of_order: totals.out_of_order.unwrap_or(TopicStatistics::UNKNOWN),
         bytes_received: totals.bytes.unwrap_or(TopicStatistics::UNKNOWN),
         messages_rate: totals.rate(),
-        first_message: totals.first_message.map(time).unwrap_or_default(),
-        last_message: totals.last_message.map(time).unwrap_or_default(),
+        first_message: totals.first_message.map(|first| time(first.as_nanoseconds())).unwrap_or_default(),
+        last_message: totals.last_message.map(|last| time(last.as_nanoseconds())).unwrap_or_default(),
         metrics: metrics.collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use topic_statistics_core::{distributions::Distributions, Totals};
+    use topic_statistics_core::{distributions::Distributions, Timestamp, Totals};
 
     use super::*;
 
@@ -67,7 +67,8 @@ mod tests {
         let mut totals = Totals::default();
         (totals.received, totals.lost, totals.out_of_order) = (3, Some(2), Some(1));
         (totals.active, totals.intervals) = (std::time::Duration::from_secs(1), Some(2));
-        (totals.first_message, totals.last_message) = (Some(1_500_000_000), Some(2_500_000_000));
+        (totals.first_message, totals.last_message) =
+            [1_500_000_000, 2_500_000_000].map(|time| Some(Timestamp::from_nanoseconds(time))).into();
         let of =
             |totals| message(&TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default()));
         let answer = of(totals);

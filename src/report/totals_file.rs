@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 use tempfile::NamedTempFile;
-use topic_statistics_core::{record::clock::system_time, totals::TopicTotals};
+use topic_statistics_core::{record::clock::system_time, totals::TopicTotals, Timestamp};
 
 /// The version of the format. It changes when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
@@ -117,8 +117,8 @@ impl<'a> From<&'a TopicTotals> for Topic<'a> {
             messages_out_of_order: of.totals.out_of_order,
             bytes_received: of.totals.bytes,
             messages_rate: (!rate.is_nan()).then_some(rate),
-            first_message: of.totals.first_message,
-            last_message: of.totals.last_message,
+            first_message: of.totals.first_message.map(Timestamp::as_nanoseconds),
+            last_message: of.totals.last_message.map(Timestamp::as_nanoseconds),
             metrics: metrics.collect(),
         }
     }
@@ -138,7 +138,8 @@ mod tests {
         let mut totals = Totals::default();
         (totals.received, totals.lost, totals.out_of_order) = (3, Some(2), Some(0));
         totals.bytes = Some(1_000_000_000_000);
-        (totals.first_message, totals.last_message) = (Some(1_000_000_000), Some(2_000_000_000));
+        (totals.first_message, totals.last_message) =
+            [1_000_000_000, 2_000_000_000].map(|time| Some(Timestamp::from_nanoseconds(time))).into();
         (totals.active, totals.intervals) = (Duration::from_secs(1), Some(2));
         let imu = TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default());
         let chatter = ("/chatter", "/listener:/chatter");

@@ -16,8 +16,8 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions, SourceName,
-    TopicStatisticsOptions, WindowStatistics,
+    ClockStep, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    SourceName, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
@@ -204,10 +204,10 @@ impl Source {
         };
         Some(Window {
             source: self.name.to_owned(),
-            start: window.window.start,
-            stop: window.window.stop,
+            start: window.window.start.as_nanoseconds(),
+            stop: window.window.stop.as_nanoseconds(),
             length: window.length.as_nanos() as i64,
-            clock_step: window.clock_step,
+            clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
             count: window.count,
             rate: Some(window.rate()),
             metrics: window.metrics.iter().map(figures).collect(),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rclrs_topic_statistics::{FirstPeriod, Summary, Window};
+use rclrs_topic_statistics::{FirstPeriod, Summary, Timestamp, Window};
 use serde_json::{json, Value};
 use topic_statistics_core::collector::{AgeCollector, PeriodCollector};
 
@@ -190,7 +190,7 @@ fn bounds(windows: &[Vec<Message>]) -> Vec<Window> {
         let after_last = messages.last().map_or(start, |message| message.now) + 1;
         let next = windows.get(index + 1).and_then(|next| next.first());
         let stop = next.map_or(after_last, |message| message.now);
-        bounds.push(Window { start, stop });
+        bounds.push(Window::from_nanoseconds(start, stop));
         start = stop;
     }
     bounds
@@ -199,7 +199,8 @@ fn bounds(windows: &[Vec<Message>]) -> Vec<Window> {
 /// Computes the age and period of each window with tests/window_statistics.py.
 fn computed_by_numpy(messages: &[Message], windows: &[Window]) -> Vec<[Summary; 2]> {
     let messages: Vec<_> = messages.iter().map(|message| [message.now, message.stamp]).collect();
-    let windows: Vec<_> = windows.iter().map(|window| [window.start, window.stop]).collect();
+    let windows: Vec<_> =
+        windows.iter().map(|window| [window.start, window.stop].map(Timestamp::as_nanoseconds)).collect();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/window_statistics.py");
     let mut python = Command::new("python3")
         .arg(script)
@@ -320,7 +321,7 @@ fn numpy_and_the_collectors_follow_the_same_rules() {
         vec![message(111, 114), message(115, 119)], // negative ages
     ];
     let bounds = [(10, 100), (100, 101), (101, 102), (102, 116)]
-        .map(|(start, stop)| Window { start: start * MILLISECOND, stop: stop * MILLISECOND });
+        .map(|(start, stop)| Window::from_nanoseconds(start * MILLISECOND, stop * MILLISECOND));
 
     let nan = f64::NAN;
     let expected = [

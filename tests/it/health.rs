@@ -97,14 +97,15 @@ impl Watched {
         if !is_worse && matches!(health.cause, Cause::Condition { .. }) {
             return; // the condition may have failed since before
         }
-        let stop = health.window.unwrap().stop;
+        let stop = health.window.unwrap().stop.as_nanoseconds();
         wait_for("the window", || self.windows.lock().unwrap().last().is_some_and(|window| window.1 >= stop));
         let windows = self.windows.lock().unwrap();
         // (A step of the system clock, which hosts of tests have now and then, leaves a small gap.)
         let is_next = |pair: &[(i64, i64)]| (pair[1].0 - pair[0].1).abs() < WINDOW.as_nanos() as i64 / 2;
         assert!(windows.windows(2).all(is_next), "no window is missed: {windows:?}");
         // The times of the level are on the present clock.
-        let counted = |window: &&(i64, i64)| window.0 >= health.since - 1_000_000 && window.1 <= stop;
+        let since = health.since.unwrap().as_nanoseconds();
+        let counted = |window: &&(i64, i64)| window.0 >= since - 1_000_000 && window.1 <= stop;
         let took = windows.iter().filter(counted).count();
         let promised = match (&health.cause, health.level) {
             (Cause::Condition { .. }, _) => 2,

@@ -9,7 +9,7 @@ use std::sync::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions, Timestamp,
     TopicStatisticsOptions, Totals,
 };
 use ros_env::{sensor_msgs::msg::Imu, std_msgs::msg::Int32};
@@ -161,8 +161,8 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     assert!(totals.bytes.is_some_and(|bytes| bytes > 300 * totals.received), "{totals:?}");
     assert_eq!(imu_totals["bytes"].as_u64(), totals.bytes);
     assert_eq!(imu_totals["rate"].as_f64(), Some(totals.rate()));
-    assert_eq!(imu_totals["first"].as_i64(), totals.first_message);
-    assert_eq!(imu_totals["last"].as_i64(), totals.last_message);
+    assert_eq!(imu_totals["first"].as_i64(), totals.first_message.map(Timestamp::as_nanoseconds));
+    assert_eq!(imu_totals["last"].as_i64(), totals.last_message.map(Timestamp::as_nanoseconds));
     assert_eq!(totals_of("/lossy:/number")["received"].as_u64(), Some(COUNT));
     let unknown = totals_of("/lossy:/unknown");
     assert!(unknown["bytes"].is_null(), "not measured: {unknown}");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{MeasuredSubscriptionState, NodeStatistics};
+use rclrs_topic_statistics::{MeasuredSubscriptionState, NodeStatistics, Timestamp};
 use ros_env::sensor_msgs::msg::Imu;
 use serde_json::{json, Value};
 use test_support::{domain, node, Metric, Program, Reader, Spinning};
@@ -61,7 +61,10 @@ fn every_window_of_a_real_topic_equals_what_numpy_computes_from_the_recorded_mes
             move |_: Imu| {
                 let Some(subscription) = itself.get().and_then(Weak::upgrade) else { return };
                 let times = subscription.last_message().unwrap();
-                messages.lock().unwrap().push([times.callback, times.header.unwrap()]);
+                messages
+                    .lock()
+                    .unwrap()
+                    .push([times.callback, times.header.unwrap()].map(Timestamp::as_nanoseconds));
             }
         })
         .unwrap();

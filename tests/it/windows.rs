@@ -65,7 +65,7 @@ fn windows_in_the_process_equal_the_published_ones() {
         let last = seen.last().unwrap();
         let age = last.get(Metric::MessageAge).unwrap();
         published.lock().unwrap().iter().any(|message| {
-            message.stop == last.window.stop
+            message.stop == last.window.stop.as_nanoseconds()
                 && message.metric == "message_age"
                 && message.average() == age.average
                 && message.count() == age.sample_count as f64

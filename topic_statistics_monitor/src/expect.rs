@@ -106,7 +106,7 @@ impl Source {
         let start = self.judged_until.checked_sub(first.length);
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
         if self.judge.health().cause == Cause::NoMessageYet && first.messages == Some(0) && is_before {
-            let window = Window { start: first.window.start, stop: first.window.start };
+            let window = Window::new(first.window.start, first.window.start);
             self.judge.accept(&JudgedWindow::new(window, Duration::ZERO, Some(1)), |_| Value::Unknown);
         }
     }
@@ -116,7 +116,7 @@ impl Source {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
         self.lengths = [self.lengths[1], window.length];
-        let judged = Window { start: window.start, stop: window.stop };
+        let judged = Window::from_nanoseconds(window.start, window.stop);
         Some(JudgedWindow::new(judged, window.length, window.received.or(window.told)))
     }
 
@@ -130,7 +130,7 @@ impl Source {
         self.judged_until = now;
         let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         let stop = nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-        let window = Window { start: stop.saturating_sub(nanoseconds(silent)), stop };
+        let window = Window::from_nanoseconds(stop.saturating_sub(nanoseconds(silent)), stop);
         Some(JudgedWindow::new(window, silent, Some(0)))
     }
 }

@@ -37,7 +37,7 @@ fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Sourc
     (ages.average, ages.minimum, ages.maximum) = (12.5, 2.0, 40.0);
     (ages.standard_deviation, ages.sample_count) = (1.0, 41);
     let metrics = vec![(Metric::MessageAge, ages), (Metric::MessagePeriod, Summary::default())];
-    let mut window = WindowStatistics::new(Window { start: 0, stop: 1_000_000_000 }, SECOND, 41, metrics);
+    let mut window = WindowStatistics::new(Window::from_nanoseconds(0, 1_000_000_000), SECOND, 41, metrics);
     let mut totals = Totals::default();
     (totals.received, totals.lost) = (1000, Some(7));
     window.totals = Some(totals);
@@ -49,7 +49,7 @@ fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Sourc
 fn judge(expectations: Expectations, messages: u64) -> Judge {
     let mut judge = Judge::new(expectations);
     for start in 0..3 {
-        let window = Window { start: start * 1_000_000_000, stop: (start + 1) * 1_000_000_000 };
+        let window = Window::from_nanoseconds(start * 1_000_000_000, (start + 1) * 1_000_000_000);
         judge.accept(&JudgedWindow::new(window, SECOND, Some(messages)), |_| Value::Measured(12.5));
     }
     judge

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`metric`], [`metric_set`], [`source_kind`] | values: metrics, and which of them a kind of source can measure |
 //! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what was measured in a window, received and lost |
+//! | [`timestamp`] | values: points in time, and steps of a clock |
 //! | [`collector`] | arithmetic: samples in, summaries out |
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
 //! | [`record`] | what runs with every message, publication and timed scope |
@@ -56,6 +57,7 @@ mod sync;
 #[cfg(all(test, topic_statistics_loom))]
 #[path = "sync_loom.rs"]
 mod sync;
+pub mod timestamp;
 pub mod totals;
 pub mod window;
 
@@ -66,5 +68,6 @@ pub use record::options::TopicStatisticsState;
 pub use record::recorder::AgeSource;
 pub use source_kind::SourceKind;
 pub use summary::Summary;
+pub use timestamp::{ClockStep, Timestamp};
 pub use totals::{PublisherTotals, TopicTotals, Totals};
 pub use window::{MessageTimes, Window, WindowStatistics};

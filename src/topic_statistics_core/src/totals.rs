@@ -8,6 +8,7 @@ use crate::{
     collector::{Distribution, Followed},
     distributions::Distributions,
     metric::Metric,
+    timestamp::Timestamp,
 };
 
 /// The messages that a subscription received and lost since its creation.
@@ -35,11 +36,10 @@ pub struct Totals {
     /// None if that is not measured, if the size of a message is unknown, and once messages were counted but not
     /// measured.
     pub bytes: Option<u64>,
-    /// The start of the first message's callback, in nanoseconds since the epoch on the system clock. A step of the
-    /// system clock corrects it. Messages that were counted but not measured have no time here, nor in the next two.
-    pub first_message: Option<i64>,
+    /// The start of the first message's callback, on the system clock. A step of the system clock corrects it. Messages that were counted but not measured have no time here, nor in the next two.
+    pub first_message: Option<Timestamp>,
     /// The start of the last message's callback, likewise.
-    pub last_message: Option<i64>,
+    pub last_message: Option<Timestamp>,
     /// The time from the first message to the last on the monotonic clock, without the time in which the statistics
     /// were disabled.
     pub active: Duration,
@@ -159,8 +159,8 @@ pub struct PublisherTotals {
     pub lost: Option<u64>,
     /// Messages received after a later one, likewise.
     pub out_of_order: Option<u64>,
-    /// The start of the last message's callback, in nanoseconds since the epoch on the system clock.
-    pub last_message: i64,
+    /// The start of the last message's callback, on the system clock.
+    pub last_message: Timestamp,
 }
 
 #[cfg(test)]
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn what_ended_adds_up_by_its_names() {
-        let totals = |received, lost, first, last| Totals {
+        let totals = |received, lost, first: Option<i64>, last: Option<i64>| Totals {
             received,
             lost,
-            first_message: first,
-            last_message: last,
+            first_message: first.map(Timestamp::from_nanoseconds),
+            last_message: last.map(Timestamp::from_nanoseconds),
             ..Totals::default()
         };
         let named = |source: &str, totals| TopicTotals {

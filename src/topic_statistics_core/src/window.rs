@@ -5,17 +5,35 @@
 use std::time::Duration;
 
 use crate::{
-    collector::Distribution, distributions::Distributions, metric::Metric, summary::Summary, totals::Totals,
+    collector::Distribution,
+    distributions::Distributions,
+    metric::Metric,
+    summary::Summary,
+    timestamp::{ClockStep, Timestamp},
+    totals::Totals,
 };
 
-/// The start and stop of a window: nanoseconds since the epoch on the system clock, as it is at the window's end.
-/// Windows follow each other without a gap, except for a step of the system clock.
+/// The start and stop of a window, on the system clock, as it is at the window's end. Windows follow each other without a
+/// gap, except for a step of the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// The stop of the window before.
-    pub start: i64,
+    pub start: Timestamp,
     /// The start of the next window.
-    pub stop: i64,
+    pub stop: Timestamp,
+}
+
+impl Window {
+    /// Creates a window.
+    pub const fn new(start: Timestamp, stop: Timestamp) -> Self {
+        Self { start, stop }
+    }
+
+    /// Creates a window from nanoseconds since the epoch.
+    pub const fn from_nanoseconds(start: i64, stop: i64) -> Self {
+        Self::new(Timestamp::from_nanoseconds(start), Timestamp::from_nanoseconds(stop))
+    }
 }
 
 /// The statistics of one window of a subscription, a publisher, a stopwatch or a counter.
@@ -37,10 +55,9 @@ pub struct WindowStatistics {
     pub window: Window,
     /// The length of the window on the monotonic clock. A step of the system clock does not change it.
     pub length: Duration,
-    /// The step of the system clock in the window, in nanoseconds: positive forward, negative back; a suspend counts as
-    /// a step. None if there was no step. In a window with a step, the metrics that compare times with the system clock
+    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window with a step, the metrics that compare times with the system clock
     /// (ages and delays) are NaN with a sample count of 0.
-    pub clock_step: Option<i64>,
+    pub clock_step: Option<ClockStep>,
     /// The number of messages, publications or durations, or the value of the counter.
     pub count: u64,
     /// Whether the count is exact. It is not if messages could only be counted while this window or the one before it
@@ -121,17 +138,17 @@ impl WindowStatistics {
     }
 }
 
-/// The times of a message, in nanoseconds since the epoch.
+/// The times of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageTimes {
     /// The header stamp (ROS time); None if the type has none, or if it is zero.
-    pub header: Option<i64>,
+    pub header: Option<Timestamp>,
     /// The middleware's source timestamp (system time of the publisher's host); None if the middleware does not report
     /// it, or if no metric of the subscription needs it.
-    pub source: Option<i64>,
+    pub source: Option<Timestamp>,
     /// The middleware's received timestamp (system time); None as for the source timestamp.
-    pub received: Option<i64>,
+    pub received: Option<Timestamp>,
     /// The start of the callback, on the system clock.
-    pub callback: i64,
+    pub callback: Timestamp,
 }

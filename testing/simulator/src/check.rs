@@ -3,6 +3,7 @@
 //! Compares published messages with the oracle.
 
 use topic_statistics_core::{
+    timestamp::{ClockStep, Timestamp},
     totals::{PublisherTotals, Totals},
     Metric, Summary, WindowStatistics,
 };
@@ -90,10 +91,10 @@ fn some_of(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String>
 
 /// Compares a window.
 pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Tally) -> Result<(), String> {
-    equal("start", ours.window.start, expected.start + expected.offset)?;
-    equal("stop", ours.window.stop, expected.stop + expected.offset)?;
+    equal("start", ours.window.start.as_nanoseconds(), expected.start + expected.offset)?;
+    equal("stop", ours.window.stop.as_nanoseconds(), expected.stop + expected.offset)?;
     equal("length", ours.length.as_nanos() as i64, expected.stop - expected.start)?;
-    equal("clock step", ours.clock_step, expected.step)?;
+    equal("clock step", ours.clock_step.map(ClockStep::as_nanoseconds), expected.step)?;
     equal("count", ours.is_count_known.then_some(ours.count), expected.count)?;
     equal("unrecorded", ours.unrecorded, expected.unrecorded)?;
     equal("whether stamps are missing", ours.unstamped, expected.is_unstamped)?;
@@ -135,8 +136,8 @@ pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Re
     equal("total duplicates", ours.duplicates, expected.duplicates)?;
     equal("total bytes", ours.bytes, expected.bytes)?;
     equal("publishers", ours.publishers, expected.publishers)?;
-    time("first message", ours.first_message, expected.first)?;
-    time("last message", ours.last_message, expected.last)?;
+    time("first message", ours.first_message.map(Timestamp::as_nanoseconds), expected.first)?;
+    time("last message", ours.last_message.map(Timestamp::as_nanoseconds), expected.last)?;
     equal("active", ours.active.as_nanos() as i64, expected.active)?;
     let rate = expected.rate();
     if !is_same(ours.rate(), rate, rate) {
@@ -169,7 +170,7 @@ pub fn publishers(ours: &[PublisherTotals], expected: &[Heard], times: &WindowTi
         equal("lost of a publisher", ours.lost, if_numbered(expected.lost))?;
         equal("out of order of a publisher", ours.out_of_order, if_numbered(expected.out_of_order))?;
         let last = Some(times.system(expected.last));
-        time("last message of a publisher", Some(ours.last_message), last)?;
+        time("last message of a publisher", Some(ours.last_message.as_nanoseconds()), last)?;
     }
     Ok(())
 }

@@ -39,15 +39,15 @@ impl Windows {
         let received = window.totals.map_or(0, |totals| totals.received);
         if self.windows == 0 {
             self.sum = received.saturating_sub(window.count);
-            (self.received, self.stop) = (self.sum, window.window.start);
+            (self.received, self.stop) = (self.sum, window.window.start.as_nanoseconds());
         }
-        self.missing += u64::from(self.stop != window.window.start);
+        self.missing += u64::from(self.stop != window.window.start.as_nanoseconds());
         self.inconsistent += u64::from(self.received + window.count != received);
         self.without_ages += u64::from(window.unrecorded > 0 || window.clock_step.is_some());
         self.unrecorded += window.unrecorded;
         self.windows += 1;
         self.sum += window.count;
-        (self.received, self.stop) = (received, window.window.stop);
+        (self.received, self.stop) = (received, window.window.stop.as_nanoseconds());
     }
 }
 

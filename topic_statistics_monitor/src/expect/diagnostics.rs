@@ -100,7 +100,7 @@ mod tests {
         let expectations = Expectations::new().error_unless("rate>=50".parse().unwrap());
         let mut judge = Judge::new(expectations);
         for second in 0..5 {
-            let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
+            let window = Window::from_nanoseconds(second * 1_000_000_000, (second + 1) * 1_000_000_000);
             let window = JudgedWindow::new(window, Duration::from_secs(1), Some(40));
             judge.accept(&window, |_| Value::Unknown);
         }

@@ -115,7 +115,7 @@ impl Subscribed {
         let last_read = std::mem::replace(&mut self.last_read, now);
         if let Some(last) = totals.last_message.filter(|_| totals.received != self.received) {
             self.received = totals.received;
-            row.last_message = Some(between(last_read, now, age(last)));
+            row.last_message = Some(between(last_read, now, age(last.as_nanoseconds())));
         }
         let window = self.windows.take();
         if window.is_some()
@@ -147,10 +147,10 @@ impl Subscribed {
                 ),
                 None => (totals.received, totals.lost, totals.out_of_order),
             };
+            let last_message = totals.last_message.as_nanoseconds();
             let same = before.iter().find(|of| of.gid == gid && of.received == received);
             let last_received =
-                same.map_or_else(|| between(last_read, now, age(totals.last_message)), |of| of.last_received);
-            let last_message = totals.last_message;
+                same.map_or_else(|| between(last_read, now, age(last_message)), |of| of.last_received);
             Publisher { gid, node: None, received, lost, out_of_order, last_message, last_received }
         };
         let mut publishers: Vec<Publisher> =

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use rclrs_topic_statistics::{Metric, Totals, WindowStatistics};
+use rclrs_topic_statistics::{ClockStep, Metric, Totals, WindowStatistics};
 
 use crate::row::{MetricFigures, Window};
 
@@ -30,9 +30,9 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
     let distributions = metrics_of_subscriptions
         .filter_map(|metric| Some((metric, Arc::new(window.distribution(metric)?.clone()))));
     Window {
-        start: window.window.start,
-        stop: window.window.stop,
-        clock_step: window.clock_step,
+        start: window.window.start.as_nanoseconds(),
+        stop: window.window.stop.as_nanoseconds(),
+        clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
         ended,
         length: window.length,
         rate: window.rate(),

@@ -10,7 +10,7 @@ use std::{
 
 use rclrs_topic_statistics::{
     health::{Cause, Health},
-    Metric,
+    Metric, Timestamp,
 };
 use serde::Serialize;
 use topic_statistics_core::health::Change;
@@ -92,7 +92,7 @@ struct Resubscribed<'a> {
 struct HealthLine {
     level: &'static str,
     message: String,
-    /// Nanoseconds since the epoch on the system clock.
+    /// Nanoseconds since the epoch on the system clock; 0 before the first window.
     since: i64,
     condition: Option<String>,
     value: f64,
@@ -107,7 +107,7 @@ impl HealthLine {
         Self {
             level: health.level.name(),
             message: health.to_string(),
-            since: health.since,
+            since: health.since.map_or(0, Timestamp::as_nanoseconds),
             condition,
             value,
         }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     condition::{Condition, Figure, Quantity},
     metric::Metric,
+    timestamp::Timestamp,
     window::Window,
 };
 
@@ -215,7 +216,9 @@ impl Judge {
         }
         self.health.window = Some(window.window);
         self.health.lasting = self.elapsed.saturating_sub(self.since);
-        self.health.since = window.window.stop.saturating_sub(nanoseconds(self.health.lasting));
+        let stop = window.window.stop.as_nanoseconds();
+        let since = stop.saturating_sub(nanoseconds(self.health.lasting));
+        self.health.since = Some(Timestamp::from_nanoseconds(since));
         self.has_changed.then(|| Change { before, health: self.health.clone() })
     }
 

@@ -37,7 +37,7 @@
 //! let expectations = Expectations::new().warn_unless("rate=90..110".parse()?).error_unless("rate>=50".parse()?);
 //! let mut judge = Judge::new(expectations);
 //! let mut judge_second = |second: i64, messages: u64| {
-//!     let window = Window { start: second * 1_000_000_000, stop: (second + 1) * 1_000_000_000 };
+//!     let window = Window::from_nanoseconds(second * 1_000_000_000, (second + 1) * 1_000_000_000);
 //!     let window = JudgedWindow::new(window, Duration::from_secs(1), Some(messages));
 //!     judge.accept(&window, |_: Quantity| Value::Unknown) // a rate needs no other value
 //! };
@@ -67,6 +67,7 @@ use std::time::Duration;
 use crate::{
     condition::{Condition, Conditions, Figure, Quantity},
     metric::Metric,
+    timestamp::Timestamp,
     window::Window,
 };
 
@@ -277,9 +278,8 @@ pub struct Health {
     pub cause: Cause,
     /// The last window that was judged, on the system clock; None before the first one.
     pub window: Option<Window>,
-    /// Since when: the start of the first window of this level, in nanoseconds since the epoch on the system clock. 0
-    /// before the first window.
-    pub since: i64,
+    /// The start of the first window of this level, on the system clock; None before the first window.
+    pub since: Option<Timestamp>,
     /// The time from then to the end of the last window, on the monotonic clock.
     pub lasting: Duration,
 }

@@ -38,7 +38,7 @@ impl Windows {
     fn end_of(&mut self, messages: Option<u64>, value: Value) -> Level {
         let start = self.stop;
         self.stop += self.length.as_nanos() as i64;
-        let window = Window { start, stop: self.stop };
+        let window = Window::from_nanoseconds(start, self.stop);
         let window = JudgedWindow { window, length: self.length, messages };
         self.changes.extend(self.judge.accept(&window, |_| value));
         self.judge.health().level
@@ -260,7 +260,7 @@ fn silence_is_stale_at_once_after_three_of_the_longest_periods_that_are_accepted
         let health = judged.judge.health();
         assert_eq!(
             (&health.cause, health.since),
-            (&Cause::Silence, 2_000_000_000),
+            (&Cause::Silence, Some(Timestamp::from_nanoseconds(2_000_000_000))),
             "{text}: since the last message"
         );
     }
@@ -283,7 +283,8 @@ fn after_silence_it_is_warn_until_as_many_windows_are_good_as_clear_it() {
     let warn = Level::Warn;
     assert_eq!(levels, [warn, warn, warn, warn, warn, warn, Level::Ok]);
     let last = &judged.changes.last().unwrap().health;
-    assert_eq!((last.since, last.lasting), (7_000_000_000, 3 * SECOND), "since the first of the good ones");
+    let since = Some(Timestamp::from_nanoseconds(7_000_000_000));
+    assert_eq!((last.since, last.lasting), (since, 3 * SECOND), "since the first of the good ones");
     let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
     assert_eq!(levels, [(Level::Ok, Level::Stale), (Level::Stale, warn), (warn, Level::Ok)]);
 }
@@ -469,7 +470,8 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     let mut judged = Windows::new(expectations, SECOND);
     judged.levels([(100, 10.0), (100, 10.0), (41, 90.0), (41, 90.0), (41, 90.0)]);
     let health = judged.judge.health();
-    assert_eq!((health.level, health.since), (Level::Error, 2_000_000_000));
+    let since = Some(Timestamp::from_nanoseconds(2_000_000_000));
+    assert_eq!((health.level, health.since), (Level::Error, since));
     assert_eq!(health.to_string(), "rate 41 Hz, expected at least 50, since 3 s");
     let failing: Vec<_> = judged.judge.conditions().map(|of| (of.level, of.fails, of.value)).collect();
     let (error, warn) = (Level::Error, Level::Warn);

@@ -230,7 +230,7 @@ impl WindowClock {
         // After the stop: a step in between counts for this window, and is never missed.
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
-        let window = Window { start: self.system.at(start), stop: self.system.at(stop) };
+        let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
         EndedWindow { start, stop, window, step }
     }
 }
@@ -242,7 +242,7 @@ impl EndedWindow {
 
     /// Returns system time less monotonic time at the window's end.
     pub(crate) fn clock_offset(&self) -> i64 {
-        self.window.stop - self.stop
+        self.window.stop.as_nanoseconds() - self.stop
     }
 }
 

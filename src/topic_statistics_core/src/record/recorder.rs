@@ -18,6 +18,7 @@ use crate::{
     metric::Metric,
     source_kind::SourceKind,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    timestamp::{ClockStep, Timestamp},
     totals::{PublisherTotals, Totals},
     window::{MessageTimes, WindowStatistics},
 };
@@ -200,12 +201,12 @@ impl Recorder {
             true => step.by,
             false => step.by - step.suspended,
         });
-        let if_known = |time: i64| (time != 0).then_some(time);
+        let if_known = |time: i64| (time != 0).then_some(Timestamp::from_nanoseconds(time));
         Some(MessageTimes {
             header: if_known(header),
             source: if_known(source),
             received: if_known(received),
-            callback: callback?.saturating_add(correction),
+            callback: Timestamp::from_nanoseconds(callback?.saturating_add(correction)),
         })
     }
 }
@@ -286,7 +287,7 @@ impl WindowedCollector for Recorder {
         let statistics = WindowStatistics {
             window: ended.window,
             length: ended.length(),
-            clock_step: ended.step.map(|step| step.by),
+            clock_step: ended.step.map(|step| ClockStep::from_nanoseconds(step.by)),
             count,
             is_count_known: is_known,
             unrecorded,
@@ -444,7 +445,7 @@ fn publisher_totals(
         received: publisher.received,
         lost: publisher.lost().filter(|_| knows_losses),
         out_of_order: publisher.out_of_order().filter(|_| knows_losses),
-        last_message: system.at(publisher.last_heard),
+        last_message: Timestamp::from_nanoseconds(system.at(publisher.last_heard)),
     }
 }
 

@@ -437,7 +437,7 @@ mod tests {
     fn a_watcher_has_a_health_that_is_well_for_another_reason_and_is_not_woken() {
         let source = Source::new("stopwatch".to_owned(), Arc::new(Windowed::new(Durations::default())), None);
         let early = source.health();
-        let window = Some(Window { start: 0, stop: 1 });
+        let window = Some(Window::from_nanoseconds(0, 1));
         source.set_health(Health { window, ..Health::default() }, false); // an empty one
         assert_eq!((early.borrow().window, &early.borrow().cause), (window, &Cause::NoMessageYet));
         source.set_health(Health { window, cause: Cause::AsExpected, ..Health::default() }, false);

@@ -16,6 +16,7 @@ use crate::{
     source_kind::SourceKind,
     summary::Summary,
     sync::atomic::{AtomicBool, Ordering},
+    timestamp::ClockStep,
     window::WindowStatistics,
 };
 
@@ -163,7 +164,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         let statistics = WindowStatistics {
             window: ended.window,
             length: ended.length(),
-            clock_step: ended.step.map(|step| step.by),
+            clock_step: ended.step.map(|step| ClockStep::from_nanoseconds(step.by)),
             count,
             is_count_known: true,
             unstamped: false,

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_name_cannot_forge_a_row() {
         let statistics = WindowStatistics {
-            window: Window { start: 0, stop: 1 },
+            window: Window::from_nanoseconds(0, 1),
             length: Duration::from_secs(1),
             clock_step: None,
             count: 0,
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_row_has_the_first_metric_with_samples() {
         let statistics = WindowStatistics {
-            window: Window { start: 0, stop: 2_000_000_000 },
+            window: Window::from_nanoseconds(0, 2_000_000_000),
             length: Duration::from_secs(2),
             clock_step: None,
             count: 3,
@@ -149,7 +149,7 @@ mod tests {
             }
             let metrics = vec![(Metric::Duration, summary.summary())];
             let statistics = WindowStatistics {
-                window: Window { start: 0, stop: 1_000_000_000 },
+                window: Window::from_nanoseconds(0, 1_000_000_000),
                 length: Duration::from_secs(1),
                 clock_step: None,
                 count: samples.into(),

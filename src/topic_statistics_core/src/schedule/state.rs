@@ -534,7 +534,7 @@ impl Schedule {
             source.add_distributions(&statistics);
             self.warnings.extend(window.warnings);
             if let Some(step) = statistics.clock_step {
-                self.warnings.extend(self.warned.clock_step(step, window.clock_offset));
+                self.warnings.extend(self.warned.clock_step(step.as_nanoseconds(), window.clock_offset));
             }
             if self.logs_tables {
                 rows.push(log_table::Row::new(&source.name, &statistics));

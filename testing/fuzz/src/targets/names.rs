@@ -55,7 +55,7 @@ pub fn names(bytes: &[u8]) {
 
 /// The output of a node.
 fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &str) {
-    let window = window::Window { start: 0, stop: 1_000_000_000 };
+    let window = window::Window::from_nanoseconds(0, 1_000_000_000);
     let statistics =
         |metric| WindowStatistics::new(window, Duration::from_secs(1), 1, vec![(metric, Summary::default())]);
     let rows = [
@@ -72,7 +72,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     has_no_control(&warning.to_string(), "a warning");
     errors(node, topic, other);
 
-    let window = window::Window { start: 0, stop: 1 };
+    let window = window::Window::from_nanoseconds(0, 1);
     let message = metrics_message(source, Metric::MessageAge, window, &Summary::default());
     assert_eq!(message.measurement_source_name, source);
 

@@ -32,7 +32,7 @@ use nix::time::{clock_gettime, ClockId};
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations, Health},
-    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
+    ClockStep, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, NodeStatisticsOptions,
     TopicStatisticsOptions, Totals, WindowStatistics,
 };
 use ros_env::statistics_msgs::msg::MetricsMessage;
@@ -114,13 +114,13 @@ fn write_window(log: &Log, id: usize, window: &WindowStatistics) {
         .collect();
     log.write(format_args!(
         "W {id} {} {} {} {} {} {} {} {} {}",
-        window.window.start,
-        window.window.stop,
+        window.window.start.as_nanoseconds(),
+        window.window.stop.as_nanoseconds(),
         window.length.as_nanos(),
         window.count,
         u8::from(window.is_count_known),
         window.unrecorded,
-        window.clock_step.unwrap_or(0),
+        window.clock_step.map_or(0, ClockStep::as_nanoseconds),
         totals(window.totals.unwrap_or_default()),
         metrics.join(" ")
     ));
@@ -131,7 +131,7 @@ fn write_health(log: &Log, id: usize, health: &Health) {
         Cause::Condition { condition, value, .. } => format!("{condition} {value}"),
         cause => format!("{cause:?} NaN"),
     };
-    let stop = health.window.map_or(0, |window| window.stop);
+    let stop = health.window.map_or(0, |window| window.stop.as_nanoseconds());
     log.write(format_args!("H {id} {stop} {} {cause}", health.level));
 }
 

@@ -23,6 +23,7 @@ use crate::{
         transport::{Gid, TransportInfo},
     },
     summary::Summary,
+    timestamp::Timestamp,
     totals::Totals,
 };
 
@@ -436,7 +437,7 @@ impl Collectors {
         (self.is_incomplete, self.has_unknown_count) = (lost_meanwhile.is_some(), is_uncertain);
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
-            self.filter.accept(ended.window.stop, ended.stop, step);
+            self.filter.accept(ended.window.stop.as_nanoseconds(), ended.stop, step);
         }
         if has_expired || ended.step.is_some() {
             self.change_stamps();
@@ -549,8 +550,8 @@ impl Collectors {
             duplicates: losses.and_then(|totals| totals.duplicates),
             publishers: losses.and_then(|totals| totals.publishers_seen),
             bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
-            first_message: self.span.first(),
-            last_message: self.last_message(),
+            first_message: self.span.first().map(Timestamp::from_nanoseconds),
+            last_message: self.last_message().map(Timestamp::from_nanoseconds),
             active: self.span.active(),
             intervals: self.span.intervals(received),
             followed: self.losses.as_ref().and_then(|losses| losses.sequences.followed()),

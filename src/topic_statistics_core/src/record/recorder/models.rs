@@ -72,7 +72,7 @@ impl Rig {
         let samples = |metric| window.get(metric).map_or(0, |summary| summary.sample_count);
         let measured = samples(Metric::MessageAge);
         Some(Ended {
-            stop: window.window.stop - finished.clock_offset,
+            stop: window.window.stop.as_nanoseconds() - finished.clock_offset,
             count: window.count,
             is_count_known: window.is_count_known,
             measured,

@@ -10,6 +10,7 @@ use crate::{
     metric_set::MetricSet,
     record::{durations::Durations, windowed::Windowed},
     summary::Summary,
+    timestamp::ClockStep,
     window::Window,
 };
 
@@ -183,9 +184,9 @@ fn window(state: State) -> WindowStatistics {
     let lost = (!matches!(state, Incomplete | UnknownCount | NotReported)).then_some(0);
     let totals = Totals { received: MESSAGES, lost, out_of_order: lost, ..Totals::default() };
     WindowStatistics {
-        window: Window { start: 0, stop: 1_000_000_000 },
+        window: Window::from_nanoseconds(0, 1_000_000_000),
         length: Duration::from_secs(1),
-        clock_step: (state == Step).then_some(-3_000_000_000),
+        clock_step: (state == Step).then(|| ClockStep::from_nanoseconds(-3_000_000_000)),
         count,
         is_count_known: state != UnknownCount,
         unrecorded: if matches!(state, Incomplete | UnknownCount) { 40 } else { 0 },
