@@ -11,22 +11,10 @@ use topic_statistics_core::{
 use crate::{
     faults::Tally,
     oracle::{self, Bounds, Expected, Heard, WindowTimes},
+    same::{equal, is_same},
 };
 
 mod distribution;
-pub use distribution::{relative_error, Merged};
-
-/// Returns whether two figures are the same: to 1e-9 of the samples' size, or both NaN.
-pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
-    (ours.is_nan() && expected.is_nan()) || (ours - expected).abs() <= 1e-9 * size.abs().max(1.0)
-}
-
-fn equal<T: PartialEq + std::fmt::Debug>(name: &str, ours: T, expected: T) -> Result<(), String> {
-    match ours == expected {
-        true => Ok(()),
-        false => Err(format!("{name} {ours:?}, expected {expected:?}")),
-    }
-}
 
 fn figures(of: &Summary) -> [f64; 5] {
     [of.average, of.minimum, of.maximum, of.standard_deviation, of.sample_count as f64]

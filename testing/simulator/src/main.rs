@@ -12,9 +12,11 @@ mod clocks;
 mod day;
 mod faults;
 mod held;
+mod history;
 mod names;
 mod oracle;
 mod plan;
+mod same;
 mod shrink;
 mod world;
 

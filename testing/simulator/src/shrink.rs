@@ -2,36 +2,9 @@
 
 //! A failure in a world that is as small as can be found.
 
-use std::{cell::RefCell, collections::VecDeque, fmt::Write, rc::Rc};
+use std::{fmt::Write, rc::Rc};
 
-use crate::{faults::Fault, plan::Plan, world::World};
-
-/// The last events of a world, and the last faults that were injected.
-pub type History = Rc<RefCell<(VecDeque<String>, VecDeque<String>)>>;
-
-/// How many events, and how many faults, a history has.
-const EVENTS: usize = 15;
-
-/// Appends an event to a history.
-pub fn note(history: &Option<History>, event: impl FnOnce() -> String) {
-    if let Some(history) = history {
-        push(&mut history.borrow_mut().0, event());
-    }
-}
-
-/// Appends a fault to a history.
-pub fn note_fault(history: &Option<History>, fault: impl FnOnce() -> String) {
-    if let Some(history) = history {
-        push(&mut history.borrow_mut().1, fault());
-    }
-}
-
-fn push(events: &mut VecDeque<String>, event: String) {
-    if events.len() == EVENTS {
-        events.pop_front();
-    }
-    events.push_back(event);
-}
+use crate::{faults::Fault, history::History, plan::Plan, world::World};
 
 /// Looks for a smaller plan that still fails, and returns its failure with the last events.
 pub fn shrink(seed: u64, world: u64) -> String {

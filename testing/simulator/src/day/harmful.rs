@@ -5,7 +5,10 @@
 
 use topic_statistics_core::health::Level;
 
-use super::{robot::Stream, Alarm, Day};
+use super::{
+    robot::Stream,
+    state::{Alarm, Day},
+};
 use crate::clocks::{MS, S};
 
 /// A fault of a source.

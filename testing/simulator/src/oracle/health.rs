@@ -10,8 +10,8 @@ use topic_statistics_core::{
     Metric, WindowStatistics,
 };
 
+use super::distribution::relative_error;
 use super::{Expected, Window};
-use crate::check;
 
 /// The quantity of a condition, with its limit.
 #[derive(Clone, Copy, Debug)]
@@ -544,7 +544,7 @@ impl Samples {
         sorted.sort_by(f64::total_cmp);
         let rank = (sorted.len() as f64 * quantile - 1e-9).ceil() as usize;
         let exact = sorted[rank - 1];
-        let error = exact.abs() * check::relative_error(&sorted) * (1.0 + 1e-9);
+        let error = exact.abs() * relative_error(&sorted) * (1.0 + 1e-9);
         let by = Violation { lowest: exact - error, highest: exact + error, is_missing: false };
         let near_zero = sorted.last().map_or(0.0, |last| last.abs().max(sorted[0].abs())) / 9e11;
         let answers = [

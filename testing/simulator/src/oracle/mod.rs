@@ -2,6 +2,7 @@
 
 //! The naive oracle: it keeps every sample and every truth, and computes figures from them in the simplest way.
 
+mod distribution;
 mod health;
 mod losses;
 mod scope;
@@ -9,6 +10,7 @@ mod subscription;
 mod times;
 mod totals;
 
+pub use distribution::{add_distributions, MergedDistributions, Naive};
 pub use health::{Judgement, Limit, Wanted};
 pub use losses::Heard;
 pub use scope::{Kind, Scope};

@@ -1,79 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The network's own record of what it dropped and delivered: a second truth about losses, beside the oracle's.
+//! The network's record of dropped and delivered messages. It checks losses independently of the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use topic_statistics_core::{record::transport::Gid, totals::PublisherTotals};
 
-use super::World;
-
-/// The messages of a publisher for a subscription. Each is the number of messages that its publisher had sent before.
+/// The messages from one publisher to a subscription, as indices in the order of sending: the first one is 0.
 #[derive(Default)]
-struct OfPublisher {
+struct Messages {
     dropped: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
-    /// The message that was delivered first.
+    /// The first delivered message.
     first: Option<u64>,
-    /// Whether a message was so late that it stays counted as lost, by docs/losses.md.
+    /// Whether a message was too late to be subtracted from the losses: see docs/losses.md.
     has_late: bool,
 }
 
-/// The messages for a subscription, of each publisher.
+/// The messages to a subscription, by publisher.
 #[derive(Default)]
-pub struct Deliveries(BTreeMap<Gid, OfPublisher>);
+pub struct Deliveries(BTreeMap<Gid, Messages>);
 
 impl Deliveries {
+    /// A message that arrives this number of messages late is too late.
     const LATE: u64 = 64;
 
+    /// Records a dropped message.
     pub fn drop_message(&mut self, publisher: Gid, index: u64) {
         self.0.entry(publisher).or_default().dropped.insert(index);
     }
 
-    /// The callback of a message starts.
+    /// Records a delivered message, when its callback starts.
     pub fn deliver(&mut self, publisher: Gid, index: u64) {
-        let of = self.0.entry(publisher).or_default();
-        of.has_late |= of.delivered.last().is_some_and(|last| last.saturating_sub(index) >= Self::LATE);
-        of.first.get_or_insert(index);
-        of.delivered.insert(index);
+        let messages = self.0.entry(publisher).or_default();
+        let latest = messages.delivered.last();
+        messages.has_late |= latest.is_some_and(|latest| latest.saturating_sub(index) >= Self::LATE);
+        messages.first.get_or_insert(index);
+        messages.delivered.insert(index);
     }
 
-    /// Compares the losses of a publisher with what was sent between its first and its last message. Returns whether a
-    /// comparison was possible.
-    fn check(&self, ours: &PublisherTotals) -> Result<bool, String> {
-        let (Some(of), Some(lost)) = (self.0.get(&ours.gid), ours.lost) else { return Ok(false) };
-        let (Some(first), Some(last)) = (of.first, of.delivered.last()) else { return Ok(false) };
-        if of.has_late {
+    /// Checks that a publisher's sent messages are the received and the lost ones, from the first to the last delivered
+    /// message. Returns whether a comparison was possible.
+    pub fn check(&self, ours: &PublisherTotals) -> Result<bool, String> {
+        let (Some(messages), Some(lost)) = (self.0.get(&ours.gid), ours.lost) else { return Ok(false) };
+        let (Some(first), Some(last)) = (messages.first, messages.delivered.last()) else { return Ok(false) };
+        if messages.has_late {
             return Ok(false);
         }
-        let (sent, received) = (last - first + 1, of.delivered.range(first..).count() as u64);
-        let dropped = of.dropped.range(first..=*last).count() as u64;
+        let (sent, received) = (last - first + 1, messages.delivered.range(first..).count() as u64);
+        let dropped = messages.dropped.range(first..=*last).count() as u64;
         if sent != received + lost || lost < dropped {
             return Err(format!(
-                "{:02x?} sent {sent} messages, of which {received} were received and {dropped} dropped; {lost} are counted as lost",
+                "{:02x?} sent {sent} messages: {received} received, {dropped} dropped; {lost} counted as lost",
                 &ours.gid[..2]
             ));
         }
         Ok(true)
-    }
-}
-
-impl World {
-    /// Compares the losses of a subscription that was never disabled with the network's record.
-    pub fn check_deliveries(&mut self, id: u64, ours: &[PublisherTotals]) {
-        let Some(subscription) = self.subscriptions.get(&id) else { return };
-        if subscription.oracle.epoch() != Some(1) {
-            return;
-        }
-        let mut error = None;
-        for of in ours {
-            match subscription.deliveries.check(of) {
-                Ok(compared) => self.tally.deliveries += u64::from(compared),
-                Err(different) => error = Some(different),
-            }
-        }
-        if let Some(error) = error {
-            self.fail(format!("losses of subscription {id}: {error}"));
-        }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use topic_statistics_core::record::options::TopicStatisticsState;
 
-use super::World;
+use super::state::{duration, World};
 use crate::{
     clocks::{MS, S},
     faults::Fault,
-    shrink::note_fault,
+    history::note_fault,
 };
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
             Fault::Period => {
                 self.period = self.random.i64(50 * MS..2 * S);
                 self.schedule.change_defaults(
-                    |defaults| defaults.publish_period = super::duration(self.period),
+                    |defaults| defaults.publish_period = duration(self.period),
                     now,
                     &*self.clocks,
                 );

@@ -2,10 +2,7 @@
 
 //! The subscriptions of the node.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use topic_statistics_core::{
     collector::FirstPeriod,
@@ -19,75 +16,17 @@ use topic_statistics_core::{
     Metric,
 };
 
-use super::{deliveries::Deliveries, executor::Held, thread::add_distributions, Event, World};
+use super::{
+    deliveries::Deliveries,
+    state::{duration, Event, World},
+    subscription::{topic_name, Ended, Subscription, Warned},
+};
 use crate::{
-    check,
     clocks::{MS, S},
     faults::Fault,
     held::Holdable,
     oracle::{self, Judgement, Limit, Settings, Totals, Wanted},
 };
-
-pub struct Subscription {
-    pub id: u64,
-    pub topic: usize,
-    pub name: String,
-    pub state: TopicStatisticsState,
-    pub period: Option<i64>,
-    /// None: the node's.
-    pub distributions: Option<bool>,
-    pub recorder: Arc<Recorder>,
-    pub holdable: Arc<Holdable<Recorder>>,
-    /// The events while the next end of a window is delayed.
-    pub held: Option<Held>,
-    pub oracle: oracle::Subscription,
-    /// Its expectations, and its health from its creation on.
-    pub wanted: Option<Wanted>,
-    pub health: Option<Judgement>,
-    /// How often its health was forgotten without a report of the schedule yet.
-    pub forgotten: u32,
-    pub deliveries: Deliveries,
-    pub source: Arc<Source>,
-    /// Whether a message was taken while it was enabled.
-    pub has_taken: bool,
-    /// The warnings that were expected.
-    pub warned: Warned,
-    /// None while it is being created.
-    pub handle: Option<SourceHandle>,
-    /// How many were created before it, and itself.
-    created: u64,
-}
-
-/// Whether these warnings of a subscription are given, each once.
-#[derive(Clone, Copy, Default)]
-pub struct Warned {
-    pub reception: bool,
-    pub numbers: bool,
-    pub publishers: bool,
-    pub samples: bool,
-}
-
-/// The totals of ended subscriptions with the same names.
-pub struct Ended {
-    pub topic: String,
-    pub name: String,
-    pub totals: Vec<Totals>,
-}
-
-impl Subscription {
-    /// Its statistics are disabled: its health is unknown again.
-    fn forget_health(&mut self) {
-        let had_messages = self.oracle.totals().received > 0;
-        if let Some(health) = self.health.take() {
-            let had_window = health.has_window();
-            self.forgotten += u32::from(had_window);
-            self.health = Some(match had_window {
-                true => Judgement::new(health.wanted().clone(), had_messages),
-                false => health,
-            });
-        }
-    }
-}
 
 impl World {
     pub fn subscribe(&mut self, topic: usize) {
@@ -120,7 +59,7 @@ impl World {
         let publisher = Some(Arc::clone(&self.reader) as _);
         let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
         let mut of_its_own = SourceOptions::from(state);
-        (of_its_own.publish_period, of_its_own.distributions) = (period.map(super::duration), distributions);
+        (of_its_own.publish_period, of_its_own.distributions) = (period.map(duration), distributions);
         self.schedule.add(&source.collector, of_its_own, publisher, now, &*self.clocks);
         let id = self.next_subscription;
         self.next_subscription += 1;
@@ -338,58 +277,4 @@ impl World {
             self.end_totals(topic, name, oracle.totals());
         }
     }
-
-    /// Compares the totals of all subscriptions.
-    pub fn check_totals(&mut self) {
-        let ours = self.schedule.totals();
-        let mut created: Vec<_> = self.subscriptions.values().filter(|of| of.handle.is_some()).collect();
-        created.sort_by_key(|of| of.created);
-        let live = created.iter().map(|of| (topic_name(of.topic), &*of.name, of.oracle.totals()));
-        let ended = self
-            .ended
-            .iter()
-            .filter_map(|Ended { topic, name, totals }| Some((topic.clone(), &**name, Totals::sum(totals)?)));
-        let expected: Vec<_> = live.chain(ended).collect();
-        let mut result = Ok(());
-        if ours.len() != expected.len() {
-            result = Err(format!("totals of {} names, expected {}", ours.len(), expected.len()));
-        }
-        for (ours, (topic, name, expected)) in ours.iter().zip(&expected) {
-            if ours.topic_name != *topic || ours.source_name != *name {
-                result = Err(format!("totals of {ours:?}, expected {name}"));
-            }
-            let compared = check::totals(&ours.totals, expected, &mut self.tally);
-            if let Err(error) = compared {
-                result = Err(format!("totals of {name}: {error}\n  expected {expected:?}\n  ours {ours:?}"));
-            }
-        }
-        let mut distributed = BTreeMap::new();
-        for of in &ours {
-            add_distributions(&mut distributed, &of.source_name, |metric| of.distribution(metric));
-        }
-        // Where names are forgotten, so are their distributions.
-        if distributed != self.distributed && self.names == 0 {
-            result = Err(format!("distributions {distributed:?}, expected {:?}", self.distributed));
-        }
-        if let Err(error) = result {
-            self.fail(error);
-        }
-    }
-
-    /// Compares the messages received and lost of each publisher.
-    pub fn check_publishers(&mut self, id: u64) {
-        let Some(subscription) = self.subscriptions.get(&id) else { return };
-        let Some(expected) = subscription.oracle.heard() else { return };
-        let mut ours = subscription.recorder.publishers();
-        ours.sort_by_key(|of| of.gid);
-        let times = subscription.oracle.times();
-        if let Err(error) = check::publishers(&ours, &expected, times) {
-            self.fail(format!("publishers of subscription {id}: {error}\n  ours {ours:?}"));
-        }
-        self.check_deliveries(id, &ours);
-    }
-}
-
-pub fn topic_name(topic: usize) -> String {
-    format!("/topic{topic}")
 }

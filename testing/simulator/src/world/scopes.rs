@@ -12,66 +12,20 @@ use topic_statistics_core::{
         count::Count,
         durations::Durations,
         publications::Publications,
-        source::{Source, SourceHandle, WindowedCollector},
-        windowed::{Collector, Windowed},
+        source::{Source, WindowedCollector},
     },
 };
 
-use super::{Event, World};
+use super::{
+    scope::{Ends, HeldScope, Measured, Scope},
+    state::{Event, World},
+};
 use crate::{
     clocks::MS,
     faults::Fault,
-    held::{Hold, Holdable, Step},
+    held::{Hold, Step},
     oracle::{self, Kind},
 };
-
-/// A publisher, a stopwatch or a counter.
-pub struct Scope {
-    pub source: Arc<Source>,
-    pub state: TopicStatisticsState,
-    pub oracle: oracle::Scope,
-    pub held: Option<HeldScope>,
-    measured: Measured,
-    /// Its drop ends the source.
-    _handle: SourceHandle,
-}
-
-/// The recorder.
-enum Measured {
-    Publisher(Ends<Publications>),
-    Stopwatch(Ends<Durations>),
-    Counter(Arc<Holdable<Windowed<Count>>>, Count),
-}
-
-struct Ends<C: Collector> {
-    collector: Arc<Windowed<C>>,
-    holdable: Arc<Holdable<Windowed<C>>>,
-}
-
-/// The events while the next end of a window is delayed. Times are since the start of the delay.
-pub struct HeldScope {
-    pub stop: i64,
-    pub times: Vec<i64>,
-}
-
-impl Scope {
-    /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be delayed.
-    pub fn entered(&self) -> (i64, bool) {
-        match &self.measured {
-            Measured::Publisher(of) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Stopwatch(of) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Counter(of, ..) => (of.entered(), of.is_waiting()),
-        }
-    }
-}
-
-impl<C: Collector + 'static> Ends<C> {
-    fn new(world: &World, collector: C) -> Self {
-        let collector = Arc::new(Windowed::new(collector));
-        let holdable = Arc::new(Holdable::new(Arc::clone(&collector), Arc::clone(&world.clocks)));
-        Self { collector, holdable }
-    }
-}
 
 impl World {
     pub fn add_scopes(&mut self) {
@@ -87,18 +41,18 @@ impl World {
         };
         let (source, measured) = match kind {
             Kind::Publisher(first_period) => {
-                let ends = Ends::new(self, Publications::new(first_period, true));
+                let ends = Ends::new(&self.clocks, Publications::new(first_period, true));
                 let source = source("publisher", Arc::clone(&ends.holdable) as _);
                 (source, Measured::Publisher(ends))
             }
             Kind::Stopwatch => {
-                let ends = Ends::new(self, Durations::default());
+                let ends = Ends::new(&self.clocks, Durations::default());
                 let source = source("stopwatch", Arc::clone(&ends.holdable) as _);
                 (source, Measured::Stopwatch(ends))
             }
             Kind::Counter => {
                 let count = Count::default();
-                let Ends { holdable, .. } = Ends::new(self, count.clone());
+                let Ends { holdable, .. } = Ends::new(&self.clocks, count.clone());
                 let source = source("counter", Arc::clone(&holdable) as _);
                 (source, Measured::Counter(holdable, count))
             }
@@ -245,29 +199,5 @@ impl World {
             self.scopes.remove(self.random.usize(..self.scopes.len()));
             self.remove_retired();
         }
-    }
-}
-
-impl Scope {
-    /// Ends the oracle's window, perhaps with a delay.
-    pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        let (entered, is_waiting) = self.entered();
-        let held = if is_waiting { None } else { self.held.take() };
-        let Some(HeldScope { stop, times }) = held else {
-            return self.oracle.end_window(entered, offset, suspended, false);
-        };
-        if self.oracle.kind() == Kind::Counter {
-            self.oracle.add(times.len() as u64); // counted before the window's count is taken
-            return self.oracle.end_window(entered + stop, offset, suspended, true);
-        }
-        let window = self.oracle.end_window(entered + stop, offset, suspended, true);
-        // By docs/reliability.md: a duration that ends while a window is being ended belongs to the next one.
-        for time in times {
-            match self.oracle.kind() {
-                Kind::Publisher(_) => self.oracle.record_waiting(entered + time, 0.0),
-                _ => self.oracle.record(entered + time, time as f64),
-            }
-        }
-        window
     }
 }

@@ -2,15 +2,11 @@
 
 //! The thread of the statistics: it does what the schedule returns. All that leaves the node is compared.
 
-use std::{
-    collections::BTreeMap,
-    sync::{atomic::Ordering, Arc},
-};
+use std::sync::{atomic::Ordering, Arc};
 
 use topic_statistics_core::{
-    collector::Distribution,
     health::{Health, Level},
-    record::{clock::Clock, host, source::Source},
+    record::{clock::Clock, source::Source},
     schedule::{
         judges::Changed,
         outbox::Failures,
@@ -20,27 +16,18 @@ use topic_statistics_core::{
 };
 
 use super::{
-    executor::WaitingSample,
-    node::Warned,
-    readers::{Figures, Published},
-    Event, World,
+    callback::WaitingSample,
+    due::{check_message, Due},
+    state::{Event, World},
+    subscription::Warned,
 };
 use crate::{
-    check::{self, Merged},
+    check,
     clocks::{MS, S},
     faults::Fault,
-    oracle::{self, LostAtEnd},
-    shrink::note,
+    history::note,
+    oracle::{self, add_distributions, LostAtEnd},
 };
-
-/// A message that has to be published.
-pub struct Due {
-    source: Arc<Source>,
-    metric: Metric,
-    /// Whether it is the metric's distribution.
-    is_distribution: bool,
-    statistics: Arc<WindowStatistics>,
-}
 
 impl World {
     /// Does what the schedule returns until it waits.
@@ -385,48 +372,4 @@ impl World {
             }
         }
     }
-}
-
-/// Adds distributions to the sum of their name.
-pub fn add_distributions<'a>(
-    to: &mut BTreeMap<(String, Metric), Merged>,
-    name: &str,
-    of: impl Fn(Metric) -> Option<&'a Distribution>,
-) {
-    for metric in Metric::ALL {
-        let Some(distribution) = of(*metric) else { continue };
-        to.entry((name.to_owned(), *metric)).or_default().add(distribution);
-    }
-}
-
-/// Compares a message with the window that it is of.
-fn check_message(message: &Published, due: &Due) -> Result<(), String> {
-    let is_of_host = due.metric == Metric::ClockOffset;
-    let name = if is_of_host { host::name() } else { due.source.name.to_string() };
-    let has_figures = match &message.figures {
-        Figures::Summary(summary) if !due.is_distribution => {
-            let expected = due.statistics.get(due.metric).copied().unwrap_or_default();
-            summary.sample_count == expected.sample_count
-                && [
-                    (summary.average, expected.average),
-                    (summary.maximum, expected.maximum),
-                    (summary.minimum, expected.minimum),
-                    (summary.standard_deviation, expected.standard_deviation),
-                ]
-                .into_iter()
-                .all(|(figure, expected)| check::is_same(figure, expected, 1.0))
-        }
-        Figures::Distribution(distribution) if due.is_distribution => {
-            due.statistics.distribution(due.metric) == Some(&**distribution)
-        }
-        _ => false,
-    };
-    if message.source != name
-        || message.metric != due.metric
-        || message.window != due.statistics.window
-        || !has_figures
-    {
-        return Err(format!("message {message:?}, expected {} of {:?}", due.metric, due.statistics));
-    }
-    Ok(())
 }

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Several sources of one name in one node: a relay that subscribes and publishes the same topic, subscribes it twice,
-//! and times and counts something by one name. Sources are created and dropped in any order, and their expectations
-//! change.
-//!
-//! The oracle knows the sources that live, and the tables of docs/statistics.md and docs/health.md. It computes each
-//! source's name, conditions and level, and its own windows, messages and totals: each source has unique samples.
+//! A world of one node.
 
 use std::{
     collections::BTreeMap,
@@ -15,19 +10,13 @@ use std::{
 
 use fastrand::Rng;
 use topic_statistics_core::{
-    collector::FirstPeriod,
-    condition::{Condition, Conditions},
+    condition::Condition,
     health::{Expectations, Level, NodeExpectations},
     record::options::{SourceDefaults, SourceOptions},
     record::{
         clock::Clock,
-        count::Count,
-        durations::Durations,
-        publications::Publications,
-        recorder::{Recorder, RecorderOptions},
-        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        source::{Source, SourceHandle, WindowScheduler},
         source_name::{SourceNames, UniqueName},
-        windowed::Windowed,
     },
     schedule::{
         judges::{Changed, Diagnosed},
@@ -36,68 +25,17 @@ use topic_statistics_core::{
         state::{Action, Schedule},
     },
     source_kind::SourceKind,
-    Metric, WindowStatistics,
+    WindowStatistics,
 };
 
+use super::{
+    rules::{conditions, Rule, Rules, KINDS, RULES},
+    source::{Measured, Named, Naming, NODE, TOPIC},
+};
 use crate::{
     clocks::{HostClocks, MS, S},
-    day::robot::delivery,
     world::readers::{Figures, Published, Reader, Retired},
 };
-
-const NODE: &str = "/relay";
-const TOPIC: &str = "/imu";
-const KINDS: [SourceKind; 4] =
-    [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Stopwatch, SourceKind::Counter];
-
-/// How a source is named, as the options of the library have it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Naming {
-    /// The node's name, and that of the topic or of the code.
-    OfNode(&'static str),
-    /// The same, shown as the node's name only.
-    Node(&'static str),
-    Custom(&'static str),
-}
-
-/// A condition, and its properties by docs/health.md.
-struct Rule {
-    condition: &'static str,
-    topic: Option<&'static str>,
-    /// The kinds of sources that measure it.
-    kinds: &'static [SourceKind],
-    /// Whether a source that is ill violates it.
-    is_of_illness: bool,
-}
-
-const fn rule(
-    topic: Option<&'static str>,
-    condition: &'static str,
-    kinds: &'static [SourceKind],
-    is_of_illness: bool,
-) -> Rule {
-    Rule { condition, topic, kinds, is_of_illness }
-}
-
-const RULES: &[Rule] = &[
-    rule(None, "age.max<100ms", &[SourceKind::Subscription], true),
-    rule(Some("/imu"), "/imu: age<100ms", &[SourceKind::Subscription], true),
-    rule(Some("/imu"), "/imu: lost=0", &[SourceKind::Subscription], false),
-    rule(Some("/imu"), "/imu: publish_duration.max<5ms", &[SourceKind::Publisher], true),
-    rule(Some("/imu"), "/imu: bandwidth>=0", &[SourceKind::Subscription, SourceKind::Publisher], false),
-    rule(Some("/imu"), "/imu: duration.max<5ms", &[SourceKind::Stopwatch], true),
-    rule(Some("/imu"), "/imu: rate>=0", &KINDS, false),
-    rule(Some("frames"), "frames: duration.max<5ms", &[SourceKind::Stopwatch], true),
-    rule(Some("frames"), "frames: frequency_hz>=0", &[SourceKind::Counter], false),
-    rule(Some("frames (2)"), "frames (2): duration<5ms", &[SourceKind::Stopwatch], true),
-    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): age<100ms", &[SourceKind::Subscription], true),
-    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): rate>=0", &KINDS, false),
-    rule(Some("front_imu"), "front_imu: age<100ms", &[SourceKind::Subscription], true),
-    rule(Some("relay"), "relay: publish_duration.max<5ms", &[SourceKind::Publisher], true),
-];
-
-/// The rules for ERROR and for WARN.
-type Rules = [Vec<&'static Rule>; 2];
 
 /// A world of one node.
 pub struct World {
@@ -120,151 +58,6 @@ pub struct World {
     windows: u64,
     /// The counts of actions.
     history: Vec<String>,
-}
-
-/// A source that lives, with its oracle.
-struct Named {
-    naming: Naming,
-    kind: SourceKind,
-    /// The name that it must have, without the node's; the number, which is its end; the same as it is shown.
-    task: String,
-    number: String,
-    shown: String,
-    /// The unique mark of the source's samples: their ages or durations, in milliseconds, and the count per increment.
-    mark: f64,
-    counts: u64,
-    is_ill: bool,
-    measured: Measured,
-    source: Arc<Source>,
-    handle: SourceHandle,
-    /// The samples of the window under way.
-    samples: u64,
-    messages: u64,
-    /// When its last window ended, or it was created.
-    ended: i64,
-    /// The samples of a window that is not published yet.
-    unpublished: Option<u64>,
-    /// The windows that were judged by these rules.
-    rules: Rules,
-    judged: u32,
-}
-
-enum Measured {
-    Subscription(Arc<Recorder>),
-    Publisher(Arc<Windowed<Publications>>),
-    Stopwatch(Arc<Windowed<Durations>>),
-    Counter(Count),
-}
-
-impl Measured {
-    fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
-        match kind {
-            SourceKind::Subscription => {
-                let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
-                let options = RecorderOptions::new().metrics(metrics);
-                let recorder = Arc::new(Recorder::new(TOPIC, options, None, clocks));
-                (Arc::clone(&recorder) as _, Self::Subscription(recorder))
-            }
-            SourceKind::Publisher => {
-                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
-                (Arc::clone(&of) as _, Self::Publisher(of))
-            }
-            SourceKind::Stopwatch => {
-                let of = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&of) as _, Self::Stopwatch(of))
-            }
-            SourceKind::Counter => {
-                let count = Count::default();
-                (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
-            }
-            other => unreachable!("{other}"),
-        }
-    }
-}
-
-impl Named {
-    /// Returns whether a condition on that name is about it, by docs/health.md.
-    fn has_name(&self, name: &str) -> bool {
-        let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
-        let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
-        let is_of_code = |of: &str| of.strip_prefix(NODE).and_then(|of| of.strip_prefix(':')) == Some(name);
-        (is_of_topic && name == TOPIC)
-            || [plain, &self.shown].into_iter().any(|of| of == name || is_of_code(of))
-    }
-
-    fn shown_number(&self) -> &str {
-        match self.naming {
-            Naming::Node(_) => "",
-            _ => &self.number,
-        }
-    }
-
-    /// Returns the rules of the node that apply to it.
-    fn rules_of(&self, node: &Rules) -> Rules {
-        let is_about = |rule: &Rule| match rule.topic {
-            Some(name) => self.has_name(name),
-            None => self.kind == SourceKind::Subscription,
-        };
-        let applies = |rule: &&&Rule| is_about(rule) && rule.kinds.contains(&self.kind);
-        node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
-    }
-
-    /// Returns the level after its last window.
-    fn level(&self) -> Level {
-        let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_of_illness);
-        let [errors, warnings] = &self.rules;
-        match self.judged {
-            // The first window has the first messages; of whole windows, two raise.
-            ..=2 => Level::Ok,
-            _ if is_violated(errors) => Level::Error,
-            _ if is_violated(warnings) => Level::Warn,
-            _ => Level::Ok,
-        }
-    }
-
-    /// The metric whose samples are marked.
-    fn metric(&self) -> Metric {
-        match self.kind {
-            SourceKind::Subscription => Metric::MessageAge,
-            SourceKind::Publisher => Metric::PublishDuration,
-            SourceKind::Stopwatch => Metric::Duration,
-            SourceKind::Counter => Metric::Frequency,
-            other => unreachable!("{other}"),
-        }
-    }
-
-    /// Returns whether these are the figures of a window of `samples` samples of this source.
-    fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
-        count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
-    }
-
-    /// Records a sample, which may take time.
-    fn record(&mut self, clocks: &HostClocks) {
-        let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64) as i64);
-        self.samples += 1;
-        match &self.measured {
-            Measured::Subscription(recorder) => {
-                self.messages += 1;
-                let sent = clocks.system() - takes;
-                let info = delivery(self.counts, self.messages, sent);
-                let Some(epoch) = recorder.epoch() else { return };
-                let message = recorder.received_message(epoch, sent, info, || 100);
-                if let Some(running) = recorder.record(&message, || now) {
-                    recorder.record_end(running, now);
-                }
-            }
-            Measured::Publisher(of) => {
-                let mut time = now - takes;
-                let clock = || std::mem::replace(&mut time, now);
-                let _published = of.measure(clock, || Ok::<_, ()>(()), |()| 100);
-            }
-            Measured::Stopwatch(of) => of.record(|| self.mark),
-            Measured::Counter(count) => {
-                count.add(self.counts);
-                self.samples += self.counts - 1;
-            }
-        }
-    }
 }
 
 impl World {
@@ -671,15 +464,4 @@ impl World {
             false => Err(format!("received {ours:?}, expected {expected:?}")),
         }
     }
-}
-
-/// Returns the conditions of rules.
-fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
-    let mut all = vec![];
-    for rule in rules {
-        let of: Conditions =
-            rule.condition.parse().map_err(|error| format!("{}: {error}", rule.condition))?;
-        all.extend(of);
-    }
-    Ok(all)
 }

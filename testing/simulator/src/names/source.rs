@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A source, with the oracle of its name, level and samples.
+
+use std::sync::Arc;
+
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    health::Level,
+    record::{
+        clock::Clock,
+        count::Count,
+        durations::Durations,
+        publications::Publications,
+        recorder::{Recorder, RecorderOptions},
+        source::{Source, SourceHandle, WindowedCollector},
+        windowed::Windowed,
+    },
+    source_kind::SourceKind,
+    Metric,
+};
+
+use super::rules::{Rule, Rules};
+use crate::{
+    clocks::{HostClocks, MS},
+    day::robot::delivery,
+};
+
+pub const NODE: &str = "/relay";
+pub const TOPIC: &str = "/imu";
+
+/// How a source is named, as the options of the library have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Naming {
+    /// The node's name, and that of the topic or of the code.
+    OfNode(&'static str),
+    /// The same, shown as the node's name only.
+    Node(&'static str),
+    Custom(&'static str),
+}
+
+/// A source that lives, with its oracle.
+pub struct Named {
+    pub naming: Naming,
+    pub kind: SourceKind,
+    /// The name that it must have, without the node's; the number, which is its end; the same as it is shown.
+    pub task: String,
+    pub number: String,
+    pub shown: String,
+    /// The unique mark of the source's samples: their ages or durations, in milliseconds, and the count per increment.
+    pub mark: f64,
+    pub counts: u64,
+    pub is_ill: bool,
+    pub measured: Measured,
+    pub source: Arc<Source>,
+    pub handle: SourceHandle,
+    /// The samples of the window under way.
+    pub samples: u64,
+    pub messages: u64,
+    /// When its last window ended, or it was created.
+    pub ended: i64,
+    /// The samples of a window that is not published yet.
+    pub unpublished: Option<u64>,
+    /// The windows that were judged by these rules.
+    pub rules: Rules,
+    pub judged: u32,
+}
+
+pub enum Measured {
+    Subscription(Arc<Recorder>),
+    Publisher(Arc<Windowed<Publications>>),
+    Stopwatch(Arc<Windowed<Durations>>),
+    Counter(Count),
+}
+
+impl Measured {
+    pub fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
+        match kind {
+            SourceKind::Subscription => {
+                let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
+                let options = RecorderOptions::new().metrics(metrics);
+                let recorder = Arc::new(Recorder::new(TOPIC, options, None, clocks));
+                (Arc::clone(&recorder) as _, Self::Subscription(recorder))
+            }
+            SourceKind::Publisher => {
+                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
+                (Arc::clone(&of) as _, Self::Publisher(of))
+            }
+            SourceKind::Stopwatch => {
+                let of = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&of) as _, Self::Stopwatch(of))
+            }
+            SourceKind::Counter => {
+                let count = Count::default();
+                (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
+            }
+            other => unreachable!("{other}"),
+        }
+    }
+}
+
+impl Named {
+    /// Returns whether a condition on that name is about it, by docs/health.md.
+    pub fn has_name(&self, name: &str) -> bool {
+        let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
+        let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
+        let is_of_code = |of: &str| of.strip_prefix(NODE).and_then(|of| of.strip_prefix(':')) == Some(name);
+        (is_of_topic && name == TOPIC)
+            || [plain, &self.shown].into_iter().any(|of| of == name || is_of_code(of))
+    }
+
+    pub fn shown_number(&self) -> &str {
+        match self.naming {
+            Naming::Node(_) => "",
+            _ => &self.number,
+        }
+    }
+
+    /// Returns the rules of the node that apply to it.
+    pub fn rules_of(&self, node: &Rules) -> Rules {
+        let is_about = |rule: &Rule| match rule.topic {
+            Some(name) => self.has_name(name),
+            None => self.kind == SourceKind::Subscription,
+        };
+        let applies = |rule: &&&Rule| is_about(rule) && rule.kinds.contains(&self.kind);
+        node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
+    }
+
+    /// Returns the level after its last window.
+    pub fn level(&self) -> Level {
+        let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_of_illness);
+        let [errors, warnings] = &self.rules;
+        match self.judged {
+            // The first window has the first messages; of whole windows, two raise.
+            ..=2 => Level::Ok,
+            _ if is_violated(errors) => Level::Error,
+            _ if is_violated(warnings) => Level::Warn,
+            _ => Level::Ok,
+        }
+    }
+
+    /// The metric whose samples are marked.
+    pub fn metric(&self) -> Metric {
+        match self.kind {
+            SourceKind::Subscription => Metric::MessageAge,
+            SourceKind::Publisher => Metric::PublishDuration,
+            SourceKind::Stopwatch => Metric::Duration,
+            SourceKind::Counter => Metric::Frequency,
+            other => unreachable!("{other}"),
+        }
+    }
+
+    /// Returns whether these are the figures of a window of `samples` samples of this source.
+    pub fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
+        count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
+    }
+
+    /// Records a sample, which may take time.
+    pub fn record(&mut self, clocks: &HostClocks) {
+        let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64) as i64);
+        self.samples += 1;
+        match &self.measured {
+            Measured::Subscription(recorder) => {
+                self.messages += 1;
+                let sent = clocks.system() - takes;
+                let info = delivery(self.counts, self.messages, sent);
+                let Some(epoch) = recorder.epoch() else { return };
+                let message = recorder.received_message(epoch, sent, info, || 100);
+                if let Some(running) = recorder.record(&message, || now) {
+                    recorder.record_end(running, now);
+                }
+            }
+            Measured::Publisher(of) => {
+                let mut time = now - takes;
+                let clock = || std::mem::replace(&mut time, now);
+                let _published = of.measure(clock, || Ok::<_, ()>(()), |()| 100);
+            }
+            Measured::Stopwatch(of) => of.record(|| self.mark),
+            Measured::Counter(count) => {
+                count.add(self.counts);
+                self.samples += self.counts - 1;
+            }
+        }
+    }
+}

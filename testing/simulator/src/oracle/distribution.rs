@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Distributions in the simplest way, by docs/distributions.md.
+
+use std::collections::BTreeMap;
+
+use topic_statistics_core::{collector::Distribution, Metric};
+
+use crate::same::is_same;
+
+/// The distribution of samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Naive {
+    pub scale: i32,
+    /// Where the buckets begin, if the samples need more than there are.
+    pub threshold: Option<i32>,
+    pub zero_count: u64,
+    /// The counts of the positive samples, and of the negative ones.
+    pub counts: [BTreeMap<i32, u64>; 2],
+}
+
+impl Naive {
+    pub fn new(samples: &[f64]) -> Self {
+        (2..=8).rev().find_map(|scale| Self::at(scale, samples)).unwrap_or_else(|| Self::folded(samples))
+    }
+
+    /// Returns the distribution at a scale; None if it needs more than 160 buckets.
+    fn at(scale: i32, samples: &[f64]) -> Option<Self> {
+        Some(Self::with_any_buckets(scale, samples)).filter(Self::fits)
+    }
+
+    /// Returns whether 160 buckets are enough for each sign.
+    fn fits(&self) -> bool {
+        let fits = |counts: &BTreeMap<i32, u64>| {
+            let (first, last) = (counts.first_key_value()?.0, counts.last_key_value()?.0);
+            Some(last - first < 160)
+        };
+        self.counts.iter().all(|counts| fits(counts).unwrap_or(true))
+    }
+
+    /// Joins buckets, down to a scale.
+    fn join(&mut self, scale: i32) {
+        let by = self.scale - scale;
+        for counts in &mut self.counts {
+            for (bucket, count) in std::mem::take(counts) {
+                *counts.entry(bucket >> by).or_default() += count;
+            }
+        }
+        self.scale = scale;
+    }
+
+    /// Returns the distribution at a scale, with any number of buckets.
+    pub fn with_any_buckets(scale: i32, samples: &[f64]) -> Self {
+        let mut naive = Self { scale, threshold: None, zero_count: 0, counts: Default::default() };
+        for sample in samples {
+            if *sample == 0.0 {
+                naive.zero_count += 1;
+                continue;
+            }
+            // A power of two is the upper end of a bucket, and its logarithm is exact; no other sample of these is so
+            // near to one.
+            let bucket = (sample.abs().log2() * f64::from(1 << scale)).ceil() as i32 - 1;
+            *naive.counts[usize::from(*sample < 0.0)].entry(bucket).or_default() += 1;
+        }
+        naive
+    }
+
+    /// Returns the distribution of samples that need too many buckets: the smallest ones are near zero.
+    fn folded(samples: &[f64]) -> Self {
+        let mut naive = Self::with_any_buckets(2, samples);
+        naive.fold();
+        naive
+    }
+
+    fn fold(&mut self) {
+        let high =
+            self.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();
+        let threshold = high.unwrap_or(0) - 159;
+        for counts in &mut self.counts {
+            let folded: u64 = counts.range(..threshold).map(|(_, count)| count).sum();
+            self.zero_count += folded;
+            counts.retain(|bucket, _| *bucket >= threshold);
+        }
+        self.threshold = Some(threshold);
+    }
+}
+
+/// The sum of distributions with different scales.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    naive: Naive,
+    sum: f64,
+    minimum: f64,
+    maximum: f64,
+}
+
+impl Default for Merged {
+    fn default() -> Self {
+        let naive = Naive { scale: 8, threshold: None, zero_count: 0, counts: Default::default() };
+        Self { naive, sum: 0.0, minimum: f64::INFINITY, maximum: f64::NEG_INFINITY }
+    }
+}
+
+impl Merged {
+    pub fn add(&mut self, of: &Distribution) {
+        let naive = &mut self.naive;
+        let scale = naive.scale.min(of.scale());
+        naive.join(scale);
+        let sides = [of.positive().collect::<Vec<_>>(), of.negative().collect()];
+        for (counts, buckets) in naive.counts.iter_mut().zip(sides) {
+            for (bucket, count) in buckets {
+                *counts.entry(bucket >> (of.scale() - scale)).or_default() += count;
+            }
+        }
+        naive.zero_count += of.zero_count();
+        while !naive.fits() && naive.scale > 2 {
+            naive.join(naive.scale - 1);
+        }
+        if of.zero_threshold() > 0.0 || naive.threshold.is_some() || !naive.fits() {
+            naive.fold();
+        }
+        self.sum += of.sum();
+        (self.minimum, self.maximum) = (self.minimum.min(of.minimum()), self.maximum.max(of.maximum()));
+    }
+}
+
+impl PartialEq for Merged {
+    fn eq(&self, other: &Self) -> bool {
+        let extremes = |of: &Self| (of.minimum, of.maximum);
+        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // of many samples
+        self.naive == other.naive && extremes(self) == extremes(other) && is_same(self.sum, other.sum, size)
+    }
+}
+
+/// The sums of the distributions of each name and metric.
+pub type MergedDistributions = BTreeMap<(String, Metric), Merged>;
+
+/// Adds distributions to the sum of their name.
+pub fn add_distributions<'a>(
+    to: &mut MergedDistributions,
+    name: &str,
+    of: impl Fn(Metric) -> Option<&'a Distribution>,
+) {
+    for metric in Metric::ALL {
+        let Some(distribution) = of(*metric) else { continue };
+        to.entry((name.to_owned(), *metric)).or_default().add(distribution);
+    }
+}
+
+/// Returns by how much a quantile of these samples may be off, as a part of it.
+pub fn relative_error(samples: &[f64]) -> f64 {
+    2_f64.powf(1.0 / f64::from(1 << Naive::new(samples).scale)) - 1.0
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The state of a world, and its queue of events.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use topic_statistics_core::{
+    health::NodeExpectations,
+    record::{clock::Clock, options::SourceDefaults, simulated_time::SimulatedTime, source::Source},
+    schedule::{judges::Changed, losses::LossEvents, state::Schedule},
+};
+
+use super::{
+    callback::{Running, Taken},
+    due::Due,
+    losses::Losses,
+    middleware::{Message, Middleware, Publisher},
+    readers::{EventReader, Reader, Retired},
+    scope::Scope,
+    subscription::{Ended, Subscription},
+    warnings::Warnings,
+};
+use crate::{
+    clocks::{HostClocks, NodeClock, S},
+    faults::Tally,
+    history::History,
+    oracle::MergedDistributions,
+    plan::Plan,
+};
+
+/// Something that happens at a time.
+pub enum Event {
+    /// A publisher publishes.
+    Publish(usize),
+    /// A message arrives at a subscription.
+    Arrive { subscription: u64, message: Message },
+    /// A callback starts.
+    Start { taken: Box<Taken>, takes: i64 },
+    /// A callback ends.
+    End(Running),
+    /// The creation of a subscription returns.
+    Created(u64),
+    /// The node publishes, times and counts.
+    Scopes,
+    /// A stopwatch's duration ends.
+    StopwatchEnd { source: Arc<Source>, started: i64 },
+    /// The thread of the statistics wakes.
+    Wake(u64),
+    /// The simulated time is read.
+    Refresh,
+    /// A fault may be injected.
+    Fault,
+}
+
+/// A simulated world.
+pub struct World {
+    pub(super) plan: Plan,
+    pub(super) random: Rng,
+    pub(super) tally: Tally,
+    pub(super) history: Option<History>,
+    pub(super) started: Instant,
+    pub(super) now: i64,
+    pub(super) clocks: Arc<HostClocks>,
+    pub(super) simulated: Option<Arc<SimulatedTime>>,
+    /// Of simulated time: how often it has jumped, when it jumped last, and how fast it runs; 0 while it is paused.
+    pub(super) jumps: u32,
+    pub(super) jumped: Option<i64>,
+    pub(super) ros_rate: i64,
+    pub(super) events: BTreeMap<(i64, u64), Event>,
+    pub(super) next_event: u64,
+    /// The wake-up of the statistics' thread that counts, and until when it cannot run.
+    pub(super) wake: u64,
+    pub(super) blocked_until: i64,
+    pub(super) schedule: Schedule,
+    pub(super) enabled: bool,
+    pub(super) distributions: bool,
+    pub(super) period: i64,
+    pub(super) retired: Arc<Retired>,
+    pub(super) reader: Arc<Reader>,
+    pub(super) event_reader: Arc<EventReader>,
+    pub(super) middleware: Middleware,
+    pub(super) publishers: Vec<Publisher>,
+    /// Until then the network is cut.
+    pub(super) cut_until: i64,
+    pub(super) subscriptions: BTreeMap<u64, Subscription>,
+    pub(super) next_subscription: u64,
+    /// How many subscriptions were created.
+    pub(super) created: u64,
+    pub(super) scopes: Vec<Scope>,
+    /// When the executor is free for the next callback.
+    pub(super) executor: i64,
+    /// Messages that have to be published, in their order.
+    pub(super) due: VecDeque<Due>,
+    /// How many messages the reader has refused.
+    pub(super) refused: u64,
+    pub(super) losses: Losses,
+    pub(super) ended: Vec<Ended>,
+    /// The distributions of all windows of the subscriptions of each name.
+    pub(super) distributed: MergedDistributions,
+    /// How many times many names were used.
+    pub(super) names: u64,
+    pub(super) warnings: Warnings,
+    /// The health of sources after windows that are not compared yet.
+    pub(super) changed: Vec<Changed>,
+    pub(super) windows: u64,
+    pub(super) error: Option<String>,
+}
+
+impl World {
+    pub fn new(plan: Plan) -> Self {
+        let mut random = Rng::with_seed(plan.seed);
+        let clocks = HostClocks::new();
+        let now = clocks.monotonic();
+        let simulated =
+            plan.is_simulated.then(|| Arc::new(SimulatedTime::new(NodeClock(Arc::clone(&clocks)))));
+        let period = [S / 10, S / 2, S, 3 * S][random.usize(..4)];
+        let event_rate = [0.5, 2.0][random.usize(..2)];
+        let loss_events = LossEvents::new("/node".to_owned(), event_rate);
+        let distributions = random.bool();
+        let mut defaults = SourceDefaults::default();
+        (defaults.publish_period, defaults.distributions) = (duration(period), distributions);
+        let mut world = Self {
+            schedule: Schedule::new(defaults, random.bool(), loss_events),
+            distributions,
+            middleware: Middleware::of(&plan, &mut random),
+            tally: Tally { worlds: 1, ..Tally::default() },
+            history: None,
+            started: Instant::now(),
+            now,
+            clocks,
+            simulated,
+            jumps: 0,
+            jumped: None,
+            ros_rate: 1,
+            events: BTreeMap::new(),
+            next_event: 0,
+            wake: 0,
+            blocked_until: 0,
+            enabled: true,
+            period,
+            retired: Arc::default(),
+            reader: Arc::default(),
+            event_reader: Arc::default(),
+            publishers: vec![],
+            cut_until: 0,
+            subscriptions: BTreeMap::new(),
+            next_subscription: 0,
+            created: 0,
+            scopes: vec![],
+            executor: now,
+            due: VecDeque::new(),
+            refused: 0,
+            losses: Losses::new(event_rate),
+            ended: vec![],
+            distributed: MergedDistributions::new(),
+            names: 0,
+            warnings: Warnings::default(),
+            changed: vec![],
+            windows: 0,
+            error: None,
+            random,
+            plan,
+        };
+        world.schedule.judge_by(NodeExpectations::default(), false);
+        world.populate();
+        world
+    }
+
+    pub fn instant(&self, now: i64) -> Instant {
+        self.started + duration(now - 1000 * S)
+    }
+
+    pub fn after(&mut self, time: i64, event: Event) {
+        self.at(self.now + time, event);
+    }
+
+    pub fn at(&mut self, time: i64, event: Event) {
+        self.next_event += 1;
+        self.events.insert((time.max(self.now), self.next_event), event);
+    }
+
+    pub fn set_now(&mut self, now: i64) {
+        if self.simulated.is_some() {
+            self.clocks.set_ros(self.clocks.ros() + self.ros_rate * (now - self.now));
+        }
+        self.now = now;
+        self.clocks.set_monotonic(now);
+    }
+
+    /// The events have taken the time by which the monotonic clock is ahead.
+    pub fn pass(&mut self) {
+        self.set_now(self.clocks.monotonic());
+    }
+
+    pub fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Returns a number of nanoseconds as a duration.
+pub fn duration(nanoseconds: i64) -> Duration {
+    Duration::from_nanos(nanoseconds as u64)
+}
