@@ -74,8 +74,8 @@ fn in_a_colcon_workspace(home: &Home) {
     for (package, tests) in [
         (LIBRARY, "' --lib'"),
         (EXAMPLES, "' --test' it statistics::"),
-        (EXPORTER, "' --bins'"),
-        (MONITOR, "' --bins'"),
+        (EXPORTER, "' --lib'"),
+        (MONITOR, "' --lib'"),
         (GENERATOR, "' --lib'"),
     ] {
         let handlers = "--event-handlers console_cohesion+";
