@@ -10,8 +10,7 @@ use std::fmt::{self, Write};
 /// (Unicode's bidirectional controls), are written as Rust escapes them: `\u{1b}`.
 ///
 /// ```
-/// # extern crate topic_statistics_core as rclrs_topic_statistics;
-/// use rclrs_topic_statistics::Escaped;
+/// use topic_statistics_core::Escaped;
 ///
 /// assert_eq!(Escaped("imu\u{1b}[2J").to_string(), r"imu\u{1b}[2J");
 /// ```

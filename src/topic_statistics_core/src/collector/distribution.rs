@@ -27,8 +27,7 @@ pub use parts::{DistributionParts, InvalidDistribution};
 /// are half as many buckets, and the scale may fall.
 ///
 /// ```
-/// # extern crate topic_statistics_core as rclrs_topic_statistics;
-/// use rclrs_topic_statistics::collector::Distribution;
+/// use topic_statistics_core::collector::Distribution;
 ///
 /// let mut ages = Distribution::default();
 /// for age in 1..=1000 {

@@ -10,8 +10,7 @@
 /// follows `u64::MAX - 1`; `u64::MAX` means "not supported" in rmw.
 ///
 /// ```
-/// # extern crate topic_statistics_core as rclrs_topic_statistics;
-/// use rclrs_topic_statistics::collector::{Sequence, SequenceTracker};
+/// use topic_statistics_core::collector::{Sequence, SequenceTracker};
 ///
 /// let mut tracker = SequenceTracker::default();
 /// assert_eq!(tracker.accept("camera", 17, 0), Sequence::First);

@@ -9,8 +9,7 @@ use crate::summary::Summary;
 /// small compared with the values.
 ///
 /// ```
-/// # extern crate topic_statistics_core as rclrs_topic_statistics;
-/// use rclrs_topic_statistics::collector::SummaryCollector;
+/// use topic_statistics_core::collector::SummaryCollector;
 ///
 /// let mut collector = SummaryCollector::default();
 /// for sample in [1.0, 2.0, 3.0, 6.0] {

@@ -23,8 +23,7 @@
 //! Blanks separate conditions. NaN fulfils no condition.
 //!
 //! ```
-//! # extern crate topic_statistics_core as rclrs_topic_statistics;
-//! use rclrs_topic_statistics::condition::{Condition, Conditions};
+//! use topic_statistics_core::condition::{Condition, Conditions};
 //!
 //! let conditions: Conditions = "/imu: rate=100±10% age.p99<0.05s".parse()?;
 //! let conditions: Vec<Condition> = conditions.into_iter().collect();
@@ -35,7 +34,7 @@
 //!
 //! let error = "rate>=90 lost<fast".parse::<Conditions>().unwrap_err();
 //! assert_eq!(&error.text()[error.place()], "fast");
-//! # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+//! # Ok::<(), topic_statistics_core::condition::ConditionError>(())
 //! ```
 
 use std::{fmt, str::FromStr};

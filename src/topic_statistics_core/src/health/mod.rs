@@ -29,9 +29,8 @@
 //!   is stale after 10 s, or after three of its longest periods if these are longer.
 //!
 //! ```
-//! # extern crate topic_statistics_core as rclrs_topic_statistics;
-//! use rclrs_topic_statistics::health::{Expectations, JudgedWindow, Judge, Level, Value};
-//! use rclrs_topic_statistics::{condition::Quantity, Window};
+//! use topic_statistics_core::health::{Expectations, JudgedWindow, Judge, Level, Value};
+//! use topic_statistics_core::{condition::Quantity, Window};
 //! use std::time::Duration;
 //!
 //! let expectations = Expectations::new().warn_unless("rate=90..110".parse()?).error_unless("rate>=50".parse()?);
@@ -46,7 +45,7 @@
 //! let change = judge_second(3, 41).unwrap();
 //! assert_eq!((change.before, change.health.level), (Level::Ok, Level::Error));
 //! assert_eq!(change.health.to_string(), "rate 41 Hz, expected at least 50, since 2 s");
-//! # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+//! # Ok::<(), topic_statistics_core::condition::ConditionError>(())
 //! ```
 
 mod judge;
@@ -126,7 +125,7 @@ pub enum Silence {
 ///     .warn_unless("rate=10±10% age<80ms".parse()?)
 ///     .error_unless("rate>=5 age<200ms".parse()?)
 ///     .raise_after(3);
-/// # Ok::<(), rclrs_topic_statistics::condition::ConditionError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
