@@ -2,8 +2,8 @@
 
 //! The state as Prometheus reads it.
 //!
-//! `families` walks through the state; `text` and `protobuf` write its series, as a `writer`. So all formats have the same
-//! series.
+//! `families` walks through the state; `text` and `protobuf` write its series, each as a `writer`. So all formats have
+//! the same series.
 
 mod families;
 mod protobuf;
