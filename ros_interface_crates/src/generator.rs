@@ -2,12 +2,15 @@
 //! Which generator this is.
 
 /// The sources that decide what is written.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 12] = [
     include_str!("constants.rs"),
+    include_str!("description.rs"),
     include_str!("doc.rs"),
     include_str!("generator.rs"),
     include_str!("idl.rs"),
     include_str!("model.rs"),
+    include_str!("names.rs"),
+    include_str!("read.rs"),
     include_str!("record.rs"),
     include_str!("render.rs"),
     include_str!("render/message.rs"),

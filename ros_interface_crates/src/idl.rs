@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{is_name, Constant};
+use crate::{model::Constant, names::is_name};
 
 /// What the file says of one structure (`Name`, `Name_Request`, `Name_Goal`, ...).
 #[derive(Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ pub fn read(text: &str) -> Result<File, String> {
     if text.lines().next().is_some_and(|line| line.contains("generated from rosidl_adapter")) {
         for token in &mut tokens {
             if let Token::Text(text) = token {
-                *text = mend_encoding(text);
+                *text = repair_encoding(text);
             }
         }
     }
@@ -42,7 +42,7 @@ pub fn read(text: &str) -> Result<File, String> {
 }
 
 /// rosidl_adapter takes the UTF-8 bytes of a string for characters of Latin-1 (`string_to_idl_string_literal`).
-fn mend_encoding(text: &str) -> String {
+fn repair_encoding(text: &str) -> String {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_of_rosidl_adapter_is_mended_and_no_other_files() {
+    fn the_encoding_of_rosidl_adapter_is_repaired_and_no_other_files() {
         let text = "module p { module msg {\n@verbatim (language=\"comment\", text=\"Grad (Â°)\")\nstruct M { uint8 x; }; }; };";
         let comment = |text: &str| read(text).unwrap().structures["M"].comment.concat();
         assert_eq!(comment(text), "Grad (Â°)");

@@ -33,15 +33,17 @@
 
 mod check;
 mod constants;
+mod description;
 mod doc;
 mod error;
 mod foreign;
 mod generate;
 mod generator;
 mod idl;
-#[allow(missing_docs, missing_debug_implementations)] // no API: only `testing` exports it
 mod model;
+mod names;
 mod problem;
+mod read;
 mod record;
 mod render;
 mod search;

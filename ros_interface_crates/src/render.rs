@@ -12,6 +12,7 @@ mod service;
 
 use crate::{
     model::{Element, Namespace, Package, Type},
+    names::is_keyword,
     record::{self, Record},
 };
 
@@ -77,19 +78,6 @@ fn lib_rs(package: &Package) -> String {
         );
     }
     text
-}
-
-/// Rust's keywords, to which rosidl_generator_rs appends an underscore where a field or a constant has their name.
-const KEYWORDS: [&str; 52] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
-    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "Self",
-    "static", "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
-    "virtual", "where", "while", "yield",
-];
-
-pub fn is_keyword(name: &str) -> bool {
-    KEYWORDS.contains(&name)
 }
 
 /// The name of a field or a constant in Rust.

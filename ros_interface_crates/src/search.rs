@@ -8,10 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{model::Package, Error};
-
-/// The directory of the ament resource index below a prefix.
-pub const RESOURCE_INDEX: &str = "share/ament_index/resource_index";
+use crate::{model::Package, read::RESOURCE_INDEX, Error};
 
 /// The prefixes that are searched, in the order of AMENT_PREFIX_PATH, and the packages that are asked for.
 ///

@@ -8,12 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::{
-    model::Package,
-    render,
-    search::{crate_directory, RESOURCE_INDEX},
-    Error,
-};
+use crate::{model::Package, read::RESOURCE_INDEX, render, search::crate_directory, Error};
 
 /// Waits until no other generator writes to the prefix. The lock ends with the returned file.
 #[cfg(unix)]
