@@ -141,7 +141,7 @@ impl Metric {
     }
 
     /// Returns whether a window can have more than one sample, so that there is a
-    /// [distribution](WindowStatistics::distribution).
+    /// [distribution](crate::WindowStatistics::distribution).
     pub const fn has_distribution(self) -> bool {
         !matches!(self, Self::TimeSinceLastMessage | Self::ClockOffset | Self::Frequency)
     }
