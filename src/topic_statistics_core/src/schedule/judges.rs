@@ -401,7 +401,6 @@ fn value(
 }
 
 #[cfg(test)]
-#[path = "judges/tests.rs"] // the benchmarks compile this file by its path
 mod tests;
 
 opaque_debug!(Judges, SourceJudge, Changed, Diagnosed);
