@@ -397,14 +397,14 @@ mod tests {
             parts: Elements,
             values: Elements,
         }
-        let of = |data: *const u8, size| Elements { data, size, capacity: size };
-        let part = |length| Part { number: 7, name: of(std::ptr::null(), length) };
+        let elements = |data: *const u8, size| Elements { data, size, capacity: size };
+        let part = |length| Part { number: 7, name: elements(std::ptr::null(), length) };
         let elsewhere = [part(1), part(0), part(9)];
         let message = Message {
             flag: true,
             names: [part(0), part(3)],
-            parts: of(elsewhere.as_ptr().cast(), elsewhere.len()),
-            values: of(std::ptr::null(), 5),
+            parts: elements(elsewhere.as_ptr().cast(), elsewhere.len()),
+            values: elements(std::ptr::null(), 5),
         };
 
         let (byte, length) = (FixedSize::primitive(1), FixedSize::primitive(4));

@@ -116,8 +116,8 @@ fn in_file(file: &Path, topic: &str) -> (u64, u64) {
     let document: Value = yaml_serde::from_str(&text).unwrap();
     let topics = document["topics"].as_array().unwrap();
     let totals = topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
-    let of = |what: &str| totals[what].as_u64().unwrap();
-    (of("messages_received"), of("messages_lost"))
+    let total = |what: &str| totals[what].as_u64().unwrap();
+    (total("messages_received"), total("messages_lost"))
 }
 
 #[test]

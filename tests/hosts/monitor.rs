@@ -36,8 +36,8 @@ impl Monitor {
     /// Returns the messages received and lost since its start.
     pub fn total(&mut self) -> (u64, u64) {
         let total = &self.last()["total"];
-        let of = |what: &str| total[what].as_u64().unwrap_or_default();
-        (of("received"), of("lost"))
+        let count = |what: &str| total[what].as_u64().unwrap_or_default();
+        (count("received"), count("lost"))
     }
 
     /// Returns the messages received and lost when no message is on the network any more: when two windows that began

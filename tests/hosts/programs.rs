@@ -192,20 +192,25 @@ impl Receiver {
     /// Returns its totals of a topic.
     pub fn totals(&mut self, topic: &str) -> Totals {
         let report = &request(&mut self.0, "report")[topic];
-        let of = |what: &str| report[what].as_u64();
+        let number = |what: &str| report[what].as_u64();
         Totals {
-            received: of("received").unwrap(),
-            lost: of("lost"),
-            out_of_order: of("out_of_order"),
-            duplicates: of("duplicates"),
-            publishers: of("publishers"),
+            received: number("received").unwrap(),
+            lost: number("lost"),
+            out_of_order: number("out_of_order"),
+            duplicates: number("duplicates"),
+            publishers: number("publishers"),
         }
     }
 
     pub fn numbers(&mut self) -> Numbers {
         let numbers = &request(&mut self.0, "report")["numbers"];
-        let of = |what: &str| numbers[what].as_u64().unwrap_or_default();
-        Numbers { received: of("received"), distinct: of("distinct"), first: of("first"), last: of("last") }
+        let number = |what: &str| numbers[what].as_u64().unwrap_or_default();
+        Numbers {
+            received: number("received"),
+            distinct: number("distinct"),
+            first: number("first"),
+            last: number("last"),
+        }
     }
 
     /// Returns the number of discovered subscriptions to its loss events.
@@ -252,7 +257,7 @@ fn receiver() {
         .unwrap();
     let _spinning = Spinning::start(executor);
     answer_requests(|_report| {
-        let of = |totals: rclrs_topic_statistics::Totals| {
+        let counts = |totals: rclrs_topic_statistics::Totals| {
             json!({
                 "received": totals.received,
                 "lost": totals.lost,
@@ -270,8 +275,8 @@ fn receiver() {
         });
         let readers = node.count_subscriptions("/events/messages_lost").unwrap();
         json!({
-            "imu": of(imu.totals()),
-            "chatter": of(chatter.totals()),
+            "imu": counts(imu.totals()),
+            "chatter": counts(chatter.totals()),
             "numbers": numbers,
             "readers_of_events": readers,
         })

@@ -325,15 +325,15 @@ fn the_clock_offset_is_published_once_per_window_and_node() {
         )
         .unwrap();
     let _spinning = Spinning::start(executor);
-    let of = |name: &str| -> Vec<MetricsMessage> {
+    let messages_of = |name: &str| -> Vec<MetricsMessage> {
         published.lock().unwrap().iter().filter(|of| of.metrics_source == name).cloned().collect()
     };
-    wait_for("four windows", || of("clock_offset_ms").len() >= 4);
-    let clocks = of("clock_offset_ms");
+    wait_for("four windows", || messages_of("clock_offset_ms").len() >= 4);
+    let clocks = messages_of("clock_offset_ms");
     for (clock, next) in clocks.iter().zip(&clocks[1..]) {
         assert_eq!(next.window_start, clock.window_stop, "one per window: {clocks:#?}");
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(clocks.iter().all(|clock| clock.measurement_source_name == hostname.trim()), "{clocks:#?}");
-    assert!(of("message_age").iter().any(|of| of.measurement_source_name == "/clock:/imu"));
+    assert!(messages_of("message_age").iter().any(|of| of.measurement_source_name == "/clock:/imu"));
 }

@@ -78,11 +78,11 @@ fn events(reader: &Program, lost: u64) -> Vec<Event> {
         if json["matched"] == 0 {
             continue; // the publisher has ended; its last event may come after that
         }
-        let of = |of: &Value| (of[0].as_str().unwrap().to_owned(), of[1].as_u64().unwrap());
+        let source_and_count = |of: &Value| (of[0].as_str().unwrap().to_owned(), of[1].as_u64().unwrap());
         events.push(Event {
             node: json["node"].as_str().unwrap().to_owned(),
             time: json["time"].as_f64().unwrap(),
-            lost: json["event"].as_array().unwrap().iter().map(of).collect(),
+            lost: json["event"].as_array().unwrap().iter().map(source_and_count).collect(),
         });
     }
     assert_eq!(sum(&events), lost, "no loss is published twice: {events:?}");

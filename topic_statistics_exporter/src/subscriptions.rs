@@ -62,31 +62,31 @@ impl Subscriptions {
     pub fn new(node: &Node, options: &Options, state: SharedState) -> Result<Self, SubscriptionError> {
         let topic = |name: String, subscribe| Topic { name, subscribe, subscription: None };
         // An empty name is none: ROS has no empty list of strings on the command line.
-        let of = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
+        let topics = |names: &[String], subscribe: Subscribe| -> Vec<Topic> {
             names.iter().filter(|name| !name.is_empty()).map(|name| topic(name.clone(), subscribe)).collect()
         };
         let distributions: Vec<_> =
             options.statistics_topics.iter().filter(|name| !name.is_empty()).collect();
         let distributions: Vec<_> = distributions.iter().map(|name| format!("{name}/distribution")).collect();
         let topics = [
-            of(&options.statistics_topics, |worker, options, state| {
+            topics(&options.statistics_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsMessage, accept| {
                     accept(MetricWindow::new(&message).map(Received::Window));
                 })
             }),
-            of(&distributions, |worker, options, state| {
+            topics(&distributions, |worker, options, state| {
                 subscribe(worker, options, state, |message: MetricsDistribution, accept| {
                     accept(MetricDistribution::new(&message).map(Received::Distribution));
                 })
             }),
-            of(&options.losses_topics, |worker, options, state| {
+            topics(&options.losses_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: MessagesLostEvent, accept| {
                     for losses in &message.messages_lost_statistics {
                         accept(Losses::new(&message.node_name, losses).map(Received::Losses));
                     }
                 })
             }),
-            of(&options.diagnostics_topics, |worker, options, state| {
+            topics(&options.diagnostics_topics, |worker, options, state| {
                 subscribe(worker, options, state, |message: DiagnosticArray, accept| {
                     for status in &message.status {
                         accept(Diagnostic::new(status).map(Received::Diagnostic));

@@ -17,13 +17,13 @@ pub struct Usage {
 
 pub fn usage(process: u32) -> Result<Usage> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let of = |name: &str| {
+    let value_of = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
         number.with_context(|| format!("/proc/{process}/status has no {name}"))
     };
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
-    Ok(Usage { memory: of("RssAnon:")?, threads: of("Threads:")?, descriptors })
+    Ok(Usage { memory: value_of("RssAnon:")?, threads: value_of("Threads:")?, descriptors })
 }
 
 /// Returns the processor time of a process so far, in seconds; 0 if it has ended.

@@ -62,15 +62,15 @@ pub fn run() -> Result<()> {
                 *read.sums.entry(message.measurement_source_name.clone()).or_default() +=
                     count.map_or(0, |count| count.data as u64);
             }
-            let of = (message.measurement_source_name, message.metrics_source);
-            match stops.insert(of.clone(), message.window_stop.clone()) {
+            let source_and_metric = (message.measurement_source_name, message.metrics_source);
+            match stops.insert(source_and_metric.clone(), message.window_stop.clone()) {
                 Some(stop) if stop != message.window_start => {
                     read.missing += 1;
                     read.first_missing.get_or_insert_with(|| {
                         let (stop, start) = (seconds(&stop), seconds(&message.window_start));
                         format!(
                             "{} of {}: a window stops at {stop:.3}, the next starts at {start:.3}",
-                            of.1, of.0
+                            source_and_metric.1, source_and_metric.0
                         )
                     });
                 }

@@ -312,13 +312,13 @@ fn all_names_are_documented_and_none_is_there_twice() {
     let is_documented = |name: &str| {
         let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
         let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];
-        let of = |part: &str, unit: &str| {
+        let family = |part: &str, unit: &str| {
             let base = name.strip_suffix(unit)?.strip_suffix(part)?;
             let row = docs.lines().find(|line| line.contains(&format!("| `{base}`")))?;
             Some(row.trim_end_matches([' ', '|']).ends_with(unit.trim_start_matches('_')))
         };
         docs.contains(&format!("`{name}`"))
-            || parts.iter().any(|part| units.iter().any(|unit| of(part, unit) == Some(true)))
+            || parts.iter().any(|part| units.iter().any(|unit| family(part, unit) == Some(true)))
     };
     for name in &names {
         assert!(is_documented(name), "{name} is not in docs/fleet.md");
@@ -347,8 +347,8 @@ proptest! {
         let start = Now::read();
         let mut state = State::new(Limits::default(), start);
         let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
-        let of = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
-        state.accept(Ok(Received::Distribution(of)), start);
+        let message = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
+        state.accept(Ok(Received::Distribution(message)), start);
         let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), None);
         while !bytes.is_empty() {
             let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();

@@ -145,11 +145,11 @@ fn losses_of_a_node_without_statistics_are_kept_for_a_day() {
     let mut state = State::new(Limits::default(), start);
     let lost = |topic: &str, messages_lost| {
         let topic_name = topic.to_owned();
-        let of = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
+        let loss = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
             topic_name,
             messages_lost,
         };
-        Losses::new("/a", &of).map(Received::Losses)
+        Losses::new("/a", &loss).map(Received::Losses)
     };
     state.accept(lost("/b", 3), start);
     state.accept(lost("/b", 4), at(start, 80_000.0));
@@ -168,11 +168,11 @@ fn reported_losses_are_of_the_topic_and_not_of_a_source() {
     let start = Now::read();
     let mut state = State::new(Limits { keep_windows: 20, ..Limits::default() }, start);
     state.accept(window("/a:/b", "publish_period", 100, FIGURES), start);
-    let of = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
+    let loss = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
         topic_name: "/b".to_owned(),
         messages_lost: 3,
     };
-    state.accept(Losses::new("/a", &of).map(Received::Losses), start);
+    state.accept(Losses::new("/a", &loss).map(Received::Losses), start);
     let text =
         String::from_utf8(crate::exposition::Format::Text.encode(&state, start.monotonic, 1e9, vec![]))
             .unwrap();
@@ -215,13 +215,13 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
     }
     assert_eq!((state.counts().distributions, state.counts().duplicate), (3, 1));
     let (_, metric) = only(&state).metrics().next().unwrap();
-    let of = metric.distribution.as_ref().unwrap();
-    assert_eq!(of.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
-    assert_eq!((of.total.count(), of.total.positive()), (30, &[(149, 30)][..]));
-    assert!((of.total.sum() - 0.045).abs() < 1e-15);
+    let distribution = metric.distribution.as_ref().unwrap();
+    assert_eq!(distribution.quantiles, [Some(0.0015), Some(0.0015), None], "10 samples have no p99");
+    assert_eq!((distribution.total.count(), distribution.total.positive()), (30, &[(149, 30)][..]));
+    assert!((distribution.total.sum() - 0.045).abs() < 1e-15);
     // All samples are 1.5 ms: the bucket of 0.0015 s has them, or the next one.
     let boundary = |index: i32| (f64::from(index) / 256.0).exp2();
-    let index = 149 + of.total.shift();
+    let index = 149 + distribution.total.shift();
     let half = boundary(1).sqrt();
     assert!(boundary(index) / half < 0.0015 && 0.0015 < boundary(index + 1) * half);
 }
@@ -229,18 +229,18 @@ fn distributions_are_added_up_and_the_last_one_has_quantiles() {
 #[test]
 fn a_wrong_stamp_in_a_window_of_its_own_takes_no_resolution() {
     let mut histogram = Histogram::new(1e-3);
-    let of = |samples: &[f64]| {
+    let message = |samples: &[f64]| {
         let mut window = Distribution::default();
         samples.iter().for_each(|sample| assert!(window.accept(*sample)));
         window
     };
-    histogram.add(&of(&[1.5, 1.6, 0.0])).unwrap();
-    histogram.add(&of(&[1.7e12])).unwrap();
+    histogram.add(&message(&[1.5, 1.6, 0.0])).unwrap();
+    histogram.add(&message(&[1.7e12])).unwrap();
     assert_eq!((histogram.scale(), histogram.count(), histogram.zero_count()), (8, 4, 1));
     let before = histogram.clone();
-    assert_eq!(histogram.add(&of(&[1e-3, 1.7e12])), Err(NotAdded::TooWide));
+    assert_eq!(histogram.add(&message(&[1e-3, 1.7e12])), Err(NotAdded::TooWide));
     assert_eq!(histogram, before);
-    histogram.add(&of(&[1.0, 1.7e11])).unwrap();
+    histogram.add(&message(&[1.0, 1.7e11])).unwrap();
     assert_eq!((histogram.scale(), histogram.count()), (2, 6));
 }
 
@@ -308,8 +308,8 @@ proptest! {
             let stop = 100 + (number / 8) as i32 - late.min(&((number / 8) as i32));
             let count = 10 + stop as u64 % 5;
             let name = format!("/node_{source}:/imu");
-            let of = window(&name, "message_age", stop, [1.5, 4.0, 1.0, count as f64, 0.5]);
-            state.accept(of, at(start, number as f64 / 8.0));
+            let message = window(&name, "message_age", stop, [1.5, 4.0, 1.0, count as f64, 0.5]);
+            state.accept(message, at(start, number as f64 / 8.0));
             if known.insert((*source, stop)) {
                 *counts.entry(*source).or_default() += count;
             }

@@ -110,10 +110,10 @@ impl Prometheus {
     fn samples(&self, series: &str) -> Samples {
         let result = self.query(&format!("{series}[10m]"));
         assert!(result.len() <= 1, "{series}: {result:#?}");
-        let of = |result: &Value| result["values"].as_array().unwrap().clone();
+        let samples = |result: &Value| result["values"].as_array().unwrap().clone();
         let sample =
             |sample: Value| (sample[0].as_f64().unwrap(), sample[1].as_str().unwrap().parse().unwrap());
-        result.first().map(of).unwrap_or_default().into_iter().map(sample).collect()
+        result.first().map(samples).unwrap_or_default().into_iter().map(sample).collect()
     }
 }
 

@@ -21,7 +21,7 @@ fn recording(conditions: &str) -> Recording {
     Recording { started: at(0), ..Recording::new(Duration::from_secs(1), conditions) }
 }
 
-fn of(samples: &[f64]) -> Distribution {
+fn distribution_of(samples: &[f64]) -> Distribution {
     let mut distribution = Distribution::default();
     samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
     distribution
@@ -29,7 +29,7 @@ fn of(samples: &[f64]) -> Distribution {
 
 /// A window that ends at `stop` (s) with these ages.
 fn ages(stop: i64, samples: &[f64]) -> Window {
-    let distribution = of(samples);
+    let distribution = distribution_of(samples);
     let figures = Figures {
         mean: samples.iter().sum::<f64>() / samples.len() as f64,
         min: distribution.minimum(),
@@ -153,19 +153,20 @@ fn failures_of_source(conditions: &str, windows: &[&[(&str, f64, u64)]]) -> Vec<
 fn a_source_of_statistics_that_became_silent_fails_and_one_that_lost_samples_does_not() {
     let good: &[_] = &[(AGE, 2.0, 100), ("message_period", 10.0, 99)];
     let empty: &[_] = &[(AGE, f64::NAN, 0), ("message_period", f64::NAN, 0)];
-    let of = |conditions, good, empty, empties| {
+    let failures_of = |conditions, good, empty, empties| {
         failures_of_source(conditions, &[vec![good; 3], vec![empty; empties]].concat())
     };
     assert_eq!(
-        of("/n:/imu: rate>=90 age<50", good, empty, 600),
+        failures_of("/n:/imu: rate>=90 age<50", good, empty, 600),
         [
             "/n:/imu: rate>=90 failed in 598 of 601 windows, first after 6.0 s: rate was -",
             "/n:/imu: age<50 failed in 598 of 601 windows, first after 6.0 s: age was -"
         ]
     );
-    assert!(of("rate>=90 age<50", good, empty, 2).is_empty(), "one overflow can spoil two windows");
+    assert!(failures_of("rate>=90 age<50", good, empty, 2).is_empty(), "one overflow can spoil two windows");
     // A counter has a frequency in silence, and no count.
-    let failures = of("frequency_hz>=1", &[("frequency_hz", 3.0, 3)], &[("frequency_hz", 0.0, 0)], 5);
+    let failures =
+        failures_of("frequency_hz>=1", &[("frequency_hz", 3.0, 3)], &[("frequency_hz", 0.0, 0)], 5);
     assert_eq!(
         failures,
         ["/n:/imu: frequency_hz>=1 failed in 5 of 8 windows, first after 4.0 s: frequency_hz was -"]
@@ -173,7 +174,9 @@ fn a_source_of_statistics_that_became_silent_fails_and_one_that_lost_samples_doe
     // A metric that needs no message is no evidence of silence: the state stays.
     let silent: &[_] =
         &[(AGE, f64::NAN, 0), ("time_since_last_message_ms", 1500.0, 1), ("clock_offset_ms", 0.1, 1)];
-    assert!(of("clock_offset<1", &[(AGE, 2.0, 1), ("clock_offset_ms", 0.1, 1)], silent, 5).is_empty());
+    assert!(
+        failures_of("clock_offset<1", &[(AGE, 2.0, 1), ("clock_offset_ms", 0.1, 1)], silent, 5).is_empty()
+    );
 }
 
 #[test]

@@ -126,13 +126,13 @@ impl Source {
     /// Moves the incomplete window to the row. Returns whether there was one.
     fn complete(&mut self) -> bool {
         let Some((mut window, _)) = self.incomplete.take() else { return false };
-        let of = |name: &str| {
+        let value_of = |name: &str| {
             let found = window.metrics.iter().find(|metric| metric.name == name);
             found.map_or(Figures::NONE, |metric| metric.figures)
         };
-        let (period, age) = (of("message_period"), of("message_age"));
-        let (gap, silence) = (of("publication_seq_gap"), of("time_since_last_message_ms"));
-        let size = of(Metric::MessageSize.name());
+        let (period, age) = (value_of("message_period"), value_of("message_age"));
+        let (gap, silence) = (value_of("publication_seq_gap"), value_of("time_since_last_message_ms"));
+        let size = value_of(Metric::MessageSize.name());
         window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
         window.told = self.told.messages(&window, row.window.as_ref());

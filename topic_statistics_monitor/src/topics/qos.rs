@@ -51,11 +51,11 @@ mod tests {
     fn the_qos_is_the_strongest_that_all_can_serve() {
         let (reliable, best_effort) = (QoSProfile::topics_default(), QoSProfile::sensor_data_default());
         let latched = reliable.transient_local();
-        let of = |offered: &[QoSProfile]| Qos::of_all(offered.iter());
-        assert_eq!(of(&[reliable]), Qos { reliable: true, transient_local: false });
-        assert_eq!(of(&[latched, latched]), Qos { reliable: true, transient_local: true });
-        assert_eq!(of(&[latched, reliable]), Qos { reliable: true, transient_local: false });
-        assert_eq!(of(&[latched, best_effort]), Qos { reliable: false, transient_local: false });
+        let of_all = |offered: &[QoSProfile]| Qos::of_all(offered.iter());
+        assert_eq!(of_all(&[reliable]), Qos { reliable: true, transient_local: false });
+        assert_eq!(of_all(&[latched, latched]), Qos { reliable: true, transient_local: true });
+        assert_eq!(of_all(&[latched, reliable]), Qos { reliable: true, transient_local: false });
+        assert_eq!(of_all(&[latched, best_effort]), Qos { reliable: false, transient_local: false });
     }
 
     #[test]

@@ -199,10 +199,10 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
                     td { (number("lowest_rate", topic.rate.min())) }
                     @for metric in [PERIOD, AGE] {
                         @let metric = topic.metric(metric);
-                        @let of = |figure: fn(&RecordedMetric) -> f64| metric.map_or(f64::NAN, figure);
-                        td { (number("mean", of(|of| of.figures.mean()))) }
-                        td { (number("p99", of(|of| of.quantile(0.99)))) }
-                        td { (number("max", of(|of| of.figures.max()))) }
+                        @let figure_of = |figure: fn(&RecordedMetric) -> f64| metric.map_or(f64::NAN, figure);
+                        td { (number("mean", figure_of(|of| of.figures.mean()))) }
+                        td { (number("p99", figure_of(|of| of.quantile(0.99)))) }
+                        td { (number("max", figure_of(|of| of.figures.max()))) }
                     }
                     td { (whole("received", topic.row.received)) }
                     td { (known("lost", topic.row.lost)) }

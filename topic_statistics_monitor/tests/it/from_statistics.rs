@@ -178,10 +178,10 @@ fn the_distributions_of_a_node_are_shown() {
     let _listener = Process::start(program("listener"), &distributions, domain);
     let monitor = Json::start(&["--from-statistics", "/listener:/imu"], domain);
     let is_of = |json: &Value, metric: &str| {
-        let of = &json["last_minute"][metric];
+        let last_minute = &json["last_minute"][metric];
         let [min, p50, p99, max] =
-            ["min", "p50", "p99", "max"].map(|name| of[name].as_f64().unwrap_or(f64::NAN));
-        of["count"].as_u64() >= Some(100) && min <= p50 && p50 <= p99 && p99 <= max
+            ["min", "p50", "p99", "max"].map(|name| last_minute[name].as_f64().unwrap_or(f64::NAN));
+        last_minute["count"].as_u64() >= Some(100) && min <= p50 && p50 <= p99 && p99 <= max
     };
     let imu =
         monitor.until("percentiles", |json| is_of(json, "message_age") && is_of(json, "message_period"));

@@ -159,8 +159,8 @@ fn windows_are_published_if_asked_for_and_only_then() {
     let _publishing = Json::start(&["--publish", "imu"], domain);
     let has_gaps = !middleware::lacks_sequence_numbers("gaps that the monitor publishes");
     reader.read_until("windows of the monitor", |metrics| {
-        let of = |metric: &str| metrics.iter().any(|of| of.metric == metric && of.count() > 5.0);
-        of("message_age") && of("message_period") && (!has_gaps || of("publication_seq_gap"))
+        let has = |metric: &str| metrics.iter().any(|of| of.metric == metric && of.count() > 5.0);
+        has("message_age") && has("message_period") && (!has_gaps || has("publication_seq_gap"))
     });
     assert!(reader.metrics.iter().any(|of| of.source == "/topic_monitor:/imu"));
     let reading = Json::start(&["--from-statistics", "/topic_monitor:/imu"], domain);

@@ -347,9 +347,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, code).unwrap();
         }
-        let of = format!("{}/", directory.path().display());
+        let prefix = format!("{}/", directory.path().display());
         let found = find(&directory.path().join(files[0].0)).unwrap();
-        found.into_iter().map(|circle| circle.to_string().replace(&of, "")).collect()
+        found.into_iter().map(|circle| circle.to_string().replace(&prefix, "")).collect()
     }
 
     #[test]

@@ -80,8 +80,8 @@ pub fn run(count: usize, seconds: u64) -> Result<()> {
                 let stop = Duration::new(message.window_stop.sec as u64, message.window_stop.nanosec);
                 let published = info.source_timestamp.unwrap_or(SystemTime::UNIX_EPOCH);
                 let after = published.duration_since(UNIX_EPOCH + stop).unwrap_or_default();
-                let of = (message.measurement_source_name, message.metrics_source);
-                let before = stops.insert(of, message.window_stop);
+                let source_and_metric = (message.measurement_source_name, message.metrics_source);
+                let before = stops.insert(source_and_metric, message.window_stop);
                 let is_missing = before.is_some_and(|stop| stop != message.window_start);
                 let mut ticks = ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 *ticks =

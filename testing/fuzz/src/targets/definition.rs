@@ -65,10 +65,10 @@ fn manifest(package: &Package, content: &str) {
     let keys = |table: &toml::Table| table.keys().cloned().collect::<BTreeSet<_>>();
     let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(keys(&table), set(&["package", "dependencies", "features"]), "{content}");
-    let of = table["package"].as_table().expect("a table");
-    assert_eq!(keys(of), set(&["name", "version", "edition", "metadata"]), "{content}");
-    assert_eq!(of["name"].as_str(), Some(&*package.name));
-    assert_eq!(of["version"].as_str(), Some(&*package.version));
+    let manifest = table["package"].as_table().expect("a table");
+    assert_eq!(keys(manifest), set(&["name", "version", "edition", "metadata"]), "{content}");
+    assert_eq!(manifest["name"].as_str(), Some(&*package.name));
+    assert_eq!(manifest["version"].as_str(), Some(&*package.version));
     let mut expected = set(&["rosidl_runtime_rs", "serde", "serde-big-array"]);
     expected.extend(package.dependencies());
     assert_eq!(keys(table["dependencies"].as_table().expect("a table")), expected, "{content}");

@@ -248,12 +248,12 @@ impl Stream {
                 (Arc::clone(&holdable) as _, Measured::Subscription(recorder, holdable))
             }
             SourceKind::Publisher => {
-                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
-                (Arc::clone(&of) as _, Measured::Publisher(of))
+                let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
+                (Arc::clone(&publications) as _, Measured::Publisher(publications))
             }
             SourceKind::Stopwatch => {
-                let of = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&of) as _, Measured::Stopwatch(of))
+                let durations = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&durations) as _, Measured::Stopwatch(durations))
             }
             SourceKind::Counter => {
                 let count = Count::default();

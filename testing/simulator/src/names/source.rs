@@ -83,12 +83,12 @@ impl Measured {
                 (Arc::clone(&recorder) as _, Self::Subscription(recorder))
             }
             SourceKind::Publisher => {
-                let of = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
-                (Arc::clone(&of) as _, Self::Publisher(of))
+                let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
+                (Arc::clone(&publications) as _, Self::Publisher(publications))
             }
             SourceKind::Stopwatch => {
-                let of = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&of) as _, Self::Stopwatch(of))
+                let durations = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&durations) as _, Self::Stopwatch(durations))
             }
             SourceKind::Counter => {
                 let count = Count::default();

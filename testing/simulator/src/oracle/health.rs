@@ -146,13 +146,13 @@ impl Limit {
 impl Wanted {
     /// Returns the library's input.
     pub fn expectations(&self) -> Expectations {
-        let of = |level: Level| {
+        let conditions_of = |level: Level| {
             let of_it = self.limits.iter().filter(|(of, _)| *of == level);
             of_it.map(|(_, limit)| condition(*limit)).collect::<Conditions>()
         };
         let expectations = Expectations::new()
-            .error_unless(of(Level::Error))
-            .warn_unless(of(Level::Warn))
+            .error_unless(conditions_of(Level::Error))
+            .warn_unless(conditions_of(Level::Warn))
             .raise_after(self.raise_after)
             .clear_after(self.clear_after)
             .silence(self.silence);
@@ -415,8 +415,8 @@ impl Judgement {
             Ages::NotKnown => Answer::NotKnown,
         };
         let single = |metric: Metric| {
-            let of = window.metrics.iter().find(|(of, _)| *of == metric);
-            match of {
+            let values = window.metrics.iter().find(|(of, _)| *of == metric);
+            match values {
                 Some((_, Expected::Samples(samples))) => samples.iter().copied().reduce(f64::max),
                 _ => None,
             }
@@ -559,13 +559,13 @@ impl Samples {
 impl State {
     /// Returns whether they differ in nothing but values.
     fn is_like(&self, other: &Self) -> bool {
-        let of = |state: &Self| {
+        let result_of = |state: &Self| {
             let conditions = state.conditions.iter();
             let conditions: Vec<_> =
                 conditions.map(|of| (of.fails, of.opposed, of.violated_by.is_missing)).collect();
             (state.after_silence, conditions)
         };
-        of(self) == of(other)
+        result_of(self) == result_of(other)
     }
 
     fn widen(&mut self, other: &Self) {

@@ -105,20 +105,22 @@ pub fn of_monitor(directory: &Path, wire: &Wire, tally: &mut Tally) -> Result<()
         let topic = row["topic"].as_str().unwrap_or_default().to_owned();
         let Some(judgement) = Judgement::new(&topic, 1e-4) else { return };
         let new = || Monitored { judgement, before: 0, level: "OK".to_owned(), unsure: 0, rows: vec![] };
-        let of = topics.entry(topic.clone()).or_insert_with(new);
-        let judgement = &mut of.judgement;
+        let known = topics.entry(topic.clone()).or_insert_with(new);
+        let judgement = &mut known.judgement;
         if let Some(level) = row["change"]["to"]["level"].as_str() {
-            tally.check("changes are of a level", row["change"]["from"].as_str() == Some(&of.level), || {
-                format!("{topic}: {row}, but it was {}", of.level)
-            });
-            of.level = level.to_owned();
+            tally.check(
+                "changes are of a level",
+                row["change"]["from"].as_str() == Some(&known.level),
+                || format!("{topic}: {row}, but it was {}", known.level),
+            );
+            known.level = level.to_owned();
             return;
         }
         let (Some(start), Some(stop)) = (row["window_start"].as_i64(), row["window_stop"].as_i64()) else {
             return;
         };
         let step = row["clock_step"].as_i64().unwrap_or(0);
-        let is_next = of.before == 0 || (start - of.before - step).abs() < 1_000_000;
+        let is_next = known.before == 0 || (start - known.before - step).abs() < 1_000_000;
         let mean = |metric: &str| number(&row["metrics"][metric]["mean"]);
         let health = &row["health"];
         let text = |key: &str| health[key].as_str().unwrap_or_default();
@@ -129,7 +131,7 @@ pub fn of_monitor(directory: &Path, wire: &Wire, tally: &mut Tally) -> Result<()
             row["total"]["received"].as_u64() > Some(0) && number(&row["since_last_message"]) > length;
         if !is_next || (judgement.waits_for_the_first() && row["received"] == 0 && is_before) {
             judgement.resume();
-        } else if of.before == 0 {
+        } else if known.before == 0 {
             // A topic without a window is silent, too.
             judgement.silent = (start - health["since"].as_i64().unwrap_or(start)) as f64 / 1e9;
         }
@@ -146,23 +148,23 @@ pub fn of_monitor(directory: &Path, wire: &Wire, tally: &mut Tally) -> Result<()
         let expected = judgement.expected();
         let value = health["value"].as_f64();
         let is_right =
-            judgement.agrees(level, Some(cause).filter(|_| level != "OK"), value) && of.level == level;
-        of.unsure = match of.unsure {
+            judgement.agrees(level, Some(cause).filter(|_| level != "OK"), value) && known.level == level;
+        known.unsure = match known.unsure {
             _ if !is_next => CLEAR,
             0 => 0,
             unsure => unsure - u32::from(level == "OK" && cause == "AsExpected"),
         };
-        tally.check_known("level after a window", of.unsure == 0, is_right, || {
-            let changed = &of.level;
+        tally.check_known("level after a window", known.unsure == 0, is_right, || {
+            let changed = &known.level;
             format!(
                 "{topic}, window until {stop}: {health}, not {expected}; the last change was to {changed}"
             )
         });
-        if of.unsure > 0 {
+        if known.unsure > 0 {
             judgement.resume();
         }
-        of.before = stop;
-        of.rows.push(Row { stop, level: level.to_owned(), cause: cause.to_owned(), row: row.clone() });
+        known.before = stop;
+        known.rows.push(Row { stop, level: level.to_owned(), cause: cause.to_owned(), row: row.clone() });
     })?;
     tally.report("/diagnostics of topic_monitor");
     let mut last = BTreeMap::<&str, i64>::new();
@@ -184,8 +186,8 @@ pub fn of_monitor(directory: &Path, wire: &Wire, tally: &mut Tally) -> Result<()
         // Before the first window there are no figures.
         let is_first = status.number("Events in window").is_none() && status.level != "WARN";
         tally.check_known("statuses", !is_first, found.is_some(), || {
-            let of = |row: &&Row| format!("{} by {} until {}", row.level, row.cause, row.stop);
-            format!("{status:?}; windows near it: {:?}", near.iter().map(of).collect::<Vec<_>>())
+            let text = |row: &&Row| format!("{} by {} until {}", row.level, row.cause, row.stop);
+            format!("{status:?}; windows near it: {:?}", near.iter().map(text).collect::<Vec<_>>())
         });
         let gap = status.at - last.insert(topic, status.at).unwrap_or(status.at);
         tally.check("statuses come each second", gap <= AGE + wire.stalled(status.at), || {

@@ -334,7 +334,7 @@ fn differences(expected: &[Group], values: &Values, has_sums: bool) -> Vec<Strin
             .map(|(name, of)| (&**name, *of))
             .collect();
         unknown.retain(|name| !group.owns(name));
-        let of = |alternative: &Ranges| {
+        let differing = |alternative: &Ranges| {
             let expected = alternative.iter().filter(|(name, _)| is_compared(name));
             let names: BTreeSet<&str> =
                 expected.clone().map(|(name, _)| name.as_str()).chain(there.keys().copied()).collect();
@@ -348,7 +348,7 @@ fn differences(expected: &[Group], values: &Values, has_sums: bool) -> Vec<Strin
                 |name: &str| format!("{name} {:?}, not {:?}", there.get(name), alternative.get(name));
             names.into_iter().filter(|name| !is_right(name)).map(difference).collect::<Vec<_>>()
         };
-        found.extend(group.alternatives.iter().map(of).min_by_key(Vec::len).unwrap_or_default());
+        found.extend(group.alternatives.iter().map(differing).min_by_key(Vec::len).unwrap_or_default());
     }
     found.extend(unknown.into_iter().map(|name| format!("{name} is unknown")));
     found
@@ -447,9 +447,9 @@ impl Source<'_> {
         let is_single = metric == Metric::TimeSinceLastMessage;
         let mut alternatives = vec![];
         for count in counts {
-            let of = |window: &Window| window.metrics.get(&metric).copied();
-            let windows: Vec<Figures> = self.windows[..*count].iter().filter_map(of).collect();
-            let last = self.windows[..*count].last().and_then(of);
+            let figures_of = |window: &Window| window.metrics.get(&metric).copied();
+            let windows: Vec<Figures> = self.windows[..*count].iter().filter_map(figures_of).collect();
+            let last = self.windows[..*count].last().and_then(figures_of);
             let (mut samples, mut sum, mut negative) = (0.0, 0.0, 0.0);
             for Figures([average, minimum, _, _, count]) in windows.iter().filter(|of| of.count() > 0) {
                 match *minimum < 0.0 || *average < 0.0 {

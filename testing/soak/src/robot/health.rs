@@ -251,8 +251,8 @@ impl Judgement {
 
     /// For a message.
     pub fn expected(&self) -> String {
-        let of = |state: &State| format!("{} by {} {}", state.level, state.cause, state.value);
-        self.states.iter().map(of).collect::<Vec<_>>().join(" or ")
+        let text = |state: &State| format!("{} by {} {}", state.level, state.cause, state.value);
+        self.states.iter().map(text).collect::<Vec<_>>().join(" or ")
     }
 }
 

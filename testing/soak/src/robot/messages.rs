@@ -25,8 +25,9 @@ fn text(truth: &Truth) -> String {
 }
 
 fn parse(text: &str) -> Truth {
-    let of = |part: std::ops::Range<usize>| text.get(part).and_then(|part| part.parse().ok()).unwrap_or(0);
-    Truth { incarnation: of(0..5), number: of(6..15), stamp: 0 }
+    let number =
+        |part: std::ops::Range<usize>| text.get(part).and_then(|part| part.parse().ok()).unwrap_or(0);
+    Truth { incarnation: number(0..5), number: number(6..15), stamp: 0 }
 }
 
 /// A message that carries its truth.

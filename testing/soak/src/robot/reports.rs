@@ -402,14 +402,15 @@ pub fn monitor(
         };
         let fault = || {
             let (total, metrics) = (&row["total"], &row["metrics"]);
-            let of = ["message_period", "message_size", "publication_seq_gap"].map(|metric| &metrics[metric]);
+            let expected =
+                ["message_period", "message_size", "publication_seq_gap"].map(|metric| &metrics[metric]);
             format!(
-                "{topic}, window until {stop}: {received} received, {} lost, {total}, {of:?}",
+                "{topic}, window until {stop}: {received} received, {} lost, {total}, {expected:?}",
                 row["lost"]
             )
         };
-        let of = |value: &Value| ["received", "lost"].map(|key| value[key].as_i64().unwrap_or(0));
-        let [total, window] = [of(&row["total"]), of(row)];
+        let counts = |value: &Value| ["received", "lost"].map(|key| value[key].as_i64().unwrap_or(0));
+        let [total, window] = [counts(&row["total"]), counts(row)];
         let start_by_clock = start - row["clock_step"].as_i64().unwrap_or(0);
         let totals = totals.entry(topic.clone()).or_default();
         tally.check("totals grow by the windows", totals.accept(start_by_clock, stop, total, window), fault);

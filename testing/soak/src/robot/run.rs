@@ -150,10 +150,10 @@ impl Robot {
             command.args(["--name", process.name, "--incarnation", &incarnation, "--image", &image, "--log"]);
             command.arg(log);
             for (topic, rate) in process.publishes {
-                let of = &TOPICS[*topic];
-                let latched = u8::from(of.is_latched);
+                let described = &TOPICS[*topic];
+                let latched = u8::from(described.is_latched);
                 let subscriptions = scenario::subscriptions(*topic);
-                let (name, kind, depth) = (of.name, of.kind.name(), of.depth);
+                let (name, kind, depth) = (described.name, described.kind.name(), described.depth);
                 command.arg(format!("{name}={kind},{rate},{depth},{latched},{subscriptions},{topic}"));
             }
             command

@@ -32,10 +32,10 @@ impl Tally {
 
     /// Returns all differences.
     pub fn differences(&self) -> Vec<String> {
-        let of = |(report, what): &(&str, &str), row: &Row| {
+        let line = |(report, what): &(&str, &str), row: &Row| {
             row.differences.iter().map(|of| format!("{report}, {what}: {of}")).collect::<Vec<_>>()
         };
-        self.rows.iter().flat_map(|(key, row)| of(key, row)).collect()
+        self.rows.iter().flat_map(|(key, row)| line(key, row)).collect()
     }
 
     /// As `check`, unless the figure is unknown.

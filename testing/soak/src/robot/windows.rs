@@ -93,18 +93,18 @@ impl<'a> Percentiles<'a> {
 fn can_be(figures: &Figures, samples: &[Between]) -> bool {
     let [average, minimum, maximum, deviation, _] = figures.0;
     let count = samples.len() as f64;
-    let of = |part: fn(&Between) -> f64, fold: fn(f64, f64) -> f64, from| {
+    let limit = |part: fn(&Between) -> f64, fold: fn(f64, f64) -> f64, from| {
         samples.iter().map(part).fold(from, fold)
     };
     let is_in = |value: f64, low: f64, high: f64| value * 1e6 >= low - 1.0 && value * 1e6 <= high + 1.0;
-    let sums = (of(|of| of.0, |a, b| a + b, 0.0), of(|of| of.1, |a, b| a + b, 0.0));
-    let (lowest, highest) = (of(|of| of.0, f64::min, f64::MAX), of(|of| of.1, f64::max, f64::MIN));
-    let widest = of(|of| of.1 - of.0, f64::max, 0.0);
+    let sums = (limit(|of| of.0, |a, b| a + b, 0.0), limit(|of| of.1, |a, b| a + b, 0.0));
+    let (lowest, highest) = (limit(|of| of.0, f64::min, f64::MAX), limit(|of| of.1, f64::max, f64::MIN));
+    let widest = limit(|of| of.1 - of.0, f64::max, 0.0);
     let upper = sums.1 / count;
     let of_upper = (samples.iter().map(|of| (of.1 - upper).powi(2)).sum::<f64>() / count).sqrt();
     is_in(average, sums.0 / count, sums.1 / count)
-        && is_in(minimum, lowest, of(|of| of.1, f64::min, f64::MAX))
-        && is_in(maximum, of(|of| of.0, f64::max, f64::MIN), highest)
+        && is_in(minimum, lowest, limit(|of| of.1, f64::min, f64::MAX))
+        && is_in(maximum, limit(|of| of.0, f64::max, f64::MIN), highest)
         && match samples.len() {
             1 => deviation.is_nan(),
             // The deviation changes by no more than a sample does.

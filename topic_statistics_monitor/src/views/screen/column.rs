@@ -53,8 +53,9 @@ impl Column {
     /// Compares two topics. Names are in alphabetical order, the worst state and the highest figure come first.
     pub fn compare(self, one: &Row, other: &Row, now: Instant) -> Ordering {
         let highest = |figure: &dyn Fn(&Row) -> f64| {
-            let of = |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
-            of(other).total_cmp(&of(one))
+            let sort_key =
+                |row| Some(figure(row)).filter(|value| !value.is_nan()).unwrap_or(f64::NEG_INFINITY);
+            sort_key(other).total_cmp(&sort_key(one))
         };
         let column = match self {
             Self::Topic => Ordering::Equal,
