@@ -100,6 +100,9 @@ pub struct Window {
     pub told: Option<u64>,
     /// Messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
+    /// Messages lost since the end of the last window that was read. More than `lost` if the program had no CPU time to
+    /// read each window. `None` if unknown.
+    pub lost_since: Option<u64>,
     /// Messages received out of order in the window. `None` if unknown.
     pub out_of_order: Option<u64>,
     /// The bytes of the messages received in the window. `None` if unknown.
@@ -226,8 +229,8 @@ impl Row {
 
     /// Makes a window the last one, and adds it to the history.
     pub fn add_window(&mut self, window: Window) {
-        let Window { ended, length, rate, lost, .. } = window;
-        let lost = lost.unwrap_or_default();
+        let Window { ended, length, rate, .. } = window;
+        let lost = window.lost_since.or(window.lost).unwrap_or_default();
         self.history.retain(|entry| ended.saturating_duration_since(entry.ended) < HISTORY);
         match self.history.back_mut() {
             Some(last) if ended.saturating_duration_since(last.first_ended) < SHORTEST_ENTRY => {
@@ -362,6 +365,7 @@ pub mod tests {
             received: Some(rate as u64),
             told: None,
             lost: Some(lost),
+            lost_since: Some(lost),
             out_of_order: Some(0),
             bytes: Some(320 * rate as u64),
             unstamped: false,
@@ -403,6 +407,14 @@ pub mod tests {
     fn losses_are_shown_for_a_minute() {
         assert_eq!(row("/imu", 0.02, 3).status(at(101)), Status::Loss(3));
         assert_eq!(row("/imu", 0.02, 3).status(at(161)), Status::Good);
+    }
+
+    #[test]
+    fn losses_of_windows_that_were_not_read_are_shown() {
+        let mut row = row("/imu", 10.0, 0);
+        row.add_window(Window { lost: None, lost_since: Some(15), ..window(105, 10.0, 0) });
+        row.last_message = Some(at(105));
+        assert_eq!(row.status(at(105)), Status::Loss(15));
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Source {
                 received: None,
                 told: None,
                 lost: None,
+                lost_since: None,
                 out_of_order: None,
                 bytes: None,
                 unstamped: false,

@@ -39,6 +39,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         received: window.is_count_known.then_some(window.count),
         told: None,
         lost: in_window(totals.lost, before.lost, window.count, since, gaps),
+        lost_since: totals.lost.map(|lost| lost.saturating_sub(before.lost.unwrap_or_default())),
         out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
         bytes,
         unstamped: window.unstamped,
