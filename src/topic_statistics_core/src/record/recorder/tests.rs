@@ -81,6 +81,27 @@ fn a_message_that_is_recorded_while_the_lock_is_held_is_in_the_window_and_nobody
     assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, 5);
 }
 
+/// A metric that is in no set of `Measured` has no collector.
+#[test]
+fn each_metric_has_samples_if_it_is_the_only_one() {
+    for &metric in Metric::OF_SUBSCRIPTIONS {
+        let recorder = recorder(RecorderOptions::new().metrics([metric]));
+        for number in 1..=2 {
+            receive(&recorder, &info(FAST_DDS, 1, number));
+            let running = RunningCallback { epoch: recorder.epoch().unwrap(), started: monotonic() };
+            recorder.record_end(running, monotonic());
+        }
+        let expected = match metric {
+            // The clock of a host that nothing disciplines has no known offset.
+            Metric::ClockOffset => 0..=1,
+            Metric::MessagePeriod | Metric::PublicationSeqGap | Metric::TimeSinceLastMessage => 1..=1,
+            _ => 2..=2,
+        };
+        let count = end(&recorder).get(metric).unwrap().sample_count;
+        assert!(expected.contains(&count), "{metric}: {count}");
+    }
+}
+
 #[test]
 fn a_window_is_unstamped_if_a_type_with_a_header_has_stamps_of_zero_and_ages_start_there() {
     let (info, options) = (info(FAST_DDS, 1, 1), RecorderOptions::new());
