@@ -204,6 +204,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         received: None,
         told: None,
         lost: None,
+        lost_since: None,
         out_of_order: None,
         bytes: None,
         unstamped: false,
