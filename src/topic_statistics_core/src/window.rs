@@ -55,8 +55,8 @@ pub struct WindowStatistics {
     pub window: Window,
     /// The length of the window on the monotonic clock. A step of the system clock does not change it.
     pub length: Duration,
-    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window with a step, the metrics that compare times with the system clock
-    /// (ages and delays) are NaN with a sample count of 0.
+    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window with
+    /// a step, the metrics that compare times with the system clock (ages and delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
     /// The number of messages, publications or durations, or the value of the counter.
     pub count: u64,
