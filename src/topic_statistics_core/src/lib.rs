@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`metric`], [`metric_set`], [`source_kind`] | values: metrics, and which of them a kind of source can measure |
 //! | [`summary`], [`distributions`], [`totals`], [`window`] | values: what was measured in a window, received and lost |
+//! | [`executor`] | values: what the threads of an executor ran in a window |
 //! | [`timestamp`] | values: points in time, and steps of a clock |
 //! | [`collector`] | arithmetic: samples in, summaries out |
 //! | [`condition`], [`health`] | conditions on the values of a window, as text; whether a source is as expected |
@@ -41,6 +42,7 @@ pub mod collector;
 pub mod condition;
 pub mod distributions;
 pub mod escape;
+pub mod executor;
 pub mod health;
 pub mod incompatible;
 pub mod metric;
@@ -62,6 +64,9 @@ pub mod totals;
 pub mod window;
 
 pub use escape::Escaped;
+pub use executor::{
+    CallbackKind, CallbackWait, ExecutorCallback, ExecutorThread, ExecutorWindow, LongestCallback,
+};
 pub use incompatible::{Incompatibility, IncompatiblePublisher};
 pub use metric::{Metric, UnknownMetric};
 pub use record::options::TopicStatisticsState;

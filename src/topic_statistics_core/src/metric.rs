@@ -69,6 +69,52 @@ pub enum Metric {
     /// The frequency of a `Counter` in a window, in Hz. Average, minimum and maximum are
     /// this one frequency; the sample count is the count.
     Frequency,
+    /// The share of a window in which a thread of an executor was busy, in percent; one sample per thread. The maximum
+    /// is the busiest thread. *High*: what becomes ready has to wait.
+    Busy,
+    /// The time that a callback of an executor waited for its thread: of a timer since its time, of a task since it was
+    /// woken. *High*: another callback took long. Not measured where rclrs does not know when the callback became
+    /// ready.
+    ReadyToRun,
+    /// The longest callback of an executor, finished or still running at the window's end; one sample per window.
+    LongestCallback,
+    /// The requests of a service whose callbacks started in a window; one value per window.
+    Requests,
+    /// The time between the callback starts of two requests, on the monotonic clock. *Low*: clients call often.
+    RequestPeriod,
+    /// The duration from the start of an async service callback, which is its first poll, to its response. *High*: what
+    /// the callback awaits is slow, or it is not polled because the executor is busy.
+    ResponseDuration,
+    /// The requests under way at the end of a window: taken, and not answered; one value per window. *Growing from
+    /// window to window*: clients call more often than the service responds.
+    ActiveRequests,
+    /// The most requests under way at once in a window; one value per window.
+    MaxActiveRequests,
+    /// The callbacks of a service that panicked in a window, so that their requests have no response; one value per
+    /// window.
+    CallbackPanics,
+    /// The calls of a client that started in a window; one value per window.
+    Calls,
+    /// The responses to a client that arrived in a window; one value per window.
+    Responses,
+    /// The calls of a client that ended in a window without a response: the promise, the client or the executor was
+    /// dropped; one value per window. *High*: the service does not respond in the time that the caller waits.
+    DroppedCalls,
+    /// The time from a call of a client to its response, on the monotonic clock. *High*: the network, the service or the
+    /// client's executor is slow. The delays of the response, and the service's own metrics, show where.
+    RoundTrip,
+    /// The age of the oldest call that waits for its response at the end of a window, 0 if none waits; one value per
+    /// window. *Growing from window to window*: the service is stuck, or there is none.
+    OldestCall,
+    /// The time between two callback starts of a timer, on the monotonic clock.
+    TimerPeriod,
+    /// Callback start less the time for which rcl has scheduled it, on the timer's clock. *High*: another callback of the
+    /// executor or the worker took long, or the host has no CPU time left.
+    TimerLateness,
+    /// The periods of a timer without a call: rcl skips those that have passed before a late call; one value per window.
+    SkippedPeriods,
+    /// The duration of a timer's callback as a percentage of the timer's period. *Above 100*: it cannot keep its period.
+    CallbackShare,
 }
 
 impl Metric {
@@ -90,6 +136,24 @@ impl Metric {
         Self::PublishDuration,
         Self::Duration,
         Self::Frequency,
+        Self::Busy,
+        Self::ReadyToRun,
+        Self::LongestCallback,
+        Self::Requests,
+        Self::RequestPeriod,
+        Self::ResponseDuration,
+        Self::ActiveRequests,
+        Self::MaxActiveRequests,
+        Self::CallbackPanics,
+        Self::Calls,
+        Self::Responses,
+        Self::DroppedCalls,
+        Self::RoundTrip,
+        Self::OldestCall,
+        Self::TimerPeriod,
+        Self::TimerLateness,
+        Self::SkippedPeriods,
+        Self::CallbackShare,
     ];
 
     /// Every metric of a subscription, in the same order.
@@ -127,23 +191,78 @@ impl Metric {
             Self::PublishDuration => "publish_duration_ms",
             Self::Duration => "duration_ms",
             Self::Frequency => "frequency_hz",
+            Self::Busy => "busy",
+            Self::ReadyToRun => "ready_to_run_ms",
+            Self::LongestCallback => "longest_callback_ms",
+            Self::Requests => "requests",
+            Self::RequestPeriod => "request_period",
+            Self::ResponseDuration => "response_duration_ms",
+            Self::ActiveRequests => "active_requests",
+            Self::MaxActiveRequests => "max_active_requests",
+            Self::CallbackPanics => "callback_panics",
+            Self::Calls => "calls",
+            Self::Responses => "responses",
+            Self::DroppedCalls => "dropped_calls",
+            Self::RoundTrip => "round_trip_ms",
+            Self::OldestCall => "oldest_call_ms",
+            Self::TimerPeriod => "timer_period",
+            Self::TimerLateness => "timer_lateness_ms",
+            Self::SkippedPeriods => "skipped_periods",
+            Self::CallbackShare => "callback_share",
         }
     }
 
-    /// Returns the value of `unit`: `ms`, for milliseconds, `messages`, `bytes`, or `Hz`.
+    /// Returns the value of `unit`: `ms`, for milliseconds, `bytes`, `Hz`, `%`, or what is counted, such as `messages`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::PublicationSeqGap => "messages",
             Self::MessageSize => "bytes",
             Self::Frequency => "Hz",
+            Self::Requests | Self::ActiveRequests | Self::MaxActiveRequests => "requests",
+            Self::CallbackPanics => "callbacks",
+            Self::Calls | Self::DroppedCalls => "calls",
+            Self::Responses => "responses",
+            Self::SkippedPeriods => "periods",
+            Self::Busy | Self::CallbackShare => "%",
             _ => "ms",
         }
     }
 
-    /// Returns whether a window can have more than one sample, so that there is a
+    /// Returns whether a window can have more than a few samples, so that there is a
     /// [distribution](crate::WindowStatistics::distribution).
     pub const fn has_distribution(self) -> bool {
-        !matches!(self, Self::TimeSinceLastMessage | Self::ClockOffset | Self::Frequency)
+        !self.is_count()
+            && !matches!(
+                self,
+                Self::TimeSinceLastMessage
+                    | Self::ClockOffset
+                    | Self::Frequency
+                    | Self::Busy
+                    | Self::LongestCallback
+                    | Self::ActiveRequests
+                    | Self::MaxActiveRequests
+                    | Self::OldestCall
+            )
+    }
+
+    /// Returns whether its one sample in a window is a count in that window, so that the sum over windows is a count,
+    /// too.
+    pub const fn is_count(self) -> bool {
+        matches!(
+            self,
+            Self::Requests
+                | Self::CallbackPanics
+                | Self::Calls
+                | Self::Responses
+                | Self::DroppedCalls
+                | Self::SkippedPeriods
+        )
+    }
+
+    /// Returns whether its samples are the times between two events of a source.
+    #[doc(hidden)]
+    pub const fn is_period(self) -> bool {
+        matches!(self, Self::MessagePeriod | Self::PublishPeriod | Self::RequestPeriod | Self::TimerPeriod)
     }
 
     /// Returns whether it is not measured without a header stamp. A [`MessageAge`](Self::MessageAge) from the source

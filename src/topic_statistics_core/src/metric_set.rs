@@ -8,7 +8,7 @@ use crate::metric::Metric;
 
 /// A set of metrics: a bit for each. It is empty by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MetricSet(u32);
+pub struct MetricSet(u64);
 
 impl MetricSet {
     /// The set of these metrics.
@@ -21,7 +21,7 @@ impl MetricSet {
         Self(bits)
     }
 
-    const fn bit(metric: Metric) -> u32 {
+    const fn bit(metric: Metric) -> u64 {
         1 << metric as u32
     }
 

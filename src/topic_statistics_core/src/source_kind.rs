@@ -18,6 +18,14 @@ pub enum SourceKind {
     Stopwatch,
     /// A counter of anything.
     Counter,
+    /// An executor.
+    Executor,
+    /// A service.
+    Service,
+    /// A client of a service.
+    Client,
+    /// A timer.
+    Timer,
 }
 
 impl SourceKind {
@@ -28,7 +36,43 @@ impl SourceKind {
             Self::Publisher => &[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize],
             Self::Stopwatch => &[Metric::Duration],
             Self::Counter => &[Metric::Frequency],
+            Self::Executor => &[Metric::Busy, Metric::ReadyToRun, Metric::LongestCallback],
+            Self::Service => &[
+                Metric::SourceToReceive,
+                Metric::ReceiveToCallback,
+                Metric::SourceToCallback,
+                Metric::CallbackDuration,
+                Metric::Requests,
+                Metric::RequestPeriod,
+                Metric::ResponseDuration,
+                Metric::ActiveRequests,
+                Metric::MaxActiveRequests,
+                Metric::CallbackPanics,
+            ],
+            Self::Client => &[
+                Metric::SourceToReceive,
+                Metric::ReceiveToCallback,
+                Metric::SourceToCallback,
+                Metric::Calls,
+                Metric::Responses,
+                Metric::DroppedCalls,
+                Metric::RoundTrip,
+                Metric::OldestCall,
+            ],
+            Self::Timer => &[
+                Metric::CallbackDuration,
+                Metric::TimerPeriod,
+                Metric::TimerLateness,
+                Metric::SkippedPeriods,
+                Metric::CallbackShare,
+            ],
         }
+    }
+
+    /// Returns whether silence is normal: a service waits for its clients, a client for its node, and an executor for
+    /// anything.
+    pub const fn may_be_silent(self) -> bool {
+        matches!(self, Self::Service | Self::Client | Self::Executor)
     }
 
     /// Returns whether a source of this kind can measure a metric.
@@ -44,6 +88,10 @@ impl fmt::Display for SourceKind {
             Self::Publisher => "publisher",
             Self::Stopwatch => "stopwatch",
             Self::Counter => "counter",
+            Self::Executor => "executor",
+            Self::Service => "service",
+            Self::Client => "client",
+            Self::Timer => "timer",
         })
     }
 }

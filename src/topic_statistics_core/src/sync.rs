@@ -11,7 +11,7 @@ pub(crate) use crossbeam_queue::ArrayQueue;
 pub(crate) use std::{
     panic::catch_unwind,
     sync::{atomic, Condvar, Mutex, MutexGuard, OnceLock},
-    thread,
+    thread::{self, sleep},
 };
 pub(crate) use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ pub(crate) struct Sleep;
 
 impl spin::RelaxStrategy for Sleep {
     fn relax() {
-        thread::sleep(Duration::from_micros(20));
+        sleep(Duration::from_micros(20));
     }
 }
 

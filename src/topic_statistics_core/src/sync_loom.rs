@@ -36,6 +36,11 @@ pub(crate) fn pass(time: Duration) {
     NOW.set(NOW.get() + time);
 }
 
+/// Lets time pass, without other threads.
+pub(crate) fn sleep(time: Duration) {
+    pass(time);
+}
+
 /// Catches no panic: a model that fails ends.
 pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R> {
     Ok(code())

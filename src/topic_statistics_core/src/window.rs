@@ -2,11 +2,12 @@
 
 //! Finished windows: plain values that the schedule produces and the reports publish.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     collector::Distribution,
     distributions::Distributions,
+    executor::ExecutorWindow,
     metric::Metric,
     summary::Summary,
     timestamp::{ClockStep, Timestamp},
@@ -36,7 +37,7 @@ impl Window {
     }
 }
 
-/// The statistics of one window of a subscription, a publisher, a stopwatch or a counter.
+/// The statistics of one window of a source.
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;
@@ -58,7 +59,8 @@ pub struct WindowStatistics {
     /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window with
     /// a step, the metrics that compare times with the system clock (ages and delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
-    /// The number of messages, publications or durations, or the value of the counter.
+    /// The number of messages, publications, requests, calls or durations, the value of the counter, or what an executor
+    /// ran: each callback, task and take, also a take without a message.
     pub count: u64,
     /// Whether the count is exact. It is not if messages could only be counted while this window or the one before it
     /// ended: some of them may belong to the other window. Then the [rate](Self::rate) is NaN.
@@ -77,8 +79,10 @@ pub struct WindowStatistics {
     #[doc(hidden)] // see `distribution`
     pub distributions: Distributions,
     /// The messages received and lost from the subscription's creation to the window's stop. The difference to the
-    /// window before is this window's. None for publishers, stopwatches and counters.
+    /// window before is this window's. None for other sources than subscriptions.
     pub totals: Option<Totals>,
+    /// What the threads of an executor ran. None for other sources.
+    pub executor: Option<Arc<ExecutorWindow>>,
 }
 
 #[doc(hidden)] // for other sources than those of this crate
@@ -97,6 +101,7 @@ impl WindowStatistics {
             metrics,
             distributions: Distributions::default(),
             totals: None,
+            executor: None,
         }
     }
 }

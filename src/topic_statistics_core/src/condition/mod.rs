@@ -11,14 +11,14 @@
 //!   Conditions before the first topic have none.
 //! - `METRIC` is a [quantity](Quantity): `rate` (Hz), `bandwidth` (bytes/s), `received`, `bytes`, `lost`,
 //!   `out_of_order`, `publishers`, or a [`Metric`](crate::Metric) by its name, also without `_ms`. Short names are
-//!   `age`, `period`, `gap` and `silent`.
-//! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max`, `std`, `count`, `p50`, `p90`,
-//!   `p99`, `p999`.
+//!   `age`, `period`, `gap`, `silent` and `skipped`.
+//! - `FIGURE` is a [figure](Figure) of a metric: `mean` (the default), `min`, `max` (the default of `busy`), `std`,
+//!   `count`, `p50`, `p90`, `p99`, `p999`.
 //! - `OPERATOR` is one of `<`, `<=`, `>`, `>=`, `=` (or `==`), `!=`.
 //! - `VALUE` is a number, with `=` and `!=` also a range with both ends (`90..110`), or a number with a tolerance
-//!   (`100±10%`, or `100+-10%`). Without a unit it is in the quantity's own: ms, Hz, bytes, bytes/s. Units are `ns`,
-//!   `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and `GiB`; these with `/s`. In a
-//!   range, a unit at the end also applies to the start; a unit at the start needs one at the end.
+//!   (`100±10%`, or `100+-10%`). Without a unit it is in the quantity's own: ms, Hz, bytes, bytes/s, %. Units are
+//!   `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and `GiB`; these with `/s`;
+//!   `%`. In a range, a unit at the end also applies to the start; a unit at the start needs one at the end.
 //!
 //! Blanks separate conditions. NaN fulfils no condition.
 //!

@@ -31,11 +31,11 @@ pub enum Quantity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Figure {
-    /// `mean`, `avg`, `average`; the default of a metric without a figure.
+    /// `mean`, `avg`, `average`; the default of a metric without a figure, except [`Metric::Busy`].
     Average,
     /// `min`, `minimum`.
     Minimum,
-    /// `max`, `maximum`.
+    /// `max`, `maximum`; the default of [`Metric::Busy`].
     Maximum,
     /// `std`, `stddev`, `std_dev`.
     StandardDeviation,
@@ -52,8 +52,8 @@ pub enum Figure {
 }
 
 impl Quantity {
-    /// Returns the unit of its values: `Hz`, `bytes/s`, `bytes`, that of the [metric](Metric::unit), or none for a
-    /// count.
+    /// Returns the unit of its values: `Hz`, `bytes/s`, `bytes`, `%`, that of the [metric](Metric::unit), or none for a
+    /// number of samples, messages or publishers.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Rate => "Hz",
@@ -97,6 +97,7 @@ impl Quantity {
             "period" => Some(Metric::MessagePeriod),
             "gap" => Some(Metric::PublicationSeqGap),
             "silent" | "last" => Some(Metric::TimeSinceLastMessage),
+            "skipped" => Some(Metric::SkippedPeriods),
             _ => Metric::ALL
                 .iter()
                 .copied()
@@ -105,7 +106,11 @@ impl Quantity {
         let Some(metric) = metric else {
             return Err((name, ConditionProblem::UnknownMetric { name: name.into() }));
         };
-        let Some(word) = figure else { return Ok(Self::Metric(metric, Figure::Average)) };
+        let Some(word) = figure else {
+            // `busy<80%` is about each thread: their mean would hide a busy one.
+            let default = if metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
+            return Ok(Self::Metric(metric, default));
+        };
         let Some(figure) = Figure::parse(word) else {
             return Err((word, ConditionProblem::UnknownFigure { figure: word.into() }));
         };

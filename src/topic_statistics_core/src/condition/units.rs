@@ -24,6 +24,7 @@ const BYTES: &[Unit] = &[
     ("MiB", 1_048_576.0, 1.0),
     ("GiB", 1_073_741_824.0, 1.0),
 ];
+const PERCENT: &[Unit] = &[("%", 1.0, 1.0)];
 
 /// Returns how many times and how many parts of a quantity's own unit the written one is; None if it cannot be written.
 pub(super) fn find(own: &str, written: &str) -> Option<(f64, f64)> {
@@ -50,6 +51,7 @@ fn of(own: &str) -> (&'static [Unit], &'static str) {
         "Hz" => (HERTZ, ""),
         "bytes" => (BYTES, ""),
         "bytes/s" => (BYTES, "/s"),
+        "%" => (PERCENT, ""),
         _ => (&[], ""),
     }
 }

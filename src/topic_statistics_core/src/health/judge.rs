@@ -265,7 +265,7 @@ impl Judge {
             let raise = if judged.is_of_silence() { 1 } else { raise };
             judged.accept(fulfils, start, if fulfils { clear } else { raise });
         }
-        let good_since = after_silence.filter(|of| of.windows > 0).map_or(start, |of| of.since);
+        let good_since = after_silence.filter(|span| span.windows > 0).map_or(start, |span| span.since);
         let after_silence = after_silence.and_then(|AfterSilence { windows, .. }| match windows {
             _ if is_violated => Some(AfterSilence { windows: 0, since: start }),
             windows if counts && windows + 1 >= clear => None,
@@ -361,7 +361,7 @@ impl Judged {
             Rate | Metric(self::Metric::Frequency, Average | Minimum | Maximum) => of_rate(Span::rate),
             // The number of messages for a limit of bytes is not known in advance.
             Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, of: Span::bandwidth }),
-            Metric(self::Metric::MessagePeriod | self::Metric::PublishPeriod, figure) => match figure {
+            Metric(metric, figure) if metric.is_period() => match figure {
                 Average => of_period(Span::period),
                 Minimum => of_period(|span| {
                     let (.., highest) = span.period();
@@ -392,15 +392,19 @@ impl Judged {
             }
             _ => value(quantity),
         };
-        // A callback may end in a window without a message.
-        let is_measured_in_silence = matches!(
-            quantity,
-            Quantity::Publishers
-                | Quantity::Metric(
-                    Metric::TimeSinceLastMessage | Metric::ClockOffset | Metric::CallbackDuration,
-                    _
-                )
-        );
+        let is_measured_in_silence = match quantity {
+            Quantity::Publishers => true,
+            // A callback may end, and a response may arrive, in a window in which none begins.
+            Quantity::Metric(
+                Metric::CallbackDuration
+                | Metric::ResponseDuration
+                | Metric::CallbackShare
+                | Metric::RoundTrip,
+                _,
+            ) => true,
+            Quantity::Metric(metric, _) => !metric.has_distribution() && metric != Metric::Frequency,
+            _ => false,
+        };
         let fulfils = match (value, counted) {
             (Value::Measured(value), _) if has_messages || is_measured_in_silence => {
                 let fulfils = self.condition.is_fulfilled_by(value);

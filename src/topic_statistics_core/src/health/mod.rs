@@ -211,6 +211,18 @@ impl Expectations {
         errors.chain(self.warn_unless.iter().map(|condition| (Level::Warn, condition)))
     }
 
+    /// Returns the expectations of a source that may be silent: silence is only stale if an option or a condition limits
+    /// it.
+    pub(crate) fn with_silence(self) -> Self {
+        let is_limited = self.conditions().any(|(_, condition)| longest_period(condition).is_some());
+        let never = |of: Option<Duration>| of.or((!is_limited).then_some(Duration::MAX));
+        Self {
+            first_message_within: never(self.first_message_within),
+            stale_after: never(self.stale_after),
+            ..self
+        }
+    }
+
     /// Returns how long silence lasts until it is stale; at least a whole window.
     fn silence_limit(&self) -> Duration {
         self.stale_after.unwrap_or_else(|| {
@@ -234,7 +246,7 @@ impl Expectations {
     fn default_limit(&self) -> Duration {
         let shortest = |condition: &Condition| match condition.quantity() {
             Quantity::Rate => condition.upper_limit().map(|rate| 1.0 / rate.max(0.0)),
-            Quantity::Metric(Metric::MessagePeriod | Metric::PublishPeriod, _) => {
+            Quantity::Metric(metric, _) if metric.is_period() => {
                 condition.lower_limit().map(|period| period * 1e-3)
             }
             _ => None,
@@ -254,10 +266,9 @@ fn longest_period(condition: &Condition) -> Option<f64> {
         Quantity::Rate | Quantity::Metric(Metric::Frequency, Figure::Average) => {
             condition.lower_limit().map(|rate| 1.0 / rate.max(0.0))
         }
-        Quantity::Metric(
-            Metric::MessagePeriod | Metric::PublishPeriod,
-            Figure::Average | Figure::Maximum,
-        ) => condition.upper_limit().map(|period| period * 1e-3),
+        Quantity::Metric(metric, Figure::Average | Figure::Maximum) if metric.is_period() => {
+            condition.upper_limit().map(|period| period * 1e-3)
+        }
         _ => None,
     }
 }

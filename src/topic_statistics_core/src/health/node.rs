@@ -48,7 +48,7 @@ impl Names<'_> {
 impl NodeExpectations {
     /// The expectations of the node's options.
     pub fn new(options: Option<Expectations>) -> Self {
-        let expects_messages = options.as_ref().is_some_and(|of| of.conditions().next().is_none());
+        let expects_messages = options.as_ref().is_some_and(|options| options.conditions().next().is_none());
         Self { expects_messages, expectations: options.map(Arc::new) }
     }
 
@@ -84,7 +84,9 @@ impl Expectations {
             condition.topic().map_or(takes_all, |topic| names.are(topic))
                 && is_measured_by(condition.quantity(), kind)
         };
-        let about = |conditions: &[Condition]| conditions.iter().filter(|of| is_about(of)).cloned().collect();
+        let about = |conditions: &[Condition]| {
+            conditions.iter().filter(|condition| is_about(condition)).cloned().collect()
+        };
         Self { warn_unless: about(&self.warn_unless), error_unless: about(&self.error_unless), ..*self }
     }
 

@@ -532,3 +532,27 @@ fn after_silence_windows_without_messages_do_not_count_and_nothing_of_before_doe
     assert_eq!(judged.judge.health().level, Level::Error);
     assert_eq!(judged.levels([(0, 0.0), (100, 10.0), (100, 10.0)]), [Level::Stale, warn, warn]);
 }
+
+#[test]
+fn a_source_that_may_be_silent_is_stale_only_if_something_limits_its_silence() {
+    let expected = |text: &str| Expectations::new().error_unless(conditions(text));
+    let unlimited = expected("oldest_call<1s round_trip.p99<50ms").with_silence();
+    assert_eq!(
+        (unlimited.stale_after, unlimited.first_message_within),
+        (Some(Duration::MAX), Some(Duration::MAX))
+    );
+    let limited = expected("rate>=1").with_silence();
+    assert_eq!((limited.stale_after, limited.first_message_within), (None, None));
+    let own = expected("round_trip<50ms").stale_after(SECOND).with_silence();
+    assert_eq!(own.stale_after, Some(SECOND));
+}
+
+/// A client calls once. The service is stuck, and later responds.
+#[test]
+fn a_call_without_a_response_is_judged_in_windows_without_calls() {
+    let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
+    let mut judged = Windows::new(expectations, SECOND);
+    assert_eq!(judged.levels([(0, 0.0), (1, 500.0), (0, 1500.0)]), [Level::Ok; 3]);
+    assert_eq!(judged.levels([(0, 2500.0), (0, 3500.0), (0, 0.0), (0, 0.0)]), [Level::Error; 4]);
+    assert_eq!(judged.levels([(0, 0.0); 100]), [Level::Ok; 100], "silence is no fault");
+}

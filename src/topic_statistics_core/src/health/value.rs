@@ -75,8 +75,7 @@ impl Value {
         unstamped: bool,
         without_clock: bool,
     ) -> Self {
-        let is_period = matches!(metric, Metric::MessagePeriod | Metric::PublishPeriod);
-        if is_period && figure == Figure::SampleCount && messages == Some(1) {
+        if metric.is_period() && figure == Figure::SampleCount && messages == Some(1) {
             return Self::Measured(0.0);
         }
         if messages == Some(0) && metric.has_distribution() {

@@ -2,9 +2,9 @@
 
 //! The collector of a counter.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use super::windowed::Collector;
+use super::windowed::{Collector, Present, WindowEnd};
 use crate::{
     collector::single_sample,
     distributions::Distributions,
@@ -35,18 +35,18 @@ impl Collector for Count {
 
     const DISTRIBUTIONS: MetricSet = MetricSet::of(&[]);
 
-    fn accept(&mut self, sample: &Self::Sample, _: &mut Distributions) {
+    fn accept(&mut self, sample: &Self::Sample, _: Present, _: &mut Distributions) {
         match *sample {}
     }
 
-    fn take(&mut self, length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
         let count = self.0.swap(0, Ordering::Relaxed);
         // NaN if the window has no length.
-        let frequency = single_sample(Some(count as f64 / length.as_secs_f64()));
+        let frequency = single_sample(Some(count as f64 / end.length.as_secs_f64()));
         (count, vec![(Metric::Frequency, Summary { sample_count: count, ..frequency })])
     }
 
-    fn clear(&mut self, _start: i64) {
+    fn clear(&mut self, _: i64, _: bool) {
         self.0.store(0, Ordering::Relaxed);
     }
 }

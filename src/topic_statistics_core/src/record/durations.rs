@@ -2,9 +2,7 @@
 
 //! The collector of a stopwatch.
 
-use std::time::Duration;
-
-use super::windowed::Collector;
+use super::windowed::{Collector, Present, WindowEnd};
 use crate::{
     collector::SummaryCollector, distributions::Distributions, metric::Metric, metric_set::MetricSet,
     source_kind::SourceKind, summary::Summary,
@@ -22,18 +20,18 @@ impl Collector for Durations {
     const DISTRIBUTIONS: MetricSet = MetricSet::of(&[Metric::Duration]);
 
     #[inline]
-    fn accept(&mut self, milliseconds: &f64, distributions: &mut Distributions) {
+    fn accept(&mut self, milliseconds: &f64, _: Present, distributions: &mut Distributions) {
         if self.0.accept(*milliseconds) {
             distributions.accept(Metric::Duration, *milliseconds);
         }
     }
 
-    fn take(&mut self, _length: Duration, _has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
+    fn take(&mut self, _: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
         let summary = self.0.take();
         (summary.sample_count, vec![(Metric::Duration, summary)])
     }
 
-    fn clear(&mut self, _start: i64) {
+    fn clear(&mut self, _: i64, _: bool) {
         *self = Self::default();
     }
 }

@@ -6,20 +6,29 @@
 //! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
 //! value of [`transport`].
 //!
-//! [`publications`], [`durations`] and a [`count`] are collected behind a lock that loses no sample ([`windowed`]).
-//! Each of them, and each recorder, is the collector of a [`source`] of statistics, whose windows the schedule ends.
+//! [`publications`], [`requests`], [`calls`], [`timer_calls`], [`durations`], a [`count`] and [`executions`] are collected
+//! behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
+//! statistics, whose windows the schedule ends.
 
+mod active;
+pub mod calls;
 pub mod clock;
 pub mod count;
+pub mod delays;
 pub mod durations;
+pub mod executions;
 pub mod host;
 pub mod options;
+mod periods;
 pub mod publications;
 pub mod recorder;
+pub mod requests;
 pub(crate) mod sample_lock;
 pub mod simulated_time;
 pub mod source;
 pub mod source_name;
 pub(crate) mod stamp_filter;
+pub mod timer_calls;
+pub mod timer_schedule;
 pub mod transport;
 pub mod windowed;

@@ -2,11 +2,12 @@
 
 //! The collectors of a publisher.
 
-use std::time::Duration;
-
-use super::windowed::{Collector, Windowed};
+use super::{
+    periods::Periods,
+    windowed::{Collector, Present, WindowEnd, Windowed},
+};
 use crate::{
-    collector::{milliseconds_between, FirstPeriod, PeriodCollector, SummaryCollector},
+    collector::{milliseconds_between, FirstPeriod, SummaryCollector},
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
@@ -15,30 +16,19 @@ use crate::{
 };
 
 /// The collectors of a publisher.
-///
-/// A thread that shares a publisher may be preempted between the end of a publication and its recording. Then the
-/// publication is recorded after later ones, and its period is wrong: that window has no periods.
 pub struct Publications {
-    first_period: FirstPeriod,
-    period: PeriodCollector,
+    period: Periods,
     duration: SummaryCollector,
     /// None if it is not measured.
     size: Option<SummaryCollector>,
-    /// The latest end of a publication, in nanoseconds on the monotonic clock, and what it was when the window started.
-    last: i64,
-    last_before: i64,
-    /// Whether a publication of this window was recorded after a later one.
-    is_unordered: bool,
 }
 
 impl Publications {
     /// Creates the collectors.
     pub fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
-        let period = PeriodCollector::new(first_period);
+        let period = Periods::new(Metric::PublishPeriod, first_period);
         let duration = SummaryCollector::default();
-        let size = measures_size.then(SummaryCollector::default);
-        let last = i64::MIN;
-        Self { first_period, period, duration, size, last, last_before: last, is_unordered: false }
+        Self { period, duration, size: measures_size.then(SummaryCollector::default) }
     }
 }
 
@@ -60,7 +50,7 @@ impl Collector for Publications {
     const DISTRIBUTIONS: MetricSet =
         MetricSet::of(&[Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
 
-    fn accept(&mut self, publication: &Publication, distributions: &mut Distributions) {
+    fn accept(&mut self, publication: &Publication, _: Present, distributions: &mut Distributions) {
         if self.duration.accept(publication.milliseconds) {
             distributions.accept(Metric::PublishDuration, publication.milliseconds);
         }
@@ -68,24 +58,12 @@ impl Collector for Publications {
             size.accept(publication.size.into());
             distributions.accept(Metric::MessageSize, publication.size.into());
         }
-        if publication.end >= self.last {
-            self.last = publication.end;
-            if let Some(period) = self.period.sample(publication.end) {
-                distributions.accept(Metric::PublishPeriod, period);
-            }
-            self.period.accept(publication.end);
-        } else if publication.end >= self.last_before {
-            self.is_unordered = true;
-        } // else the window before has no periods: this publication was missing
+        self.period.accept(publication.end, distributions);
     }
 
-    fn take(&mut self, _length: Duration, has_earlier: bool) -> (u64, Vec<(Metric, Summary)>) {
-        let (mut period, duration) = (self.period.take(), self.duration.take());
-        if std::mem::take(&mut self.is_unordered) || has_earlier {
-            period = Summary::default();
-        }
-        self.last_before = self.last;
-        let mut metrics = vec![(Metric::PublishPeriod, period), (Metric::PublishDuration, duration)];
+    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+        let duration = self.duration.take();
+        let mut metrics = vec![self.period.take(end.has_earlier), (Metric::PublishDuration, duration)];
         metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
         (duration.sample_count, metrics)
     }
@@ -97,9 +75,10 @@ impl Collector for Publications {
         }
     }
 
-    fn clear(&mut self, start: i64) {
-        let cleared = Self::new(self.first_period, self.size.is_some());
-        *self = Self { last: start, last_before: start, ..cleared };
+    fn clear(&mut self, start: i64, _: bool) {
+        self.period.clear(start);
+        self.duration = SummaryCollector::default();
+        self.size = self.size.map(|_| SummaryCollector::default());
     }
 }
 
@@ -139,14 +118,14 @@ mod tests {
 
     /// Returns the periods and durations of a window.
     fn take(publications: &mut Publications, has_earlier: bool) -> (Summary, Summary) {
-        let (_, metrics) = publications.take(Duration::from_secs(1), has_earlier);
+        let (_, metrics) = publications.take(&WindowEnd::of_test(has_earlier));
         (metrics[0].1, metrics[1].1)
     }
 
     fn accept(publications: &mut Publications, ends: &[i64]) {
         for end in ends {
             let publication = Publication { end: end * 1_000_000, milliseconds: 0.5, size: 0 };
-            publications.accept(&publication, &mut Distributions::default());
+            publications.accept(&publication, Present::of_test(), &mut Distributions::default());
         }
     }
 
@@ -180,7 +159,7 @@ mod tests {
     fn a_publication_from_before_a_pause_has_no_period_after_it() {
         let mut publications = Publications::new(FirstPeriod::CarriedOver, false);
         accept(&mut publications, &[0, 10]);
-        publications.clear(100_000_000);
+        publications.clear(100_000_000, false);
         accept(&mut publications, &[20, 110, 120]);
         let (periods, _) = take(&mut publications, false);
         assert_eq!((periods.sample_count, periods.average), (1, 10.0));

@@ -296,6 +296,7 @@ impl WindowedCollector for Recorder {
             distributions: distributions.of_window(&metrics),
             metrics,
             totals,
+            executor: None,
         };
         let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
         let text = |warning: Warning| warning.text(&self.topic, middleware, unrecorded);
@@ -409,7 +410,7 @@ impl Recorder {
     fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
         let transport = self.transport.get();
         if self.measured.needs_reception_time()
-            && transport.is_some_and(|of| of.received != ReceivedTimestamp::Reception)
+            && transport.is_some_and(|info| info.received != ReceivedTimestamp::Reception)
         {
             collectors.warnings.raise(Warning::NoReceptionTime);
         }

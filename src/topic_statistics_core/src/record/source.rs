@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source of statistics: a subscription, a publisher, a stopwatch or a counter, as the schedule sees it.
+//! A source of statistics, such as a subscription or a timer, as the schedule sees it.
 
 use std::{
     sync::{Arc, PoisonError, Weak},
@@ -30,7 +30,7 @@ pub struct Source {
     pub name: UniqueName,
     /// What collects its samples.
     pub collector: Arc<dyn WindowedCollector>,
-    /// None of a stopwatch or a counter.
+    /// None of a source without a topic or a service: a stopwatch, a counter, a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
     /// Created for the first watcher: a channel takes more memory than all the rest of a source.
@@ -66,7 +66,8 @@ pub trait Endpoint: Send + Sync {
     /// Returns the resolved topic.
     fn topic(&self) -> &str;
 
-    /// Returns the topic of a publisher as written in the node's code; None for a subscription.
+    /// Returns the topic or service of another source than a subscription as written in the node's code; None for a
+    /// subscription.
     fn given(&self) -> Option<&str> {
         None
     }
@@ -93,13 +94,13 @@ impl Endpoint for String {
     }
 }
 
-/// The topic of a publisher.
-struct PublisherEndpoint {
+/// The topic of a publisher, or the service of a server or a client.
+struct NamedEndpoint {
     topic: String,
     given: String,
 }
 
-impl Endpoint for PublisherEndpoint {
+impl Endpoint for NamedEndpoint {
     fn topic(&self) -> &str {
         &self.topic
     }
@@ -191,9 +192,10 @@ impl Source {
         }
     }
 
-    /// Returns the source of a publisher of that topic, which the node's code has as `given`.
-    pub fn of_publisher(mut self, topic: String, given: &str) -> Self {
-        self.endpoint = Some(Box::new(PublisherEndpoint { topic, given: given.to_owned() }));
+    /// Returns the source of a publisher of that topic, or of a service or a client with that name, which the node's
+    /// code has as `given`.
+    pub fn of_topic(mut self, topic: String, given: &str) -> Self {
+        self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
     }
 

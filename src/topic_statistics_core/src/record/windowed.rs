@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A collector behind a switch and a lock: of publishers, stopwatches and counters.
+//! A collector behind a switch and a lock: of every source except subscriptions.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    clock::{Clock, HostClock, WindowClock},
+    clock::{Clock, HostClock, Step, SystemClock, WindowClock},
     sample_lock::{Accept, ConfirmOrder, WaitingLock},
     source::{FinishedWindow, WindowedCollector},
 };
 use crate::{
     distributions::Distributions,
+    executor::ExecutorWindow,
     metric::Metric,
     metric_set::MetricSet,
     source_kind::SourceKind,
     summary::Summary,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     timestamp::ClockStep,
-    window::WindowStatistics,
+    window::{Window, WindowStatistics},
 };
 
 /// A collector behind a switch and a lock, with the window under way.
 pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
+    /// The state's.
+    epoch: AtomicU32,
     /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
     state: WaitingLock<State<C>>,
@@ -40,24 +43,70 @@ pub trait Collector: Send {
     const DISTRIBUTIONS: MetricSet;
 
     /// Accepts a sample, also in the distributions of its metrics.
-    fn accept(&mut self, sample: &Self::Sample, distributions: &mut Distributions);
+    fn accept(&mut self, sample: &Self::Sample, present: Present, distributions: &mut Distributions);
 
-    /// Ends a window of this length. Returns the count and the metrics.
-    ///
-    /// `has_earlier`: there may be a sample that was made before the last one and is not accepted yet.
-    fn take(&mut self, length: Duration, has_earlier: bool) -> (u64, Vec<(Metric, Summary)>);
+    /// Ends a window. Returns the count and the metrics.
+    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>);
 
     /// Returns whether it measures a metric.
     fn measures(&self, metric: Metric) -> bool {
         Self::KIND.measures(metric)
     }
 
-    /// Forgets all samples. The next window starts at that time, in nanoseconds on the monotonic clock.
-    fn clear(&mut self, start: i64);
+    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; None for other sources.
+    fn executor(&mut self) -> Option<Arc<ExecutorWindow>> {
+        None
+    }
+
+    /// Forgets all samples. The next window starts at that time, in nanoseconds on the monotonic clock. `has_stepped`:
+    /// the system clock was stepped before it, while the statistics were disabled.
+    fn clear(&mut self, start: i64, has_stepped: bool);
+}
+
+/// The system clock and the epoch of a sample that is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Present {
+    pub(crate) system: SystemClock,
+    pub(crate) epoch: u32,
+}
+
+/// The end of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowEnd {
+    /// The length of the window on the monotonic clock.
+    pub length: Duration,
+    /// The end on the monotonic clock, in nanoseconds.
+    pub stop: i64,
+    /// Whether there may be a sample that was made before the last one and is not accepted yet.
+    pub has_earlier: bool,
+    pub(crate) window: Window,
+    pub(crate) step: Option<Step>,
+}
+
+#[cfg(test)]
+impl Present {
+    /// Returns the present of this host, in the first epoch.
+    pub(super) fn of_test() -> Self {
+        Self { system: SystemClock::now(&HostClock), epoch: 1 }
+    }
+}
+
+#[cfg(test)]
+impl WindowEnd {
+    /// Returns the end of a window of a second.
+    pub(super) fn of_test(has_earlier: bool) -> Self {
+        let window = Window::from_nanoseconds(0, 1_000_000_000);
+        Self { length: Duration::from_secs(1), stop: 1_000_000_000, has_earlier, window, step: None }
+    }
 }
 
 struct State<C> {
     is_enabled: bool,
+    /// Whether the callback that records the samples is installed, and whether that has been dropped.
+    is_installed: bool,
+    has_ended: bool,
+    /// Another one after each start of the statistics, and after each step of the system clock.
+    epoch: u32,
     /// Whether there may be a sample that was made before the last one and is not accepted yet.
     has_earlier: bool,
     window: WindowClock,
@@ -72,7 +121,8 @@ impl<C: Collector> Accept for State<C> {
     #[inline]
     fn accept(&mut self, sample: &C::Sample) {
         if self.is_enabled {
-            self.collector.accept(sample, &mut self.distributions);
+            let present = Present { system: self.window.system, epoch: self.epoch };
+            self.collector.accept(sample, present, &mut self.distributions);
             self.has_earlier = true;
         }
     }
@@ -90,9 +140,19 @@ impl<C: Collector> Windowed<C> {
     pub fn new(collector: C) -> Self {
         let window = WindowClock::new(&HostClock);
         let distributions = Distributions::default();
-        let state = State { is_enabled: false, has_earlier: false, window, collector, distributions };
+        let state = State {
+            is_enabled: false,
+            is_installed: false,
+            has_ended: false,
+            epoch: 0,
+            has_earlier: false,
+            window,
+            collector,
+            distributions,
+        };
         Self {
             is_enabled: AtomicBool::new(false),
+            epoch: AtomicU32::new(0),
             has_distributions: AtomicBool::new(false),
             state: WaitingLock::new(state),
         }
@@ -110,10 +170,38 @@ impl<C: Collector> Windowed<C> {
         self.is_enabled.load(Ordering::Relaxed)
     }
 
+    /// Returns the epoch of what is taken now; None while the statistics are disabled. Timestamps of an earlier epoch
+    /// may be of the system clock before its step.
+    #[inline]
+    pub fn epoch(&self) -> Option<u32> {
+        self.is_enabled().then(|| self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// The service or the timer of the callback is created: from now on the callback lives as long as that, unless it is
+    /// replaced.
+    pub fn set_installed(&self) {
+        self.state.lock().is_installed = true;
+    }
+
+    /// Disables it for ever: its callback is dropped. Returns whether the callback was replaced while it was measured.
+    pub fn end_with_callback(&self) -> bool {
+        let mut state = self.state.lock();
+        state.has_ended = true;
+        self.is_enabled.store(false, Ordering::Relaxed);
+        std::mem::take(&mut state.is_enabled) && state.is_installed
+    }
+
     /// Records a sample.
     #[inline]
     pub fn record(&self, sample: impl FnOnce() -> C::Sample) {
         self.state.record(sample);
+    }
+}
+
+impl<C: Collector> Windowed<C> {
+    fn start_epoch(&self, state: &mut State<C>) {
+        state.epoch = state.epoch.wrapping_add(1);
+        self.epoch.store(state.epoch, Ordering::Relaxed);
     }
 }
 
@@ -124,10 +212,11 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         }
         let distributions = self.new_distributions();
         let mut state = self.state.lock();
-        let was_disabled = !state.is_enabled;
+        let was_disabled = !state.is_enabled && !state.has_ended;
         if was_disabled {
-            let (start, _no_stamps_are_compared) = state.window.restart(clock);
-            state.collector.clear(start);
+            let (start, step) = state.window.restart(clock);
+            state.collector.clear(start, step.is_some());
+            self.start_epoch(&mut state);
             state.distributions = distributions;
             state.has_earlier = false;
             state.is_enabled = true;
@@ -158,7 +247,18 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
         }
         let ended = state.window.end(clock);
         let has_earlier = std::mem::take(&mut state.has_earlier) && self.state.awaits_samples();
-        let (count, metrics) = state.collector.take(ended.length(), has_earlier);
+        let end = WindowEnd {
+            length: ended.length(),
+            stop: ended.stop,
+            has_earlier,
+            window: ended.window,
+            step: ended.step,
+        };
+        let (count, metrics) = state.collector.take(&end);
+        let executor = state.collector.executor();
+        if ended.step.is_some() {
+            self.start_epoch(&mut state);
+        }
         let distributions = std::mem::replace(&mut state.distributions, distributions);
         drop(state);
         let statistics = WindowStatistics {
@@ -173,6 +273,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
             distributions: distributions.of_window(&metrics),
             metrics,
             totals: None,
+            executor,
         };
         Some(FinishedWindow { statistics, clock_offset: ended.clock_offset(), warnings: vec![] })
     }

@@ -114,7 +114,11 @@ impl Judges {
             None => self.node.of(names, kind),
         };
         let expectations =
-            expectations.and_then(|of| of.measurable(|metric| source.collector.can_measure(metric)));
+            expectations.and_then(|own| own.measurable(|metric| source.collector.can_measure(metric)));
+        let expectations = match kind.may_be_silent() {
+            true => expectations.map(Expectations::with_silence),
+            false => expectations,
+        };
         let judge = of_source.judge();
         if judge.map(|judge| &**judge.expectations()) == expectations.as_ref() {
             return;
@@ -192,8 +196,7 @@ impl Judges {
             };
             match metric {
                 _ if named.is_empty() => Some(match condition.topic() {
-                    Some(_) => "no subscription, publisher, stopwatch or counter of the node has that name"
-                        .to_owned(),
+                    Some(_) => "no source of the node has that name".to_owned(),
                     None => "the node has no subscription".to_owned(),
                 }),
                 Some(metric) if !named.iter().any(|source| measures(source, metric)) => {
@@ -301,7 +304,7 @@ pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
 
 /// Returns the node's expectations for a level.
 fn of_level(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
-    let conditions = node.expectations.iter().flat_map(|of| of.conditions());
+    let conditions = node.expectations.iter().flat_map(|own| own.conditions());
     conditions.filter(move |(of, _)| *of == level).map(|(_, condition)| condition)
 }
 

@@ -2,9 +2,11 @@
 
 //! Finished windows as a table for the node's log.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, sync::Arc, time::Duration};
 
-use crate::{escape::Escaped, metric::Metric, summary::Summary, window::WindowStatistics};
+use crate::{
+    escape::Escaped, executor::ExecutorWindow, metric::Metric, summary::Summary, window::WindowStatistics,
+};
 
 /// A row of the table.
 pub struct Row {
@@ -16,6 +18,7 @@ pub struct Row {
     summary: Summary,
     /// None if the metric has no distribution.
     p99: Option<f64>,
+    executor: Option<Arc<ExecutorWindow>>,
 }
 
 impl Row {
@@ -32,12 +35,13 @@ impl Row {
             metric,
             summary,
             p99: statistics.distribution(metric).map(|distribution| distribution.quantile(0.99)),
+            executor: statistics.executor.clone(),
         }
     }
 }
 
-/// Returns the table of windows of that length, with p99 if there are distributions. It starts with a line of its own,
-/// because the log has a prefix.
+/// Returns the table of windows of that length, with p99 if there are distributions. Below the row of an executor are
+/// lines about its threads and callbacks. The table starts with a line of its own, because the log has a prefix.
 pub fn render(length: Duration, rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
     let has_p99 = rows.iter().any(|row| row.p99.is_some());
@@ -52,7 +56,7 @@ pub fn render(length: Duration, rows: &[Row]) -> String {
         "max",
         p99("p99")
     );
-    for Row { name, count, rate, metric, summary, p99: quantile } in rows {
+    for Row { name, count, rate, metric, summary, p99: quantile, executor } in rows {
         let figure = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.3}") };
         // Writing to a string cannot fail.
         let _written = write!(
@@ -67,6 +71,9 @@ pub fn render(length: Duration, rows: &[Row]) -> String {
             metric.name(),
             metric.unit(),
         );
+        if let Some(executor) = executor {
+            let _written = write!(table, "\n  {}", executor.to_string().replace('\n', "\n  "));
+        }
     }
     table
 }
@@ -79,6 +86,7 @@ mod tests {
     use crate::{
         collector::{single_sample, SummaryCollector},
         distributions::Distributions,
+        executor::{CallbackKind, ExecutorCallback, ExecutorThread, LongestCallback},
         metric_set::MetricSet,
         window::Window,
     };
@@ -97,6 +105,7 @@ mod tests {
             distributions: Distributions::default(),
             metrics: vec![],
             totals: None,
+            executor: None,
         };
         let table = render(Duration::from_secs(1), &[Row::new("x\u{1b}[2J\n/imu", &statistics)]);
         assert_eq!(table.lines().count(), 3, "{table}");
@@ -120,6 +129,7 @@ mod tests {
                 (Metric::MessagePeriod, single_sample(Some(500.0))),
             ],
             totals: None,
+            executor: None,
         };
         let silent = WindowStatistics {
             count: 0,
@@ -138,6 +148,33 @@ mod tests {
              /listener:/unknown         -         -          -          -          -  duration_ms [ms]"
         );
     }
+
+    #[test]
+    fn below_the_row_of_an_executor_are_its_threads_and_callbacks() {
+        let executor = ExecutorWindow {
+            threads: vec![ExecutorThread { name: "spin".into(), busy: 5.5 }],
+            longest: Some(LongestCallback {
+                callback: ExecutorCallback::new(CallbackKind::Timer, "10ms"),
+                thread: "spin".into(),
+                milliseconds: 55.0,
+            }),
+            ..ExecutorWindow::default()
+        };
+        let metrics = vec![(Metric::Busy, single_sample(Some(5.5)))];
+        let mut statistics =
+            WindowStatistics::new(Window::from_nanoseconds(0, 1), Duration::from_secs(1), 3, metrics);
+        (statistics.is_count_known, statistics.executor) = (false, Some(Arc::new(executor)));
+        let table = render(Duration::from_secs(1), &[Row::new("/robot:executor", &statistics)]);
+        assert_eq!(
+            table.lines().skip(2).collect::<Vec<_>>(),
+            [
+                "/robot:executor        -         -      5.500      5.500      5.500  busy [%]",
+                "  busy: spin 5.5 %",
+                "  longest: timer 10ms on spin, 55.000 ms",
+            ]
+        );
+    }
+
     #[test]
     fn a_row_has_p99_if_there_are_distributions_with_enough_samples() {
         let row = |name: &str, samples: u32| {
@@ -160,6 +197,7 @@ mod tests {
                 distributions: distributions.of_window(&metrics),
                 metrics,
                 totals: None,
+                executor: None,
             };
             Row::new(name, &statistics)
         };

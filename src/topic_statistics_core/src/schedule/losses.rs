@@ -66,10 +66,10 @@ pub struct Event {
 
 impl Event {
     /// Publishes the event.
-    pub fn publish(self, failures: &mut Failures) {
+    pub fn publish(&self, failures: &mut Failures) {
         let Self { publisher, lost } = self;
         // Twice, as the messages of windows.
-        if let Err(error) = publisher.publish(&lost).or_else(|_| publisher.publish(&lost)) {
+        if let Err(error) = publisher.publish(lost).or_else(|_| publisher.publish(lost)) {
             failures.add(|| format!("an event on {error}"));
         }
     }

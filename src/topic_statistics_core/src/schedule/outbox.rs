@@ -163,7 +163,7 @@ impl Outbox {
 
 impl Outgoing {
     /// Publishes the message, unless its source is retired.
-    pub fn publish(self, failures: &mut Failures) {
+    pub fn publish(&self, failures: &mut Failures) {
         let Some(_guard) = self.source.publishing_guard() else { return };
         let (metric, summary) = &self.statistics.metrics[self.metric];
         let host;

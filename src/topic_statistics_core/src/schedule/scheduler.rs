@@ -27,7 +27,7 @@ use crate::{
         source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
     },
     sync::{
-        catch_unwind, now,
+        catch_unwind, now, sleep,
         thread::{self, JoinHandle},
         Condvar, Mutex, MutexGuard,
     },
@@ -109,6 +109,9 @@ enum Progress {
 impl Scheduler {
     /// How long waiting messages are published after the end was requested.
     const DRAIN: Duration = Duration::from_millis(300);
+    /// How long the publishers live after their last message. DDS takes back what a reader has not received when its
+    /// publisher ends, and rclrs 0.8 cannot wait for acknowledgements.
+    const LINGER: Duration = Duration::from_millis(100);
     /// How long to wait for the end of the thread: a thread is dropping the statistics meanwhile.
     const END: Duration = Duration::from_millis(900);
 
@@ -275,6 +278,7 @@ impl Scheduler {
     }
 
     fn run(self: &Arc<Self>) {
+        let mut published = None;
         let mut state = self.lock();
         loop {
             match state.schedule.next(now(), &HostClock) {
@@ -286,12 +290,14 @@ impl Scheduler {
                 Action::Publish { event, batch } => {
                     drop(state); // publishing may block
                     let failures = publish(event, batch);
+                    published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
                 Action::PublishDiagnostics(diagnosed) => {
                     drop(state); // publishing may block
                     let failures = self.publish_diagnostics(diagnosed);
+                    published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
@@ -305,7 +311,7 @@ impl Scheduler {
                 Action::Wait(wake) => state = self.wait(state, wake),
                 Action::End { event, messages, rest } => {
                     drop(state);
-                    return self.drain(event, messages, rest);
+                    return self.drain(event, messages, rest, published);
                 }
             }
         }
@@ -337,7 +343,8 @@ impl Scheduler {
     /// Publishes the health of these sources, unless they are retired.
     fn publish_diagnostics(&self, diagnosed: Vec<Diagnosed>) -> Failures {
         let mut failures = Failures::default();
-        let with_guards = diagnosed.iter().filter_map(|of| Some((of, of.source.publishing_guard()?)));
+        let with_guards =
+            diagnosed.iter().filter_map(|judged| Some((judged, judged.source.publishing_guard()?)));
         let (diagnosed, _guards): (Vec<_>, Vec<_>) = with_guards.unzip();
         if diagnosed.is_empty() {
             return failures; // all are disabled
@@ -348,29 +355,42 @@ impl Scheduler {
         failures
     }
 
-    /// Publishes the last messages, as far as there is time.
-    fn drain(&self, event: Option<Event>, messages: Vec<Outgoing>, mut rest: HandOut) {
+    /// Publishes the last messages, as far as there is time. Returns when readers had time to receive them.
+    fn drain(
+        &self,
+        event: Option<Event>,
+        messages: Vec<Outgoing>,
+        mut rest: HandOut,
+        mut published: Option<Instant>,
+    ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
         // The event first: it has the losses of the whole time.
-        if let Some(event) = event {
+        if let Some(event) = &event {
             event.publish(&mut failures);
+            published = Some(now());
         }
-        let mut messages = messages.into_iter();
-        for message in messages.by_ref() {
+        let mut waiting = messages.iter();
+        for message in waiting.by_ref() {
             message.publish(&mut failures);
+            published = Some(now());
             if now() >= deadline {
                 break;
             }
         }
-        if messages.len() > 0 {
+        if waiting.len() > 0 {
             rest.warnings.push(format!(
                 "{} messages of topic statistics were not published: there was no time left at the end",
-                messages.len()
+                waiting.len()
             ));
         }
         rest.warnings.extend(failures.take());
         self.hand_out(rest);
+        if let Some(published) = published {
+            sleep((published + Self::LINGER).saturating_duration_since(now()));
+        }
+        // Their publishers end here, if nothing else needs them.
+        drop((event, messages));
     }
 
     /// Gives finished windows to their watchers, and writes to the node's log. Nothing may be locked.
@@ -421,7 +441,7 @@ fn publish(event: Option<Event>, batch: Vec<Outgoing>) -> Failures {
     if let Some(event) = event {
         event.publish(&mut failures);
     }
-    batch.into_iter().for_each(|message| message.publish(&mut failures));
+    batch.iter().for_each(|message| message.publish(&mut failures));
     failures
 }
 

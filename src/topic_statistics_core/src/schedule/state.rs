@@ -544,7 +544,7 @@ impl Schedule {
             let Some(publisher) = &entry.publisher else { continue };
             for (index, (metric, _)) in statistics.metrics.iter().enumerate() {
                 if *metric == Metric::ClockOffset {
-                    if with_clock_offset.iter().any(|of| Arc::ptr_eq(of, publisher)) {
+                    if with_clock_offset.iter().any(|other| Arc::ptr_eq(other, publisher)) {
                         continue;
                     }
                     with_clock_offset.push(Arc::clone(publisher));

@@ -256,7 +256,8 @@ impl Collectors {
             return; // there is a later one
         }
         self.span.last.header = message.header;
-        if let Some(TransportInfo { source, received, .. }) = message.details.map(|of| of.transport) {
+        if let Some(TransportInfo { source, received, .. }) = message.details.map(|details| details.transport)
+        {
             (self.span.last.source, self.span.last.received) = (source, received);
         }
     }
@@ -342,7 +343,7 @@ impl Collectors {
             false => (usable(header), now),
         };
         let transport = details.map(|details| &details.transport).filter(|_| self.measured.needs_transport());
-        let usable_transport = transport.map(|of| (usable(of.source), usable(of.received)));
+        let usable_transport = transport.map(|info| (usable(info.source), usable(info.received)));
         if self.measured.age_source == AgeSource::HeaderStamp {
             accept_age(Metric::MessageAge, &mut self.age, header, ros_now);
         }
@@ -502,10 +503,8 @@ impl Collectors {
             Metric::MessageSize => {
                 (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
             }
-            // The options of a subscription refuse them.
-            Metric::PublishPeriod | Metric::PublishDuration | Metric::Duration | Metric::Frequency => {
-                return Summary::default()
-            }
+            // The options of a subscription refuse the metrics of other sources.
+            _ => return Summary::default(),
         };
         if self.is_incomplete || (is_of_system_time && ended.step.is_some()) {
             return Summary::default();

@@ -195,6 +195,7 @@ fn window(state: State) -> WindowStatistics {
         distributions: distributions.of_window(&metrics),
         metrics,
         totals: Some(totals),
+        executor: None,
     }
 }
 

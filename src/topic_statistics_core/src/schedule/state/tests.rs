@@ -863,7 +863,7 @@ fn a_condition_that_is_judged_nowhere_is_one_warning_after_fifteen_seconds() {
     assert_eq!(warnings(&mut rig, 14), [""; 0], "sources may be created later");
     let (_late, _) = rig.add("/node:late", SourceOptions::default());
     let expected = [
-        "/imuu: rate>=90 is not judged: no subscription, publisher, stopwatch or counter of the node has that name",
+        "/imuu: rate>=90 is not judged: no source of the node has that name",
         "/imu: lost=0 is not judged: /node:/imu does not measure publication_seq_gap; a metric is enabled when its source is \
          created, so set this at the start, with the topic as the code has it, or enable the metric",
         "/imu: duration<5 is not judged: /node:/imu is a subscription, which does not measure duration_ms",
@@ -890,8 +890,7 @@ fn a_condition_without_a_topic_that_no_subscription_measures_is_a_warning_and_ot
         }
         std::mem::take(&mut rig.warned)
     };
-    let unnamed =
-        "/imuu: rate>=90 is not judged: no subscription, publisher, stopwatch or counter of the node has that name";
+    let unnamed = "/imuu: rate>=90 is not judged: no source of the node has that name";
     assert_eq!(
         warned_after(&mut rig, 16),
         [

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Values: what the threads of an executor ran in a window.
+
+use std::{fmt, sync::Arc};
+
+use crate::escape::Escaped;
+
+/// What an executor runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallbackKind {
+    /// A subscription: its callback, or the take of a message.
+    Subscription,
+    /// A timer.
+    Timer,
+    /// A service: its callback, or the take of a request.
+    Service,
+    /// A client: the take of a response.
+    Client,
+    /// An action server.
+    ActionServer,
+    /// An action client.
+    ActionClient,
+    /// A task: a future that was given to the executor, or code that was given to a worker.
+    Task,
+    /// What a client library needs for itself, such as changes of the graph.
+    Internal,
+}
+
+impl fmt::Display for CallbackKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Subscription => "subscription",
+            Self::Timer => "timer",
+            Self::Service => "service",
+            Self::Client => "client",
+            Self::ActionServer => "action server",
+            Self::ActionClient => "action client",
+            Self::Task => "task",
+            Self::Internal => "internal",
+        })
+    }
+}
+
+/// A callback of an executor. `Display` writes kind and name, without control characters: `subscription /imu`,
+/// `timer 10ms`, `task`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ExecutorCallback {
+    /// What it belongs to.
+    pub kind: CallbackKind,
+    /// The resolved name of the topic, the service or the action; the period of a timer, because timers have no names.
+    /// Empty for other kinds.
+    pub name: Arc<str>,
+}
+
+impl ExecutorCallback {
+    /// Creates the name of a callback.
+    pub fn new(kind: CallbackKind, name: impl Into<Arc<str>>) -> Self {
+        Self { kind, name: name.into() }
+    }
+}
+
+impl fmt::Display for ExecutorCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)?;
+        match &*self.name {
+            "" => Ok(()),
+            name => write!(f, " {}", Escaped(name)),
+        }
+    }
+}
+
+/// What the threads of an executor ran in a window. `Display` writes a line for each of the three parts that it has.
+///
+/// ```text
+/// busy: spin 61.2 %, node 3.1 %, worker 1 0.0 %
+/// longest: subscription /scan on spin, 55.120 ms
+/// timer 10ms waited 45.083 ms for subscription /scan
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ExecutorWindow {
+    /// The threads, in the order of their creation.
+    pub threads: Vec<ExecutorThread>,
+    /// The callback with the longest duration; None if none ran. The duration is from its start, also if that was in an
+    /// earlier window, and of a callback that is still running up to the window's end.
+    pub longest: Option<LongestCallback>,
+    /// The callbacks that waited longest for another one, five pairs at most; the longest wait is first.
+    pub waits: Vec<CallbackWait>,
+}
+
+/// A thread of an executor in a window.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ExecutorThread {
+    /// Its name: `spin`, `node`, `worker 1`.
+    pub name: Arc<str>,
+    /// The share of the window in which it ran callbacks, in percent, from 0 to 100.
+    pub busy: f64,
+}
+
+/// The longest callback of a window.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LongestCallback {
+    /// The callback.
+    pub callback: ExecutorCallback,
+    /// The name of its thread.
+    pub thread: Arc<str>,
+    /// Its duration in milliseconds.
+    pub milliseconds: f64,
+}
+
+/// A callback that was ready, and waited because its thread ran another one.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CallbackWait {
+    /// The callback that waited.
+    pub waiting: ExecutorCallback,
+    /// The callback that the thread ran meanwhile. It can be the same one: its earlier run.
+    pub running: ExecutorCallback,
+    /// The longest time in milliseconds that `waiting` was ready while `running` ran.
+    pub milliseconds: f64,
+}
+
+impl fmt::Display for ExecutorWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("busy:")?;
+        for (index, ExecutorThread { name, busy }) in self.threads.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma} {name} {busy:.1} %")?;
+        }
+        if let Some(LongestCallback { callback, thread, milliseconds }) = &self.longest {
+            write!(f, "\nlongest: {callback} on {thread}, {milliseconds:.3} ms")?;
+        }
+        for CallbackWait { waiting, running, milliseconds } in &self.waits {
+            write!(f, "\n{waiting} waited {milliseconds:.3} ms for {running}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_displayed_as_lines_which_no_name_can_forge() {
+        let scan = ExecutorCallback::new(CallbackKind::Subscription, "/scan\nlongest: none");
+        let (timer, task) = (
+            ExecutorCallback::new(CallbackKind::Timer, "10ms"),
+            ExecutorCallback::new(CallbackKind::Task, ""),
+        );
+        let (spin, node): (Arc<str>, Arc<str>) = ("spin".into(), "node".into());
+        let window = ExecutorWindow {
+            threads: vec![
+                ExecutorThread { name: Arc::clone(&spin), busy: 61.24 },
+                ExecutorThread { name: node, busy: 0.0 },
+            ],
+            longest: Some(LongestCallback { callback: scan.clone(), thread: spin, milliseconds: 55.12 }),
+            waits: vec![
+                CallbackWait { waiting: timer, running: scan.clone(), milliseconds: 45.0834 },
+                CallbackWait { waiting: scan, running: task, milliseconds: 1.0 },
+            ],
+        };
+        assert_eq!(
+            window.to_string(),
+            "busy: spin 61.2 %, node 0.0 %\n\
+             longest: subscription /scan\\u{a}longest: none on spin, 55.120 ms\n\
+             timer 10ms waited 45.083 ms for subscription /scan\\u{a}longest: none\n\
+             subscription /scan\\u{a}longest: none waited 1.000 ms for task"
+        );
+        assert_eq!(ExecutorWindow::default().to_string(), "busy:");
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a client.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    delays::{measured, Delays, Timestamps},
+    windowed::{Collector, Present, WindowEnd, Windowed},
+};
+use crate::{
+    collector::{milliseconds_between, single_sample, SummaryCollector},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    mutex::lock,
+    source_kind::SourceKind,
+    summary::Summary,
+    sync::Mutex,
+};
+
+/// The collectors of a client.
+#[derive(Debug)]
+pub struct Calls {
+    metrics: MetricSet,
+    waiting: Arc<Mutex<Waiting>>,
+    delays: Delays,
+    round_trip: SummaryCollector,
+    calls: u64,
+    responses: u64,
+    dropped: u64,
+}
+
+/// The calls that wait for a response: when each began, and its number. rclrs keeps each of them, too.
+#[derive(Debug, Default)]
+struct Waiting {
+    calls: BTreeSet<(i64, u64)>,
+    next: u64,
+}
+
+/// An event of a call.
+#[derive(Debug)]
+pub enum CallSample {
+    /// The request is sent.
+    Call,
+    /// The response arrives.
+    Response {
+        /// When the call began, and now, in nanoseconds on the monotonic clock.
+        times: (i64, i64),
+        /// The timestamps of the response.
+        stamps: Timestamps,
+    },
+    /// It ends without a response.
+    Dropped,
+}
+
+impl Collector for Calls {
+    type Sample = CallSample;
+
+    const KIND: SourceKind = SourceKind::Client;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Client.metrics());
+
+    fn accept(&mut self, sample: &CallSample, present: Present, distributions: &mut Distributions) {
+        match sample {
+            CallSample::Call => self.calls += 1,
+            CallSample::Response { times: (began, now), stamps } => {
+                self.responses += 1;
+                let round_trip = milliseconds_between(*began, *now);
+                self.round_trip.accept(round_trip);
+                distributions.accept(Metric::RoundTrip, round_trip);
+                self.delays.accept(stamps, *now, present, distributions);
+            }
+            CallSample::Dropped => self.dropped += 1,
+        }
+    }
+
+    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+        let [to_receive, to_callback, whole] = self.delays.take(end);
+        let calls = std::mem::take(&mut self.calls);
+        let oldest = lock(&self.waiting).calls.first().copied();
+        let waits = oldest.map_or(0.0, |(began, _)| milliseconds_between(began, end.stop).max(0.0));
+        let one = |metric, value| (metric, single_sample(Some(value)));
+        let metrics = [
+            to_receive,
+            to_callback,
+            whole,
+            one(Metric::Calls, calls as f64),
+            one(Metric::Responses, std::mem::take(&mut self.responses) as f64),
+            one(Metric::DroppedCalls, std::mem::take(&mut self.dropped) as f64),
+            (Metric::RoundTrip, self.round_trip.take()),
+            one(Metric::OldestCall, waits),
+        ];
+        (calls, measured(metrics, self.metrics))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(metric)
+    }
+
+    fn clear(&mut self, start: i64, has_stepped: bool) {
+        self.delays.clear(start, has_stepped);
+        self.round_trip = SummaryCollector::default();
+        (self.calls, self.responses, self.dropped) = (0, 0, 0);
+    }
+}
+
+/// Records the calls of a client.
+#[derive(Clone, Debug)]
+pub struct CallRecorder {
+    /// The collectors.
+    pub calls: Arc<Windowed<Calls>>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+impl CallRecorder {
+    /// Creates the recorder of these metrics, disabled.
+    pub fn new(metrics: MetricSet) -> Self {
+        let waiting = Arc::<Mutex<Waiting>>::default();
+        let calls = Calls {
+            metrics,
+            waiting: Arc::clone(&waiting),
+            delays: Delays::default(),
+            round_trip: SummaryCollector::default(),
+            calls: 0,
+            responses: 0,
+            dropped: 0,
+        };
+        Self { calls: Arc::new(Windowed::new(calls)), waiting }
+    }
+
+    /// Begins a call at that time, on the monotonic clock, and sends its request. Returns the result of `send`, and the
+    /// call that waits; None while the statistics are disabled. A request that cannot be sent is no call.
+    pub fn call<R, E>(
+        &self,
+        began: i64,
+        send: impl FnOnce() -> Result<R, E>,
+    ) -> Result<(R, Option<WaitingCall>), E> {
+        if !self.calls.is_enabled() {
+            return Ok((send()?, None));
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.next += 1;
+        let key = (began, waiting.next);
+        waiting.calls.insert(key);
+        drop(waiting);
+        let call = WaitingCall { recorder: self.clone(), key, is_counted: false };
+        let sent = send()?;
+        Ok((sent, Some(call.counted())))
+    }
+}
+
+/// A call that waits for its response. If it is dropped before, it has none.
+#[derive(Debug)]
+pub struct WaitingCall {
+    recorder: CallRecorder,
+    key: (i64, u64),
+    is_counted: bool,
+}
+
+impl WaitingCall {
+    fn counted(mut self) -> Self {
+        self.is_counted = true;
+        self.recorder.calls.record(|| CallSample::Call);
+        self
+    }
+
+    /// Records its response, now, at the time that `clock` returns. `stamps` returns the response's source timestamp
+    /// and its received timestamp.
+    pub fn respond(mut self, clock: impl FnOnce() -> i64, stamps: impl FnOnce() -> (i64, i64)) {
+        self.is_counted = false;
+        let Some(epoch) = self.recorder.calls.epoch() else { return };
+        let (source, received) = stamps();
+        let (began, _) = self.key;
+        let stamps = Timestamps { source, received, epoch };
+        self.recorder.calls.record(|| CallSample::Response { times: (began, clock()), stamps });
+    }
+}
+
+impl Drop for WaitingCall {
+    fn drop(&mut self) {
+        lock(&self.recorder.waiting).calls.remove(&self.key);
+        if self.is_counted {
+            self.recorder.calls.record(|| CallSample::Dropped);
+        }
+    }
+}
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;
+#[cfg(test)]
+mod tests;

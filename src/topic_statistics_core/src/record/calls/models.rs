@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    model::{check, Reached, Ticks},
+    record::{clock::Clock, source::WindowedCollector},
+    sync::thread,
+    window::WindowStatistics,
+};
+
+/// A response and a drop of two calls, while a window ends: each call, response and drop is in one window, and no call
+/// waits afterwards. The oldest call is never younger than one that waits.
+#[test]
+fn every_call_ends_once() {
+    let waits = Reached::default();
+    let reached = waits.clone();
+    check(2, move || {
+        let clock = Arc::new(Ticks::new());
+        let recorder = CallRecorder::new(MetricSet::of(SourceKind::Client.metrics()));
+        recorder.calls.enable(&*clock);
+        let threads = [true, false].map(|responds| {
+            let (recorder, clock) = (recorder.clone(), Arc::clone(&clock));
+            thread::spawn(move || {
+                let (_, waiting) = recorder.call(clock.monotonic(), || Ok::<_, ()>(())).unwrap();
+                match waiting {
+                    Some(waiting) if responds => waiting.respond(|| clock.monotonic(), || (0, 0)),
+                    waiting => drop(waiting),
+                }
+            })
+        });
+        let first = recorder.calls.end_window(&*clock).unwrap().statistics;
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let second = recorder.calls.end_window(&*clock).unwrap().statistics;
+        let of = |window: &WindowStatistics, metric| window.get(metric).unwrap().average;
+        for (metric, count) in [(Metric::Calls, 2.0), (Metric::Responses, 1.0), (Metric::DroppedCalls, 1.0)] {
+            assert_eq!(of(&first, metric) + of(&second, metric), count, "{metric}");
+        }
+        assert_eq!(of(&second, Metric::OldestCall), 0.0);
+        reached.set_if(of(&first, Metric::OldestCall) > 0.0);
+    });
+    waits.assert();
+}

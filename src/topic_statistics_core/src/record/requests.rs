@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The collectors of a service.
+
+use std::sync::Arc;
+
+use super::{
+    active::Active,
+    delays::{measured, Delays, Timestamps},
+    periods::Periods,
+    windowed::{Collector, Present, WindowEnd, Windowed},
+};
+use crate::{
+    collector::{milliseconds_between, single_sample, FirstPeriod, SummaryCollector},
+    distributions::Distributions,
+    metric::Metric,
+    metric_set::MetricSet,
+    source_kind::SourceKind,
+    summary::Summary,
+};
+
+/// The collectors of a service.
+#[derive(Debug)]
+pub struct Requests {
+    metrics: MetricSet,
+    active: Active,
+    delays: Delays,
+    period: Periods,
+    /// Of callbacks, or of responses.
+    duration: SummaryCollector,
+    duration_metric: Metric,
+    count: u64,
+    panics: u64,
+}
+
+/// An event of a request.
+#[derive(Debug)]
+pub enum RequestSample {
+    /// Its callback starts.
+    Start {
+        /// On the monotonic clock, in nanoseconds.
+        time: i64,
+        /// Its timestamps.
+        stamps: Timestamps,
+    },
+    /// Its callback ends: it has a response.
+    End {
+        /// Its duration.
+        milliseconds: f64,
+    },
+    /// Its callback panics.
+    Panic,
+}
+
+impl Requests {
+    /// Creates the collectors of these metrics. `is_async`: the duration is that of the response.
+    fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool, active: Active) -> Self {
+        let duration_metric = if is_async { Metric::ResponseDuration } else { Metric::CallbackDuration };
+        Self {
+            metrics,
+            active,
+            delays: Delays::default(),
+            period: Periods::new(Metric::RequestPeriod, first_period),
+            duration: SummaryCollector::default(),
+            duration_metric,
+            count: 0,
+            panics: 0,
+        }
+    }
+}
+
+impl Collector for Requests {
+    type Sample = RequestSample;
+
+    const KIND: SourceKind = SourceKind::Service;
+
+    const DISTRIBUTIONS: MetricSet = MetricSet::of(SourceKind::Service.metrics());
+
+    fn accept(&mut self, sample: &RequestSample, present: Present, distributions: &mut Distributions) {
+        match sample {
+            RequestSample::Start { time, stamps } => {
+                self.count += 1;
+                self.period.accept(*time, distributions);
+                self.delays.accept(stamps, *time, present, distributions);
+            }
+            RequestSample::End { milliseconds } => {
+                if self.duration.accept(*milliseconds) {
+                    distributions.accept(self.duration_metric, *milliseconds);
+                }
+            }
+            RequestSample::Panic => self.panics += 1,
+        }
+    }
+
+    fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
+        let [to_receive, to_callback, whole] = self.delays.take(end);
+        let duration = self.duration.take();
+        let duration_of = |metric: Metric| {
+            (metric, if metric == self.duration_metric { duration } else { Summary::default() })
+        };
+        let count = std::mem::take(&mut self.count);
+        let (active, most) = self.active.take();
+        let one = |metric, value: u64| (metric, single_sample(Some(value as f64)));
+        let metrics = [
+            to_receive,
+            to_callback,
+            whole,
+            duration_of(Metric::CallbackDuration),
+            one(Metric::Requests, count),
+            self.period.take(end.has_earlier),
+            duration_of(Metric::ResponseDuration),
+            one(Metric::ActiveRequests, active.into()),
+            one(Metric::MaxActiveRequests, most.into()),
+            one(Metric::CallbackPanics, std::mem::take(&mut self.panics)),
+        ];
+        (count, measured(metrics, self.metrics))
+    }
+
+    fn measures(&self, metric: Metric) -> bool {
+        self.metrics.contains(metric)
+    }
+
+    fn clear(&mut self, start: i64, has_stepped: bool) {
+        self.delays.clear(start, has_stepped);
+        self.period.clear(start);
+        self.active.take();
+        self.duration = SummaryCollector::default();
+        (self.count, self.panics) = (0, 0);
+    }
+}
+
+/// Records the requests of a service.
+#[derive(Clone, Debug)]
+pub struct RequestRecorder {
+    /// The collectors.
+    pub requests: Arc<Windowed<Requests>>,
+    active: Active,
+}
+
+impl RequestRecorder {
+    /// Returns the metrics that a service measures, unless others are chosen.
+    pub fn metrics(is_async: bool) -> MetricSet {
+        let other = if is_async { Metric::CallbackDuration } else { Metric::ResponseDuration };
+        SourceKind::Service.metrics().iter().filter(|metric| **metric != other).collect()
+    }
+
+    /// Creates the recorder of these metrics, disabled. `is_async`: the callback returns a future.
+    pub fn new(metrics: MetricSet, first_period: FirstPeriod, is_async: bool) -> Self {
+        let active = Active::default();
+        let requests = Requests::new(metrics, first_period, is_async, active.clone());
+        Self { requests: Arc::new(Windowed::new(requests)), active }
+    }
+
+    /// Records that a request is taken. Returns None while the statistics are disabled. `stamps` returns its source
+    /// timestamp and its received timestamp.
+    #[inline]
+    pub fn take(&self, stamps: impl FnOnce() -> (i64, i64)) -> Option<ActiveRequest> {
+        let epoch = self.requests.epoch()?;
+        let (source, received) = stamps();
+        self.active.begin();
+        let stamps = Timestamps { source, received, epoch };
+        Some(ActiveRequest { recorder: self.clone(), stamps, started: 0, is_running: false })
+    }
+}
+
+/// A request under way: from its taking until this is dropped.
+#[derive(Debug)]
+pub struct ActiveRequest {
+    recorder: RequestRecorder,
+    stamps: Timestamps,
+    started: i64,
+    is_running: bool,
+}
+
+impl ActiveRequest {
+    /// Records that its callback starts now, at the time that `clock` returns.
+    pub fn start(&mut self, clock: impl FnOnce() -> i64) {
+        let Self { recorder, stamps, started, .. } = self;
+        recorder.requests.record(|| {
+            *started = clock();
+            RequestSample::Start { time: *started, stamps: *stamps }
+        });
+    }
+
+    /// Runs its callback, or polls it. If that panics, it is recorded.
+    pub fn run<R>(&mut self, callback: impl FnOnce() -> R) -> R {
+        self.is_running = true;
+        let result = callback();
+        self.is_running = false;
+        result
+    }
+
+    /// Records that it has a response, now.
+    pub fn respond(self, clock: impl FnOnce() -> i64) {
+        let milliseconds = milliseconds_between(self.started, clock());
+        self.recorder.requests.record(|| RequestSample::End { milliseconds });
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        if self.is_running {
+            self.recorder.requests.record(|| RequestSample::Panic);
+        }
+        self.recorder.active.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;
