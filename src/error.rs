@@ -68,11 +68,31 @@ pub enum StatisticsError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The service of the totals could not be created.
+    /// A service could not be created: of the totals, or with statistics.
     #[error("The service {name:?} could not be created for the node {node:?}")]
     CreateService {
-        /// The name of the service.
-        name: &'static str,
+        /// The name of the service, not resolved.
+        name: String,
+        /// The fully qualified name of the node.
+        node: String,
+        /// The error of rclrs.
+        source: RclrsError,
+    },
+    /// The client could not be created.
+    #[error("The client of {name:?} could not be created for the node {node:?}")]
+    CreateClient {
+        /// The name of the service, not resolved.
+        name: String,
+        /// The fully qualified name of the node.
+        node: String,
+        /// The error of rclrs.
+        source: RclrsError,
+    },
+    /// The timer could not be created.
+    #[error("The timer with a period of {period:?} could not be created for the node {node:?}")]
+    CreateTimer {
+        /// The period.
+        period: Duration,
         /// The fully qualified name of the node.
         node: String,
         /// The error of rclrs.

@@ -46,7 +46,8 @@
 //! system clock, messages that were stamped before it have no age.
 //!
 //! [`NodeStatistics`] also measures publishers ([`create_publisher`](NodeStatistics::create_publisher)) and any code
-//! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)).
+//! ([`create_stopwatch`](NodeStatistics::create_stopwatch), [`create_counter`](NodeStatistics::create_counter)). A
+//! [`MeasuredExecutor`] measures what the executor and its workers run, and which callback makes which other one wait.
 //! [`NodeStatisticsOptions`] enable further reports: a table in the node's log, events of lost messages, a service and
 //! a file with the totals.
 //!
@@ -63,6 +64,7 @@
 //! | [Distributions][distributions] | percentiles, their error, why to merge and not to average |
 //! | [Options][options] | options of a node, a subscription and a publisher; ROS parameters |
 //! | [What is late?][late] | from a symptom to its cause: delays, silence |
+//! | [What waits?][waiting] | the executor: busy threads, long callbacks, what waits for them |
 //! | [Losses][losses] | lost messages: the metric, the event and the service |
 //! | [Publishers, stopwatches and counters][code] | how to measure publishers and any code |
 //! | [A node's own statistics][own_statistics] | how a node reads its statistics and acts on them |
@@ -81,6 +83,7 @@
 //! [own_cargo_project]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/own_cargo_project.md
 //! [own_statistics]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/own_statistics.md
 //! [statistics]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/statistics.md
+//! [waiting]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/waiting.md
 //! [docs]: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/README.md
 //!
 //! # Features
@@ -102,12 +105,13 @@
 //! judgement is in the package `topic_statistics_core`, which knows no ROS: the collectors, the recording, the
 //! `schedule` that ends the windows on a thread of its own, conditions and health. `report` has one file for
 //! each way out. `transport` is what each middleware reports; `graph` finds publishers that cannot serve a
-//! subscription. A module imports only from modules that are later in this list: node, report, measure, options, graph,
-//! transport, the core.
+//! subscription. `executor` is an executor for rclrs. A module imports only from modules that are later in this list:
+//! node, report, measure, executor, options, graph, transport, the core.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
 
 mod error;
+mod executor;
 mod graph;
 mod interfaces;
 mod measure;
@@ -119,28 +123,34 @@ pub mod testing;
 mod transport;
 
 pub use error::StatisticsError;
+pub use executor::{ExecutorStatistics, MeasuredExecutor};
 pub use measure::{
     callback::{
         InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
     },
+    client::{MeasuredClient, MeasuredClientState},
     counter::Counter,
     publisher::{
         MeasuredDynamicPublisher, MeasuredDynamicPublisherState, MeasuredLoanedMessage, MeasuredPublisher,
         MeasuredPublisherState,
     },
+    service::{MeasuredService, MeasuredServiceState, MeasuredWorkerService},
     stopwatch::{Stopwatch, StopwatchGuard},
     subscription::{MeasuredSubscription, MeasuredSubscriptionState},
+    timer::{MeasuredTimer, MeasuredTimerState, MeasuredWorkerTimer},
 };
 pub use node::NodeStatistics;
 pub use options::{
-    IntoMeasuredOptions, MeasuredOptions, MeasuredPublisherOptions, MeasuredSubscriptionOptions,
-    NodeStatisticsOptions, SourceName, TopicStatisticsOptions,
+    IntoMeasuredOptions, MeasuredClientOptions, MeasuredOptions, MeasuredPublisherOptions,
+    MeasuredServiceOptions, MeasuredSubscriptionOptions, MeasuredTimerOptions, NodeStatisticsOptions,
+    SourceName, TopicStatisticsOptions,
 };
 /// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;
 pub use topic_statistics_core::{
     collector::{Distribution, FirstPeriod},
-    AgeSource, ClockStep, Incompatibility, IncompatiblePublisher, MessageTimes, Metric, PublisherTotals,
+    AgeSource, CallbackKind, CallbackWait, ClockStep, ExecutorCallback, ExecutorThread, ExecutorWindow,
+    Incompatibility, IncompatiblePublisher, LongestCallback, MessageTimes, Metric, PublisherTotals,
     SourceKind, Summary, Timestamp, TopicStatisticsState, TopicTotals, Totals, UnknownMetric, Window,
     WindowStatistics,
 };
@@ -178,6 +188,7 @@ pub mod health {
 #[doc = include_str!("../docs/own_statistics.md")]
 #[doc = include_str!("../docs/rclcpp.md")]
 #[doc = include_str!("../docs/signals.md")]
+#[doc = include_str!("../docs/waiting.md")]
 #[cfg_attr(feature = "totals_file", doc = include_str!("../docs/totals_file.md"))]
 struct DocumentedExamples;
 

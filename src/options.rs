@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The options of a node's statistics, and of a subscription's, publisher's.
+//! The options of a node's statistics, and of its sources.
 
 #[cfg(feature = "totals_file")]
 use std::path::PathBuf;
 use std::{borrow::Borrow, time::Duration};
 
-use rclrs::{PublisherOptions, QoSProfile, SubscriptionOptions};
+use rclrs::{
+    ClientOptions, IntoTimerOptions, PublisherOptions, QoSProfile, ServiceOptions, SubscriptionOptions,
+    TimerOptions,
+};
 use topic_statistics_core::{
     collector::FirstPeriod,
     health::{needed, Expectations},
@@ -118,7 +121,8 @@ impl TopicStatisticsOptions {
     /// Sets the metrics of a subscription. Default: [`Metric::MessageAge`] and [`Metric::MessagePeriod`].
     ///
     /// A publisher always measures [`Metric::PublishPeriod`] and [`Metric::PublishDuration`]; with
-    /// [`Metric::MessageSize`], also that.
+    /// [`Metric::MessageSize`], also that. Services, clients and timers measure all metrics of their
+    /// [kind](SourceKind::metrics), unless their own options set others.
     pub fn metrics(self, metrics: impl IntoIterator<Item = impl Borrow<Metric>>) -> Self {
         Self { metrics: Some(metrics.into_iter().map(|metric| *metric.borrow()).collect()), ..self }
     }
@@ -410,56 +414,61 @@ pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError
     }
 }
 
-/// The options of a subscription: rclrs's, and those of its statistics.
-///
-/// Created from everything that rclrs takes for a subscription, alone or with
-/// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
-#[derive(Clone, Debug)]
-#[must_use]
-#[non_exhaustive]
-pub struct MeasuredSubscriptionOptions<'a> {
-    /// Topic and QoS.
-    pub subscription: SubscriptionOptions<'a>,
-    /// Options that override the node's.
-    pub statistics: TopicStatisticsOptions,
+/// Defines the options of a source: rclrs's, and those of its statistics.
+macro_rules! measured_options {
+    ($(#[$doc:meta])* $name:ident<$a:lifetime> { $field:ident: $Options:ty } from $From:path, by $into:ident) => {
+        $(#[$doc])*
+        ///
+        /// Created from everything that rclrs takes for it, alone or with
+        /// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
+        #[derive(Clone, Debug)]
+        #[must_use]
+        #[non_exhaustive]
+        pub struct $name<$a> {
+            /// The options of rclrs.
+            pub $field: $Options,
+            /// Options that override the node's.
+            pub statistics: TopicStatisticsOptions,
+        }
+
+        impl<$a, T: $From> From<T> for $name<$a> {
+            fn from(options: T) -> Self {
+                options.topic_statistics(TopicStatisticsOptions::new()).into()
+            }
+        }
+
+        impl<$a, T: $From> From<MeasuredOptions<T>> for $name<$a> {
+            fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
+                Self { $field: options.$into(), statistics }
+            }
+        }
+    };
 }
 
-impl<'a, T: Into<SubscriptionOptions<'a>>> From<T> for MeasuredSubscriptionOptions<'a> {
-    fn from(options: T) -> Self {
-        options.topic_statistics(TopicStatisticsOptions::new()).into()
-    }
+measured_options! {
+    /// The options of a subscription: topic and QoS, and those of its statistics.
+    MeasuredSubscriptionOptions<'a> { subscription: SubscriptionOptions<'a> }
+    from Into<SubscriptionOptions<'a>>, by into
 }
-
-impl<'a, T: Into<SubscriptionOptions<'a>>> From<MeasuredOptions<T>> for MeasuredSubscriptionOptions<'a> {
-    fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
-        Self { subscription: options.into(), statistics }
-    }
+measured_options! {
+    /// The options of a publisher: topic and QoS, and those of its statistics.
+    MeasuredPublisherOptions<'a> { publisher: PublisherOptions<'a> }
+    from Into<PublisherOptions<'a>>, by into
 }
-
-/// The options of a publisher: rclrs's, and those of its statistics.
-///
-/// Created from everything that rclrs takes for a publisher, alone or with
-/// [`topic_statistics`](IntoMeasuredOptions::topic_statistics).
-#[derive(Clone, Debug)]
-#[must_use]
-#[non_exhaustive]
-pub struct MeasuredPublisherOptions<'a> {
-    /// Topic and QoS.
-    pub publisher: PublisherOptions<'a>,
-    /// Options that override the node's.
-    pub statistics: TopicStatisticsOptions,
+measured_options! {
+    /// The options of a service: name and QoS, and those of its statistics.
+    MeasuredServiceOptions<'a> { service: ServiceOptions<'a> }
+    from Into<ServiceOptions<'a>>, by into
 }
-
-impl<'a, T: Into<PublisherOptions<'a>>> From<T> for MeasuredPublisherOptions<'a> {
-    fn from(options: T) -> Self {
-        options.topic_statistics(TopicStatisticsOptions::new()).into()
-    }
+measured_options! {
+    /// The options of a client: service name and QoS, and those of its statistics.
+    MeasuredClientOptions<'a> { client: ClientOptions<'a> }
+    from Into<ClientOptions<'a>>, by into
 }
-
-impl<'a, T: Into<PublisherOptions<'a>>> From<MeasuredOptions<T>> for MeasuredPublisherOptions<'a> {
-    fn from(MeasuredOptions { options, statistics }: MeasuredOptions<T>) -> Self {
-        Self { publisher: options.into(), statistics }
-    }
+measured_options! {
+    /// The options of a timer: period and clock, and those of its statistics.
+    MeasuredTimerOptions<'a> { timer: TimerOptions<'a> }
+    from IntoTimerOptions<'a>, by into_timer_options
 }
 
 /// Options of rclrs, with those of the statistics. See [`IntoMeasuredOptions`].

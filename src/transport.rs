@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rclrs::MessageInfo;
+use rclrs::{MessageInfo, ServiceInfo};
 use topic_statistics_core::record::transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo};
 
 /// An rmw implementation's report with a message. `docs/late.md` shows the same table.
@@ -101,6 +101,11 @@ impl Middleware {
         Self::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
     }
 
+    /// Returns the middleware of this process; `UNKNOWN` if it is not one of those above.
+    pub(crate) fn in_use_or_unknown() -> &'static Self {
+        Self::in_use().unwrap_or(&UNKNOWN)
+    }
+
     fn named(identifier: &CStr) -> Option<&'static Self> {
         MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.transport.name.as_bytes())
     }
@@ -121,6 +126,19 @@ impl Delivered for Taken<'_> {
         let (source, number) = (nanoseconds(info.source_timestamp), info.publication_sequence_number);
         TransportInfo::new(transport, source, || nanoseconds(info.received_timestamp), publisher, number)
     }
+}
+
+/// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the epoch; 0
+/// where the middleware does not report them.
+///
+/// rmw_fastrtps reports the source timestamp of a request as its received timestamp, too (tried with that of Kilted).
+pub(crate) fn timestamps(middleware: &Middleware, info: &ServiceInfo) -> (i64, i64) {
+    let source = nanoseconds(info.source_timestamp);
+    let received = match middleware.transport.received {
+        ReceivedTimestamp::Reception => nanoseconds(info.received_timestamp),
+        ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
+    };
+    (source, if received == source { 0 } else { received })
 }
 
 /// Returns a time in nanoseconds since the epoch; 0 if there is none, or if it is out of range (after the year 2262).
@@ -215,6 +233,23 @@ mod tests {
             let expected = usize::from(!has_reception) + usize::from(!transport.has_sequence_numbers);
             assert_eq!(window.warnings.len(), expected, "{:?}", window.warnings);
             assert!(window.warnings.iter().all(|warning| warning.contains(transport.name)));
+        }
+    }
+
+    #[test]
+    fn a_received_timestamp_of_a_request_is_believed_where_it_can_be_one() {
+        let at = |milliseconds| Some(UNIX_EPOCH + Duration::from_millis(milliseconds));
+        let request_id = rclrs::RequestId { writer_guid: Default::default(), sequence_number: 1 };
+        let info = |received| ServiceInfo {
+            source_timestamp: at(1000),
+            received_timestamp: at(received),
+            request_id: request_id.clone(),
+        };
+        for middleware in MIDDLEWARES.iter().chain([&UNKNOWN]) {
+            let has_reception = middleware.transport.received == ReceivedTimestamp::Reception;
+            let received = if has_reception { 1_002_000_000 } else { 0 };
+            assert_eq!(timestamps(middleware, &info(1002)), (1_000_000_000, received), "{middleware:?}");
+            assert_eq!(timestamps(middleware, &info(1000)), (1_000_000_000, 0), "{middleware:?}");
         }
     }
 

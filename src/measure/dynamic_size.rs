@@ -94,21 +94,21 @@ enum Element<'a> {
 
 /// Returns the end of values that start at an offset in the serialized message. None if the steps do not fit the
 /// element.
-fn end(steps: &[Step<Path>], of: &Element<'_>, start: usize) -> Option<usize> {
+fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
-        Step::String { place } => Some(at + count(of, place)?),
-        Step::Elements { place, element } => Some(element.end_of(count(of, place)?, at)),
+        Step::String { place } => Some(at + count(element, place)?),
+        Step::Elements { place, element: each } => Some(each.end_of(count(element, place)?, at)),
         Step::Each { place, steps, .. } => {
-            let Element::Message(message) = of else { return None };
+            let Element::Message(message) = element else { return None };
             each_end(steps, &get(message, place)?, at)
         }
     })
 }
 
 /// Returns the number of characters or elements at a place.
-fn count(of: &Element<'_>, place: &[String]) -> Option<usize> {
-    match of {
+fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
+    match element {
         Element::Message(message) => length(&get(message, place)?),
         Element::Text(length) => Some(*length),
     }
@@ -134,35 +134,35 @@ fn length(value: &Value<'_>) -> Option<usize> {
         Value::Simple(V::WString(text)) => text.len(),
         Value::Simple(V::BoundedWString(text)) => text.len(),
         Value::Sequence(sequence) => match sequence {
-            S::FloatSequence(of) => of.len(),
-            S::DoubleSequence(of) => of.len(),
-            S::BooleanSequence(of) => of.len(),
-            S::CharSequence(of) | S::OctetSequence(of) | S::Uint8Sequence(of) => of.len(),
-            S::Int8Sequence(of) => of.len(),
-            S::Uint16Sequence(of) => of.len(),
-            S::Int16Sequence(of) => of.len(),
-            S::Uint32Sequence(of) => of.len(),
-            S::Int32Sequence(of) => of.len(),
-            S::Uint64Sequence(of) => of.len(),
-            S::Int64Sequence(of) => of.len(),
-            S::MessageSequence(of) => of.len(),
+            S::FloatSequence(values) => values.len(),
+            S::DoubleSequence(values) => values.len(),
+            S::BooleanSequence(values) => values.len(),
+            S::CharSequence(values) | S::OctetSequence(values) | S::Uint8Sequence(values) => values.len(),
+            S::Int8Sequence(values) => values.len(),
+            S::Uint16Sequence(values) => values.len(),
+            S::Int16Sequence(values) => values.len(),
+            S::Uint32Sequence(values) => values.len(),
+            S::Int32Sequence(values) => values.len(),
+            S::Uint64Sequence(values) => values.len(),
+            S::Int64Sequence(values) => values.len(),
+            S::MessageSequence(values) => values.len(),
             _ => return None,
         },
         Value::BoundedSequence(sequence) => match sequence {
-            B::FloatBoundedSequence(of) => of.len(),
-            B::DoubleBoundedSequence(of) => of.len(),
-            B::BooleanBoundedSequence(of) => of.len(),
-            B::CharBoundedSequence(of) | B::OctetBoundedSequence(of) | B::Uint8BoundedSequence(of) => {
-                of.len()
-            }
-            B::Int8BoundedSequence(of) => of.len(),
-            B::Uint16BoundedSequence(of) => of.len(),
-            B::Int16BoundedSequence(of) => of.len(),
-            B::Uint32BoundedSequence(of) => of.len(),
-            B::Int32BoundedSequence(of) => of.len(),
-            B::Uint64BoundedSequence(of) => of.len(),
-            B::Int64BoundedSequence(of) => of.len(),
-            B::MessageBoundedSequence(of) => of.len(),
+            B::FloatBoundedSequence(values) => values.len(),
+            B::DoubleBoundedSequence(values) => values.len(),
+            B::BooleanBoundedSequence(values) => values.len(),
+            B::CharBoundedSequence(values)
+            | B::OctetBoundedSequence(values)
+            | B::Uint8BoundedSequence(values) => values.len(),
+            B::Int8BoundedSequence(values) => values.len(),
+            B::Uint16BoundedSequence(values) => values.len(),
+            B::Int16BoundedSequence(values) => values.len(),
+            B::Uint32BoundedSequence(values) => values.len(),
+            B::Int32BoundedSequence(values) => values.len(),
+            B::Uint64BoundedSequence(values) => values.len(),
+            B::Int64BoundedSequence(values) => values.len(),
+            B::MessageBoundedSequence(values) => values.len(),
             _ => return None,
         },
         _ => return None,
@@ -181,21 +181,21 @@ fn each_end(steps: &[Step<Path>], value: &Value<'_>, start: usize) -> Option<usi
         elements.iter().try_fold(start, |at, message| end(steps, &Element::Message(message), at))
     };
     match value {
-        Value::Array(A::StringArray(of)) => texts!(of),
-        Value::Array(A::BoundedStringArray(of)) => texts!(of),
-        Value::Array(A::WStringArray(of)) => texts!(of),
-        Value::Array(A::BoundedWStringArray(of)) => texts!(of),
-        Value::Array(A::MessageArray(of)) => messages(of),
-        Value::Sequence(S::StringSequence(of)) => texts!(of),
-        Value::Sequence(S::BoundedStringSequence(of)) => texts!(of),
-        Value::Sequence(S::WStringSequence(of)) => texts!(of),
-        Value::Sequence(S::BoundedWStringSequence(of)) => texts!(of),
-        Value::Sequence(S::MessageSequence(of)) => messages(of),
-        Value::BoundedSequence(B::StringBoundedSequence(of)) => texts!(of),
-        Value::BoundedSequence(B::BoundedStringBoundedSequence(of)) => texts!(of),
-        Value::BoundedSequence(B::WStringBoundedSequence(of)) => texts!(of),
-        Value::BoundedSequence(B::BoundedWStringBoundedSequence(of)) => texts!(of),
-        Value::BoundedSequence(B::MessageBoundedSequence(of)) => messages(of),
+        Value::Array(A::StringArray(values)) => texts!(values),
+        Value::Array(A::BoundedStringArray(values)) => texts!(values),
+        Value::Array(A::WStringArray(values)) => texts!(values),
+        Value::Array(A::BoundedWStringArray(values)) => texts!(values),
+        Value::Array(A::MessageArray(values)) => messages(values),
+        Value::Sequence(S::StringSequence(values)) => texts!(values),
+        Value::Sequence(S::BoundedStringSequence(values)) => texts!(values),
+        Value::Sequence(S::WStringSequence(values)) => texts!(values),
+        Value::Sequence(S::BoundedWStringSequence(values)) => texts!(values),
+        Value::Sequence(S::MessageSequence(values)) => messages(values),
+        Value::BoundedSequence(B::StringBoundedSequence(values)) => texts!(values),
+        Value::BoundedSequence(B::BoundedStringBoundedSequence(values)) => texts!(values),
+        Value::BoundedSequence(B::WStringBoundedSequence(values)) => texts!(values),
+        Value::BoundedSequence(B::BoundedWStringBoundedSequence(values)) => texts!(values),
+        Value::BoundedSequence(B::MessageBoundedSequence(values)) => messages(values),
         _ => None,
     }
 }

@@ -7,16 +7,21 @@
 //! core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] is the same for types that are known only at
 //! run time.
 //!
-//! [`subscription`], [`publisher`], [`stopwatch`] and [`counter`] are the handles that a node's author holds.
+//! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`stopwatch`] and [`counter`] are the handles
+//! that a node's author holds. Those of services and timers also wrap their callbacks.
 
 pub(crate) mod callback;
+pub(crate) mod client;
 pub(crate) mod counter;
 pub(crate) mod dynamic;
 pub(crate) mod dynamic_size;
+pub(crate) mod handle;
 pub(crate) mod layout;
 pub(crate) mod probe;
 pub(crate) mod publisher;
+pub(crate) mod service;
 pub(crate) mod size;
 pub(crate) mod stamp;
 pub(crate) mod stopwatch;
 pub(crate) mod subscription;
+pub(crate) mod timer;

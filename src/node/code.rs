@@ -67,7 +67,7 @@ impl NodeStatistics {
     }
 
     /// Adds a source for code of that name.
-    fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
+    pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)
     }

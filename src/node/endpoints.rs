@@ -10,7 +10,7 @@ use rclrs::{
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
 use topic_statistics_core::{
-    health::Names,
+    health::{Expectations, Names},
     record::{
         clock::HostClock,
         publications::Publications,
@@ -286,12 +286,12 @@ impl NodeStatistics {
         let given = options.topic;
         let publisher = create(options)?;
         let size = self.find_size(&statistics, find_size);
-        let measures_size = statistics.metrics.iter().flatten().any(|of| *of == Metric::MessageSize);
+        let measures_size = statistics.metrics.iter().flatten().any(|metric| *metric == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
         let topic = topic(&publisher);
         let name = self.source_name(statistics.source_name, &topic);
-        let source = Source::new(name, Arc::clone(&publications) as _, None).of_publisher(topic, given);
+        let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, given);
         let source = self.add_source(source, own, to, statistics.expectations);
         Ok(NewPublisher { source, publications, size, publisher })
     }
@@ -305,14 +305,14 @@ impl NodeStatistics {
         MeasuredSubscriptionOptions { subscription, statistics }
     }
 
-    /// Returns the options with the metrics that the conditions on a topic need. The resolved name is unknown before
-    /// the subscription is created: a condition on the remapped name adds no metrics.
-    fn with_metrics_for(
+    /// Returns the expectations of a source with that topic or name: its own, or else the node's. The resolved name is
+    /// unknown before the source is created: a condition on the remapped name is not among them.
+    pub(super) fn expected(
         &self,
         given: &str,
-        statistics: TopicStatisticsOptions,
+        own: Option<&Expectations>,
         kind: SourceKind,
-    ) -> TopicStatisticsOptions {
+    ) -> Option<Expectations> {
         let node = self.node.fully_qualified_name();
         let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
             (Some(rest), _) => format!("{node}{rest}"),
@@ -321,10 +321,20 @@ impl NodeStatistics {
         };
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
-        let expected = match &statistics.expectations {
+        match own {
             Some(own) => Some(own.of(names, kind, true)),
             None => self.scheduler.expectations().of(names, kind),
-        };
+        }
+    }
+
+    /// Returns the options with the metrics that the conditions on a topic need.
+    fn with_metrics_for(
+        &self,
+        given: &str,
+        statistics: TopicStatisticsOptions,
+        kind: SourceKind,
+    ) -> TopicStatisticsOptions {
+        let expected = self.expected(given, statistics.expectations.as_ref(), kind);
         let Some(expected) = expected else { return statistics };
         let defaults = [Metric::MessageAge, Metric::MessagePeriod];
         let chosen = statistics.metrics.as_ref().or(self.options.metrics.as_ref());
@@ -334,7 +344,10 @@ impl NodeStatistics {
     }
 
     /// Creates the publisher of health, if something is expected by a source's own options.
-    fn prepare_diagnostics(&self, statistics: &TopicStatisticsOptions) -> Result<(), StatisticsError> {
+    pub(super) fn prepare_diagnostics(
+        &self,
+        statistics: &TopicStatisticsOptions,
+    ) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
             Some(publisher) => publisher.create(&self.node),
             None => Ok(()),
@@ -393,7 +406,8 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let measures_losses = statistics.metrics.iter().flatten().any(|of| *of == Metric::PublicationSeqGap);
+        let measures_losses =
+            statistics.metrics.iter().flatten().any(|metric| *metric == Metric::PublicationSeqGap);
         let publishes_losses = measures_losses && statistics.publishes();
 
         let recorder =

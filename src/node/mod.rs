@@ -2,7 +2,8 @@
 
 //! The statistics of a node: where a node's author starts.
 //!
-//! [`endpoints`] creates subscriptions and publishers with statistics, [`code`] stopwatches and counters.
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] services, clients and timers, [`code`]
+//! stopwatches and counters.
 //! [`parameters`] are the ROS parameters. [`publishers`] publish the windows, [`reports`] the log and the health.
 
 mod code;
@@ -11,6 +12,7 @@ pub(crate) mod parameters;
 mod publishers;
 mod registry;
 mod reports;
+mod waiting;
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -38,6 +40,7 @@ use topic_statistics_core::{
 
 use crate::{
     error::StatisticsError,
+    executor::{claim, ExecutorStatistics},
     measure::{counter::CounterState, stopwatch::StopwatchState},
     options::{check_period, NodeStatisticsOptions, SourceName, TopicStatisticsOptions},
     report::{
@@ -50,8 +53,8 @@ use publishers::{DiagnosticsPublisher, TopicPublishers};
 use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
-/// The statistics of a node's subscriptions, publishers, stopwatches and counters: one publisher and one thread for all
-/// of them.
+/// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor: one
+/// publisher and one thread for all of them.
 ///
 /// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
 /// and publishing never delays a callback.
@@ -98,6 +101,7 @@ pub struct NodeStatistics {
     names: Arc<SourceNames>,
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
+    executor: Option<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
     _service: Option<TopicStatisticsService>,
@@ -187,7 +191,7 @@ impl NodeStatistics {
             service::create(node, totals)
         });
         let service = service.transpose().map_err(|source| StatisticsError::CreateService {
-            name: service::NAME,
+            name: service::NAME.to_owned(),
             node: node_name(),
             source,
         })?;
@@ -197,7 +201,7 @@ impl NodeStatistics {
         let thread = scheduler
             .start(write_totals)
             .map_err(|source| StatisticsError::SpawnThread { node: node_name(), source })?;
-        Ok(Self {
+        let mut statistics = Self {
             node: Arc::clone(node),
             options,
             simulated,
@@ -208,10 +212,22 @@ impl NodeStatistics {
             names: Arc::default(),
             stopwatches: Registry::default(),
             counters: Registry::default(),
+            executor: None,
             scheduler,
             thread: Some(thread),
             _service: service,
-        })
+        };
+        statistics.executor = claim(node).map(|claimed| {
+            let source = statistics.code_source("executor", claimed.collector());
+            ExecutorStatistics::new(source, claimed)
+        });
+        Ok(statistics)
+    }
+
+    /// Returns the statistics of the node's executor. None if it is no [`MeasuredExecutor`](crate::MeasuredExecutor), and
+    /// if another `NodeStatistics` publishes them: the first one of the executor does.
+    pub fn executor(&self) -> Option<&ExecutorStatistics> {
+        self.executor.as_ref()
     }
 
     /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last

@@ -51,7 +51,8 @@ impl Reports for NodeReports {
 
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
         let (Some(to), Some(node)) = (&self.diagnostics, self.node.upgrade()) else { return Ok(()) };
-        let statuses = diagnosed.iter().map(|of| diagnostics::status(&self.names, &of.source, &of.judge));
+        let statuses =
+            diagnosed.iter().map(|judged| diagnostics::status(&self.names, &judged.source, &judged.judge));
         let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
         message.status.sort_by(|one, other| one.name.cmp(&other.name));
         message.header.stamp = diagnostics::time(node.get_clock().now().nsec);

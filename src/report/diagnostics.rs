@@ -29,7 +29,8 @@ pub struct NodeNames {
 pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticStatus {
     let latest = source.latest();
     let window = latest.as_deref().map(LastWindow::from);
-    let values = diagnostic_values(judge, window.as_ref()).into_iter();
+    let name = ("measurement_source_name".to_owned(), Escaped(&source.name).to_string());
+    let values = [name].into_iter().chain(diagnostic_values(judge, window.as_ref()));
     DiagnosticStatus {
         level: judge.health().level as u8,
         name: format!("{}: {}", Escaped(&node.name), Escaped(source.name.task())),

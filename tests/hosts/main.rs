@@ -11,6 +11,7 @@ mod losses;
 mod monitor;
 mod programs;
 mod robots;
+mod waiting;
 
 use std::{
     ffi::OsStr,

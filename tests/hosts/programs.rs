@@ -26,9 +26,9 @@ use super::start;
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
 
-/// Returns the command that runs a function of this file, with settings in its environment.
-fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
-    let name = format!("programs::{function}");
+/// Returns the command that runs a function of this program, by its path, with settings in its environment.
+pub fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
+    let name = if function.contains("::") { function.to_owned() } else { format!("programs::{function}") };
     let arguments = ["--ignored", "--nocapture", "--exact", &name];
     let mut command = super::command(std::env::current_exe().unwrap(), &arguments, domain);
     command
@@ -40,16 +40,16 @@ fn command(function: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
 }
 
 /// Returns whether this process was started to run the function.
-fn is_started_as(function: &str) -> bool {
+pub fn is_started_as(function: &str) -> bool {
     std::env::var(PROGRAM).is_ok_and(|program| program == function)
 }
 
-fn setting(name: &str) -> Option<String> {
+pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// Creates a node with the ROS arguments of the settings.
-fn node(name: &str) -> (Executor, Node) {
+pub fn node(name: &str) -> (Executor, Node) {
     let arguments = setting("ARGUMENTS").unwrap_or_default();
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let executor =
@@ -69,7 +69,7 @@ fn qos(topic: &str) -> PrimitiveOptions<'_> {
 }
 
 /// Answers each line of standard input with a line of JSON, until the input ends.
-fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
+pub fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
     println!(); // ends the line that the test harness has begun
     for line in std::io::stdin().lock().lines() {
         println!("{}", answer(&line.unwrap()));

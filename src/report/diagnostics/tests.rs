@@ -69,6 +69,8 @@ fn values(status: &DiagnosticStatus) -> BTreeMap<&str, &str> {
 
 /// The spellings that other programs read, from where they are written or read.
 const SPELLINGS: &[(&str, &str)] = &[
+    // Ours: the source as on /statistics
+    ("measurement_source_name", "/r1/listener:/imu"),
     // ros/diagnostics: diagnostic_updater/include/diagnostic_updater/update_functions.hpp, FrequencyStatus::run
     ("Events in window", "41"),
     ("Events since startup", "1000"),

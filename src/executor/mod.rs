@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! An executor that measures what it runs.
+
+mod primitive;
+mod runner;
+mod statistics;
+mod task;
+
+use std::{
+    mem,
+    panic::{catch_unwind, AssertUnwindSafe},
+    sync::{
+        atomic::Ordering,
+        mpsc::{channel, Receiver, Sender},
+        Arc,
+    },
+    time::Instant,
+};
+
+use rclrs::{
+    log_error, ExecutorChannel, ExecutorRuntime, ExecutorWorkerOptions, PayloadTask, RclrsError,
+    SpinConditions, Waitable, WeakActivityListener, WorkerChannel,
+};
+use tokio::sync::oneshot;
+use topic_statistics_core::mutex::lock;
+
+use runner::{Conditions, Input, Inputs, Runner};
+use task::{answer, BoxFuture, Message, Shared, Task, LOGGER};
+
+pub(crate) use statistics::claim;
+pub use statistics::ExecutorStatistics;
+
+/// An executor that measures each callback that it runs: of all nodes and workers, with or without statistics of their
+/// own.
+///
+/// ```
+/// use rclrs::*;
+/// use rclrs_topic_statistics::{MeasuredExecutor, NodeStatistics};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Instead of create_basic_executor():
+/// let mut executor = Context::default_from_env()?.create_executor(MeasuredExecutor::new());
+/// let node = executor.create_node("robot")?;
+/// let statistics = NodeStatistics::new(&node)?; // publishes them, as /robot:executor
+/// # let spin = SpinOptions::default().timeout(std::time::Duration::from_millis(10));
+/// # let _errors = executor.spin(spin);
+/// # assert_eq!(statistics.executor().unwrap().source_name(), "/robot:executor");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The first [`NodeStatistics`](crate::NodeStatistics) of a node on the executor publishes its statistics, as a source
+/// with the metrics [`Busy`](crate::Metric::Busy), [`ReadyToRun`](crate::Metric::ReadyToRun) and
+/// [`LongestCallback`](crate::Metric::LongestCallback). [`NodeStatistics::executor`](crate::NodeStatistics::executor)
+/// returns them in the process, with the threads, the longest callback and which callbacks waited for which other ones:
+/// [`ExecutorWindow`](crate::ExecutorWindow). Without a `NodeStatistics` nothing is measured.
+///
+/// It runs what rclrs's basic executor runs, on the same threads: in the node's scope, a thread takes messages and calls
+/// timers, and the thread that spins calls the subscriptions and services, and polls tasks. Each worker has a thread.
+/// [`single_threaded`](Self::single_threaded) is another order of the node's scope.
+pub struct MeasuredExecutor {
+    shared: Arc<Shared>,
+    messages: Receiver<Message>,
+    /// One for each [`Message::Worker`].
+    changes: Receiver<Change>,
+    change: Sender<Change>,
+    /// Those of the scopes while it does not spin.
+    runners: Vec<Runner>,
+    is_spinning: bool,
+}
+
+/// A change of the workers.
+enum Change {
+    /// The wait set of a new one.
+    New(Runner),
+    /// Its thread has ended: with an error or without, or None if a callback has panicked.
+    Ended(Option<(Runner, Result<(), RclrsError>)>),
+}
+
+impl std::fmt::Debug for MeasuredExecutor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_single_threaded = self.shared.is_single_threaded;
+        f.debug_struct("MeasuredExecutor")
+            .field("is_single_threaded", &is_single_threaded)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for MeasuredExecutor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MeasuredExecutor {
+    /// Creates an executor for [`Context::create_executor`](rclrs::Context::create_executor), with the threads of
+    /// rclrs's basic executor.
+    pub fn new() -> Self {
+        Self::with_threads(false)
+    }
+
+    /// Creates an executor that takes, calls and polls the node's scope on one thread, the one that spins, as rclcpp's
+    /// `SingleThreadedExecutor` does. Workers still have a thread each.
+    ///
+    /// A message then costs no change of threads. In return the node's scope has one order: a callback delays the timers
+    /// of the node too, and a message that arrives meanwhile waits in the middleware, whose history can overflow, and
+    /// not in an unbounded queue. A callback must not block until a timer or another callback of the node's scope has
+    /// run: it would wait for ever.
+    pub fn single_threaded() -> Self {
+        Self::with_threads(true)
+    }
+
+    fn with_threads(is_single_threaded: bool) -> Self {
+        let (sender, messages) = channel();
+        let (change, changes) = channel();
+        let shared = Arc::new(Shared::new(sender, is_single_threaded));
+        Self { shared, messages, changes, change, runners: vec![], is_spinning: false }
+    }
+}
+
+/// The threads of the wait sets, while the executor spins.
+#[derive(Default)]
+struct Threads {
+    running: usize,
+    ended: Vec<Runner>,
+    errors: Vec<RclrsError>,
+    /// What this thread runs itself.
+    of_node: Option<Runner>,
+    /// Whether they end, so that none is started.
+    is_ending: bool,
+}
+
+impl Threads {
+    fn end(&mut self, ended: Option<(Runner, Result<(), RclrsError>)>) {
+        self.running -= 1;
+        match ended {
+            Some((runner, result)) => {
+                self.ended.push(runner);
+                self.errors.extend(result.err());
+            }
+            None => log_error!(LOGGER, "A callback panicked, and its worker has ended"),
+        }
+    }
+}
+
+impl MeasuredExecutor {
+    /// The most messages that are handled before the wait set is asked again, so that a task that always wakes itself
+    /// does not keep the primitives waiting.
+    const AT_ONCE: usize = 64;
+
+    /// Returns the conditions. A promise that stops the executor is awaited by a task.
+    fn conditions(&self, mut conditions: SpinConditions) -> Arc<Conditions> {
+        if let Some(promise) = conditions.options.until_promise_resolved.take() {
+            let (shared, halt) = (Arc::clone(&self.shared), Arc::clone(&conditions.halt_spinning));
+            Task::start(
+                &self.shared,
+                Box::pin(async move {
+                    // Also if its sender was dropped.
+                    let _resolved = promise.await;
+                    // In this order: a wait set that starts meanwhile reads the flag before it waits.
+                    halt.store(true, Ordering::Release);
+                    shared.wake_all();
+                }),
+            );
+        }
+        Arc::new(Conditions {
+            only_next_available_work: conditions.options.only_next_available_work,
+            stop_time: conditions.options.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            context: conditions.context,
+            halt_spinning: conditions.halt_spinning,
+        })
+    }
+
+    fn handle(&self, message: Message, conditions: &Arc<Conditions>, threads: &mut Threads) {
+        match message {
+            Message::Task(task) => task.poll(),
+            Message::Worker => match self.changes.try_recv() {
+                Ok(Change::New(runner)) => self.start(runner, conditions, threads),
+                Ok(Change::Ended(ended)) => threads.end(ended),
+                Err(_) => {}
+            },
+        }
+    }
+
+    /// Starts the thread of a wait set, or keeps it for this thread.
+    fn start(&self, mut runner: Runner, conditions: &Arc<Conditions>, threads: &mut Threads) {
+        if threads.is_ending || conditions.halt_spinning.load(Ordering::Acquire) {
+            threads.ended.push(runner);
+            return;
+        }
+        if self.shared.is_single_threaded && runner.is_of_node() {
+            threads.of_node = Some(runner);
+            return;
+        }
+        threads.running += 1;
+        let (shared, change) = (Arc::clone(&self.shared), self.change.clone());
+        let conditions = Arc::clone(conditions);
+        std::thread::spawn(move || {
+            let run = AssertUnwindSafe(|| {
+                let result = runner.run(&conditions, || false);
+                (runner, result)
+            });
+            send(&shared, &change, Change::Ended(catch_unwind(run).ok()));
+        });
+    }
+
+    /// Handles the messages that there are. Returns whether there are more.
+    fn handle_all(&self, conditions: &Arc<Conditions>, threads: &mut Threads) -> bool {
+        self.shared.reset_woken();
+        for _ in 0..Self::AT_ONCE {
+            match self.messages.try_recv() {
+                Ok(message) => self.handle(message, conditions, threads),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+impl ExecutorRuntime for MeasuredExecutor {
+    fn channel(&self) -> Arc<dyn ExecutorChannel> {
+        Arc::new(Channel { shared: Arc::clone(&self.shared), change: self.change.clone() })
+    }
+
+    /// Panics if a callback has panicked while it spun before, as rclrs's basic executor does.
+    fn spin(&mut self, conditions: SpinConditions) -> Vec<RclrsError> {
+        let has_panicked = mem::replace(&mut self.is_spinning, true);
+        assert!(!has_panicked, "the executor cannot spin again after a callback has panicked");
+        let conditions = self.conditions(conditions);
+        let shared = Arc::clone(&self.shared);
+        let _spinning = shared.spin();
+        let mut threads = Threads::default();
+        for runner in mem::take(&mut self.runners) {
+            self.start(runner, &conditions, &mut threads);
+        }
+        // Of a new executor, the wait set of the node's scope is the first message.
+        self.handle_all(&conditions, &mut threads);
+        if let Some(mut of_node) = threads.of_node.take() {
+            let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));
+            threads.errors.extend(result.err());
+            threads.ended.push(of_node);
+        }
+        while threads.running > 0 {
+            let Ok(message) = self.messages.recv() else { break };
+            self.handle(message, &conditions, &mut threads);
+        }
+        // Tasks that are ready are polled, also at the end.
+        threads.is_ending = true;
+        while let Ok(message) = self.messages.try_recv() {
+            self.handle(message, &conditions, &mut threads);
+        }
+        self.runners = threads.ended;
+        self.is_spinning = false;
+        threads.errors
+    }
+
+    fn spin_async(
+        mut self: Box<Self>,
+        conditions: SpinConditions,
+    ) -> BoxFuture<(Box<dyn ExecutorRuntime>, Vec<RclrsError>)> {
+        let (sender, spun) = oneshot::channel();
+        std::thread::spawn(move || {
+            let errors = self.spin(conditions);
+            // Nobody may wait for it any more.
+            let _sent = sender.send((self as Box<dyn ExecutorRuntime>, errors));
+        });
+        Box::pin(async move { spun.await.expect("a callback has panicked on the thread of the executor") })
+    }
+}
+
+/// What rclrs creates workers by.
+struct Channel {
+    shared: Arc<Shared>,
+    change: Sender<Change>,
+}
+
+/// Sends a change of the workers to the thread that spins.
+fn send(shared: &Shared, change: &Sender<Change>, of: Change) {
+    // It can be received as long as the executor exists.
+    if change.send(of).is_ok() {
+        shared.send(Message::Worker);
+    }
+}
+
+impl ExecutorChannel for Channel {
+    fn create_worker(&self, options: ExecutorWorkerOptions) -> Arc<dyn WorkerChannel> {
+        let Self { shared, change } = self;
+        let number = shared.add(Arc::downgrade(&options.guard_condition));
+        let is_of_node = number == 0;
+        let thread = match number {
+            0 if shared.is_single_threaded => shared.thread.clone(),
+            0 => shared.measured.recorder("node"),
+            _ => shared.measured.recorder(&format!("worker {number}")),
+        };
+        let (runner, inputs) = Runner::new(shared, options, thread, is_of_node);
+        send(shared, change, Change::New(runner));
+        Arc::new(Worker { shared: Arc::clone(shared), inputs })
+    }
+
+    fn wake_all_wait_sets(&self) {
+        self.shared.wake_all();
+    }
+}
+
+/// What rclrs fills the wait set of a scope by.
+struct Worker {
+    shared: Arc<Shared>,
+    inputs: Inputs,
+}
+
+impl WorkerChannel for Worker {
+    fn add_async_task(&self, future: BoxFuture<()>) {
+        if !answer(&self.shared.measured) {
+            Task::start(&self.shared, future);
+        }
+    }
+
+    fn add_to_wait_set(&self, waitable: Waitable) {
+        // An error is usual while an executor ends.
+        let _sent = self.inputs.inputs.send(Input::Waitable(waitable));
+    }
+
+    fn send_payload_task(&self, task: PayloadTask) {
+        let _sent = self.inputs.inputs.send(Input::Task(task, self.shared.measured.now()));
+    }
+
+    fn add_activity_listener(&self, listener: WeakActivityListener) {
+        lock(&self.inputs.activity_listeners).push(listener);
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The wait set of a scope: of the node, or of a worker.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{channel, Receiver, Sender},
+        Arc, Mutex,
+    },
+    time::{Duration, Instant},
+};
+
+use rclrs::{
+    log_error, ActivityListenerCallback, Context, ExecutorWorkerOptions, GuardCondition, PayloadTask,
+    RclReturnCode, RclrsError, WaitSet, Waitable, WeakActivityListener,
+};
+use topic_statistics_core::{
+    mutex::lock,
+    record::{clock::monotonic, executions::ThreadRecorder},
+    CallbackKind,
+};
+
+use super::{
+    primitive::{address, overdue, Primitive},
+    task::{taking, Shared, LOGGER},
+};
+
+/// What is sent to a wait set.
+pub(super) enum Input {
+    Waitable(Waitable),
+    /// Code for the worker's payload, and when it was sent.
+    Task(PayloadTask, i64),
+}
+
+/// When a wait set stops.
+pub(super) struct Conditions {
+    pub(super) only_next_available_work: bool,
+    pub(super) stop_time: Option<Instant>,
+    pub(super) context: Context,
+    pub(super) halt_spinning: Arc<AtomicBool>,
+}
+
+/// A wait set with what it waits for. It does what rclrs's `WaitSetRunner` does, and measures what it runs.
+pub(super) struct Runner {
+    shared: Arc<Shared>,
+    context: Context,
+    /// Created when it first runs, so that `spin` can return the error.
+    wait_set: Option<WaitSet>,
+    inputs: Receiver<Input>,
+    activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
+    /// Those that are being called; empty otherwise.
+    listening: Vec<Arc<Mutex<Option<ActivityListenerCallback>>>>,
+    payload: Box<dyn Any + Send>,
+    is_of_node: bool,
+    thread: ThreadRecorder,
+    /// By address. An address is used again only by a new primitive, and with one all are forgotten.
+    primitives: HashMap<usize, Primitive>,
+    /// It wakes the wait set, so it lives as long.
+    _guard_condition: Arc<GuardCondition>,
+}
+
+/// What leads to a wait set from other threads.
+pub(super) struct Inputs {
+    pub(super) inputs: Sender<Input>,
+    pub(super) activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
+}
+
+impl Runner {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        options: ExecutorWorkerOptions,
+        thread: ThreadRecorder,
+        is_of_node: bool,
+    ) -> (Self, Inputs) {
+        let (sender, inputs) = channel();
+        let activity_listeners = Arc::<Mutex<_>>::default();
+        let runner = Self {
+            shared: Arc::clone(shared),
+            context: options.context,
+            wait_set: None,
+            inputs,
+            activity_listeners: Arc::clone(&activity_listeners),
+            listening: vec![],
+            payload: options.payload,
+            is_of_node,
+            thread,
+            primitives: HashMap::new(),
+            _guard_condition: options.guard_condition,
+        };
+        (runner, Inputs { inputs: sender, activity_listeners })
+    }
+
+    /// Returns whether it is of the node's scope, where callbacks are tasks.
+    pub(super) fn is_of_node(&self) -> bool {
+        self.is_of_node
+    }
+
+    /// Waits and runs until a condition is met. `run_tasks` is called before each wait and after each primitive, and
+    /// returns whether more tasks wait to be run.
+    pub(super) fn run(
+        &mut self,
+        conditions: &Conditions,
+        mut run_tasks: impl FnMut() -> bool,
+    ) -> Result<(), RclrsError> {
+        let mut is_first = true;
+        loop {
+            self.receive()?;
+            let has_tasks = run_tasks();
+            if conditions.only_next_available_work && !is_first {
+                return Ok(());
+            }
+            is_first = false;
+            if conditions.halt_spinning.load(Ordering::Acquire) || !conditions.context.ok() {
+                return Ok(());
+            }
+            let left = conditions.stop_time.map(|stop| stop.saturating_duration_since(Instant::now()));
+            let timeout = if has_tasks { Some(Duration::ZERO) } else { left };
+            match self.wait(timeout, &mut run_tasks) {
+                Ok(true) => self.listen(),
+                Ok(false) => {}
+                Err(RclrsError::RclError { code: RclReturnCode::Timeout, .. }) if has_tasks => {}
+                Err(error) => return Err(error),
+            }
+            if conditions.stop_time.is_some_and(|stop| stop <= Instant::now()) {
+                return Err(RclrsError::RclError { code: RclReturnCode::Timeout, msg: None });
+            }
+        }
+    }
+
+    /// Adds new primitives, and runs code for the payload.
+    fn receive(&mut self) -> Result<(), RclrsError> {
+        let mut new = vec![];
+        while let Ok(input) = self.inputs.try_recv() {
+            match input {
+                Input::Waitable(waitable) => new.push(waitable),
+                Input::Task(task, sent) => {
+                    let ready = (sent > 0).then(|| self.shared.ready(sent));
+                    self.thread.run(self.shared.task, ready, || task(&mut *self.payload));
+                }
+            }
+        }
+        let wait_set = match &mut self.wait_set {
+            Some(wait_set) => wait_set,
+            none => none.insert(WaitSet::new(&self.context)?),
+        };
+        if !new.is_empty() {
+            self.primitives.clear();
+            if let Err(error) = wait_set.add(new) {
+                log_error!(LOGGER, "A primitive cannot be added to a wait set: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, and runs each primitive that rclrs takes for ready. Returns whether there was one.
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        run_tasks: &mut impl FnMut() -> bool,
+    ) -> Result<bool, RclrsError> {
+        let Self { shared, wait_set, payload, is_of_node, thread, primitives, .. } = self;
+        let Some(wait_set) = wait_set else { return Ok(false) };
+        let mut is_active = false;
+        wait_set.wait(timeout, |ready_kind, primitive| {
+            is_active = true;
+            let new = || Primitive::new(primitive, &shared.measured.names);
+            let known = *primitives.entry(address(primitive)).or_insert_with(new);
+            let mut ready = None;
+            if known.kind == CallbackKind::Timer {
+                // rclrs takes each timer for ready, too, but calls only those that are due.
+                let Some(overdue) = overdue(primitive) else { return Ok(()) };
+                if known.is_steady && thread.is_enabled() {
+                    ready = Some(shared.ready(monotonic().saturating_sub(overdue)));
+                }
+            }
+            let result = {
+                let _taking = (*is_of_node && known.creates_tasks()).then(|| taking(known.callback));
+                // SAFETY: The payload is the one that the worker was created with, which is what its primitives expect;
+                // in the node's scope it is `()`.
+                thread.run(known.callback, ready, || unsafe { primitive.execute(ready_kind, &mut **payload) })
+            };
+            run_tasks();
+            result
+        })?;
+        Ok(is_active)
+    }
+
+    /// Calls the activity listeners of the worker. Nothing is locked meanwhile: they can add and change listeners.
+    fn listen(&mut self) {
+        let Self { shared, activity_listeners, listening, payload, thread, .. } = self;
+        listening.extend(lock(activity_listeners).drain(..).filter_map(|listener| listener.upgrade()));
+        for listener in &*listening {
+            let callback = lock(listener).take();
+            let Some(mut callback) = callback else { continue };
+            if let ActivityListenerCallback::Listen(listen) = &mut callback {
+                thread.run(shared.task, None, || listen(&mut **payload));
+            }
+            // As rclrs does, also if the callback has set another one meanwhile.
+            lock(listener).replace(callback);
+        }
+        lock(activity_listeners).extend(listening.drain(..).map(|listener| Arc::downgrade(&listener)));
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A client with statistics.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
+};
+
+use rclrs::{
+    log_fatal, AnyClientOutputSender, Client, ClientAsyncCallback, ClientCallback, ClientOutput, MessageCow,
+    Node, Promise, RclrsError, ServiceInfo,
+};
+use rosidl_runtime_rs::Service;
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        calls::{CallRecorder, WaitingCall},
+        clock::monotonic,
+        source::SourceHandle,
+    },
+};
+
+use super::handle::source_handle;
+use crate::transport::{timestamps, Middleware};
+
+/// A client whose calls are measured.
+///
+/// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`] it is
+/// a handle: dropping the last clone ends the client and its statistics.
+pub type MeasuredClient<T> = Arc<MeasuredClientState<T>>;
+
+/// The inner state of a [`MeasuredClient`].
+pub struct MeasuredClientState<T: Service> {
+    /// Dropped first: the statistics end before the client does.
+    source: SourceHandle,
+    calls: CallRecorder,
+    middleware: &'static Middleware,
+    client: Client<T>,
+    node: Node,
+}
+
+source_handle!(MeasuredClientState<T: Service>);
+
+impl<T: Service> MeasuredClientState<T> {
+    pub(crate) fn new(source: SourceHandle, calls: CallRecorder, client: Client<T>, node: Node) -> Self {
+        Self { source, calls, middleware: Middleware::in_use_or_unknown(), client, node }
+    }
+
+    /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, however
+    /// late that is awaited. If the promise is dropped before, the call has no response.
+    ///
+    /// Errors as that does. A request that cannot be sent is not measured.
+    pub fn call<'a, Req, Out>(&self, request: Req) -> Result<Promise<Out>, RclrsError>
+    where
+        Req: MessageCow<'a, T::Request>,
+        Out: ClientOutput<T::Response>,
+    {
+        if !self.is_enabled() {
+            return self.client.call(request);
+        }
+        let (response, waiting) = self.calls.call(monotonic(), || self.client.call(request))?;
+        let (sender, promise) = Out::create_channel();
+        let relay =
+            Relay(Mutex::new(Some(Relayed { response, sender, waiting, middleware: self.middleware })));
+        Arc::new(relay).poll();
+        Ok(promise)
+    }
+
+    /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round trip
+    /// ends when the callback starts.
+    ///
+    /// Errors as [`call`](Self::call) does.
+    pub fn call_then<'a, Req, Args>(
+        &self,
+        request: Req,
+        callback: impl ClientCallback<T, Args>,
+    ) -> Result<Promise<()>, RclrsError>
+    where
+        Req: MessageCow<'a, T::Request>,
+    {
+        self.call_then_async(request, move |response: T::Response, info: ServiceInfo| async move {
+            callback.run_client_callback(response, info);
+        })
+    }
+
+    /// Sends a request and handles its response by an async callback, as [`rclrs::ClientState::call_then_async`] does.
+    /// The round trip ends when the callback starts.
+    ///
+    /// Errors as [`call`](Self::call) does.
+    pub fn call_then_async<'a, Req, Args>(
+        &self,
+        request: Req,
+        callback: impl ClientAsyncCallback<T, Args>,
+    ) -> Result<Promise<()>, RclrsError>
+    where
+        Req: MessageCow<'a, T::Request>,
+    {
+        let (response, waiting): (Promise<(T::Response, ServiceInfo)>, _) =
+            self.calls.call(monotonic(), || self.client.call(request))?;
+        let middleware = self.middleware;
+        Ok(self.node.commands().run(async move {
+            match response.await {
+                Ok((response, info)) => {
+                    respond(waiting, middleware, &info);
+                    callback.run_client_async_callback(response, info).await;
+                }
+                Err(_) => log_fatal!(
+                    "rclrs.client.call_then_async",
+                    "Request promise has been dropped by the executor",
+                ),
+            }
+        }))
+    }
+
+    /// Returns whether a service is available, as [`rclrs::ClientState::service_is_ready`] does, and errors as that does.
+    pub fn service_is_ready(&self) -> Result<bool, RclrsError> {
+        self.client.service_is_ready()
+    }
+
+    /// Returns a promise that is fulfilled when a service is ready, as
+    /// [`rclrs::ClientState::notify_on_service_ready`] does.
+    pub fn notify_on_service_ready(&self) -> Promise<()> {
+        self.client.notify_on_service_ready()
+    }
+
+    /// Returns the resolved and remapped name of the service.
+    pub fn service_name(&self) -> String {
+        self.client.service_name()
+    }
+
+    /// Returns the rclrs client. Calls through it are not measured.
+    pub fn client(&self) -> &Client<T> {
+        &self.client
+    }
+}
+
+/// Records a response, now.
+fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &ServiceInfo) {
+    if let Some(waiting) = waiting {
+        waiting.respond(monotonic, || timestamps(middleware, info));
+    }
+}
+
+/// Takes a response at the moment at which rclrs resolves its promise, and resolves the caller's promise: it is the
+/// waker of both. No executor is needed for that, and the caller may await the promise at any time.
+struct Relay<Response>(Mutex<Option<Relayed<Response>>>);
+
+struct Relayed<Response> {
+    response: Promise<(Response, ServiceInfo)>,
+    sender: AnyClientOutputSender<Response>,
+    waiting: Option<WaitingCall>,
+    middleware: &'static Middleware,
+}
+
+impl<Response: Send + 'static> Wake for Relay<Response> {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+impl<Response: Send + 'static> Relay<Response> {
+    fn poll(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut context = Context::from_waker(&waker);
+        let mut place = lock(&self.0);
+        let Some(relayed) = place.as_mut() else { return };
+        let response = Pin::new(&mut relayed.response).poll(&mut context);
+        if response.is_pending() && poll_canceled(&mut relayed.sender, &mut context).is_pending() {
+            return;
+        }
+        let relayed = place.take();
+        drop(place); // resolving a promise wakes foreign code
+        if let (Some(relayed), Poll::Ready(Ok((response, info)))) = (relayed, response) {
+            respond(relayed.waiting, relayed.middleware, &info);
+            send(relayed.sender, response, info);
+        }
+    }
+}
+
+/// Returns whether the caller has dropped its promise.
+fn poll_canceled<Response>(
+    sender: &mut AnyClientOutputSender<Response>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    match sender {
+        AnyClientOutputSender::ResponseOnly(sender) => sender.poll_canceled(context),
+        AnyClientOutputSender::WithId(sender) => sender.poll_canceled(context),
+        AnyClientOutputSender::WithServiceInfo(sender) => sender.poll_canceled(context),
+    }
+}
+
+/// Resolves the caller's promise, unless it is dropped.
+fn send<Response>(sender: AnyClientOutputSender<Response>, response: Response, info: ServiceInfo) {
+    match sender {
+        AnyClientOutputSender::ResponseOnly(sender) => drop(sender.send(response)),
+        AnyClientOutputSender::WithId(sender) => drop(sender.send((response, info.request_id))),
+        AnyClientOutputSender::WithServiceInfo(sender) => drop(sender.send((response, info))),
+    }
+}

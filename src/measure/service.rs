@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A service with statistics, and its callback.
+
+use std::{future::poll_fn, sync::Arc};
+
+use rclrs::{
+    AnyServiceCallback, IntoAsyncServiceCallback, IntoNodeServiceCallback, IntoWorkerServiceCallback, Node,
+    NodeServiceCallback, ServiceInfo, ServiceState, WorkScope, Worker, WorkerServiceCallback,
+};
+use rosidl_runtime_rs::Service;
+use topic_statistics_core::record::{
+    clock::monotonic,
+    requests::{ActiveRequest, RequestRecorder},
+    source::SourceHandle,
+};
+
+use super::handle::{end_with_callback, source_handle};
+use crate::transport::{timestamps, Middleware};
+
+/// A service whose requests are measured.
+///
+/// Create one using [`NodeStatistics::create_service`](crate::NodeStatistics::create_service). Like [`rclrs::Service`]
+/// it is a handle: dropping the last clone ends the service and its statistics.
+pub type MeasuredService<T> = Arc<MeasuredServiceState<T, Node>>;
+
+/// A [`MeasuredService`] that runs on a worker.
+pub type MeasuredWorkerService<T, Payload> = Arc<MeasuredServiceState<T, Worker<Payload>>>;
+
+/// The inner state of a [`MeasuredService`].
+pub struct MeasuredServiceState<T: Service, Scope: WorkScope> {
+    /// Dropped first: the statistics end before the service does.
+    source: SourceHandle,
+    service: Arc<ServiceState<T, Scope>>,
+}
+
+source_handle!(MeasuredServiceState<T: Service, Scope: WorkScope>);
+
+impl<T: Service, Scope: WorkScope + 'static> MeasuredServiceState<T, Scope> {
+    pub(crate) fn new(source: SourceHandle, service: Arc<ServiceState<T, Scope>>) -> Self {
+        Self { source, service }
+    }
+
+    /// Returns the resolved and remapped name of the service.
+    pub fn service_name(&self) -> String {
+        self.service.service_name()
+    }
+
+    /// Returns the rclrs service. If another callback is set through it, the statistics end, with an error in the log.
+    pub fn service(&self) -> &Arc<ServiceState<T, Scope>> {
+        &self.service
+    }
+}
+
+/// A measured callback that rclrs takes.
+#[allow(missing_debug_implementations)] // no other crate can name it
+pub(crate) struct Measured<Callback>(pub(crate) Callback);
+
+impl<T: Service> IntoNodeServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
+    fn into_node_service_callback(self) -> AnyServiceCallback<T, ()> {
+        self.0
+    }
+}
+
+impl<T: Service> IntoAsyncServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
+    fn into_async_service_callback(self) -> AnyServiceCallback<T, ()> {
+        self.0
+    }
+}
+
+impl<T: Service, Payload: 'static + Send> IntoWorkerServiceCallback<T, Payload, Self>
+    for Measured<AnyServiceCallback<T, Payload>>
+{
+    fn into_worker_service_callback(self) -> AnyServiceCallback<T, Payload> {
+        self.0
+    }
+}
+
+/// The part of a service's statistics that its callback calls.
+struct Probe {
+    recorder: RequestRecorder,
+    middleware: &'static Middleware,
+    name: Box<str>,
+}
+
+impl Probe {
+    fn take(&self, info: &ServiceInfo) -> Option<ActiveRequest> {
+        self.recorder.take(|| timestamps(self.middleware, info))
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        end_with_callback(&self.recorder.requests, &self.name);
+    }
+}
+
+/// Wraps a callback in any form that rclrs takes, so that its requests are measured. `name`: of the service, for the
+/// log.
+///
+/// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service, whose
+/// function returns a boxed future, also an allocation per request.
+pub(crate) fn measure<T: Service, Payload: 'static + Send>(
+    callback: AnyServiceCallback<T, Payload>,
+    recorder: RequestRecorder,
+    name: &str,
+) -> Measured<AnyServiceCallback<T, Payload>> {
+    let probe = Probe { recorder, middleware: Middleware::in_use_or_unknown(), name: name.into() };
+    Measured(match callback {
+        AnyServiceCallback::Node(callback) => AnyServiceCallback::Node(of_node(callback, probe)),
+        AnyServiceCallback::Worker(callback) => AnyServiceCallback::Worker(of_worker(callback, probe)),
+    })
+}
+
+/// rclrs calls it when it takes the request. The callback itself starts when its future is first polled, also if it is
+/// not async.
+fn of_node<T: Service>(mut callback: NodeServiceCallback<T>, probe: Probe) -> NodeServiceCallback<T> {
+    NodeServiceCallback::WithInfo(Box::new(move |request, info| {
+        let active = probe.take(&info);
+        let mut response = match &mut callback {
+            NodeServiceCallback::OnlyRequest(callback) => callback(request),
+            NodeServiceCallback::WithId(callback) => callback(request, info.request_id),
+            NodeServiceCallback::WithInfo(callback) => callback(request, info),
+        };
+        let Some(mut active) = active else { return response };
+        Box::pin(async move {
+            active.start(monotonic);
+            let response = poll_fn(|context| active.run(|| response.as_mut().poll(context))).await;
+            active.respond(monotonic);
+            response
+        })
+    }))
+}
+
+fn of_worker<T: Service, Payload: 'static + Send>(
+    mut callback: WorkerServiceCallback<T, Payload>,
+    probe: Probe,
+) -> WorkerServiceCallback<T, Payload> {
+    WorkerServiceCallback::WithInfo(Box::new(move |payload, request, info| {
+        let mut active = probe.take(&info);
+        if let Some(active) = &mut active {
+            active.start(monotonic);
+        }
+        let respond = || match &mut callback {
+            WorkerServiceCallback::OnlyRequest(callback) => callback(payload, request),
+            WorkerServiceCallback::WithId(callback) => callback(payload, request, info.request_id),
+            WorkerServiceCallback::WithInfo(callback) => callback(payload, request, info),
+        };
+        match active {
+            Some(mut active) => {
+                let response = active.run(respond);
+                active.respond(monotonic);
+                response
+            }
+            None => respond(),
+        }
+    }))
+}

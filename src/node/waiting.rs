@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Services, clients and timers with statistics.
+
+use std::sync::Arc;
+
+use rclrs::{
+    AnyServiceCallback, AnyTimerCallback, ClockType, IntoAsyncServiceCallback, IntoNodeServiceCallback,
+    IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback, IntoWorkerServiceCallback,
+    IntoWorkerTimerOneshotCallback, IntoWorkerTimerRepeatingCallback, Node, RclrsError, ServiceOptions,
+    ServiceState, TimerOptions, TimerState, WorkScope, Worker,
+};
+use rosidl_runtime_rs::Service;
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    health::Expectations,
+    metric_set::MetricSet,
+    record::{
+        calls::CallRecorder,
+        options::SourceOptions,
+        requests::RequestRecorder,
+        source::{Source, SourceHandle, WindowedCollector},
+        timer_calls::{TimerCalls, TimerClock},
+        windowed::Windowed,
+    },
+    schedule::scheduler::NewSource,
+    SourceKind,
+};
+
+use super::NodeStatistics;
+use crate::{
+    error::StatisticsError,
+    measure::{
+        client::{MeasuredClient, MeasuredClientState},
+        service::{self, MeasuredService, MeasuredServiceState, MeasuredWorkerService},
+        timer::{self, MeasuredTimer, MeasuredTimerState, MeasuredWorkerTimer},
+    },
+    options::{MeasuredClientOptions, MeasuredServiceOptions, MeasuredTimerOptions, TopicStatisticsOptions},
+};
+
+impl NodeStatistics {
+    /// Creates a service with statistics, like [`NodeState::create_service`](rclrs::NodeState::create_service), with
+    /// every callback that it takes.
+    ///
+    /// Errors if an option is out of range, or if rclrs cannot create the service or the publisher of its statistics,
+    /// for example because a name is invalid.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # use ros_env::rcl_interfaces::srv::{GetParameters, GetParameters_Request, GetParameters_Response};
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("planner")?)?;
+    /// let plan = statistics.create_service::<GetParameters, _>("plan", |request: GetParameters_Request| {
+    ///     GetParameters_Response::default() // as before
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_service<'a, T: Service, Args>(
+        &self,
+        options: impl Into<MeasuredServiceOptions<'a>>,
+        callback: impl IntoNodeServiceCallback<T, Args>,
+    ) -> Result<MeasuredService<T>, StatisticsError> {
+        let callback = callback.into_node_service_callback();
+        self.create_service_of::<T, Node>(options.into(), false, callback, |options, callback| {
+            self.node.create_service(options, callback)
+        })
+    }
+
+    /// Creates a service with an async callback and statistics, like
+    /// [`NodeState::create_async_service`](rclrs::NodeState::create_async_service). The callback starts when its future
+    /// is first polled.
+    ///
+    /// Errors as [`create_service`](Self::create_service) does.
+    pub fn create_async_service<'a, T: Service, Args>(
+        &self,
+        options: impl Into<MeasuredServiceOptions<'a>>,
+        callback: impl IntoAsyncServiceCallback<T, Args>,
+    ) -> Result<MeasuredService<T>, StatisticsError> {
+        let callback = callback.into_async_service_callback();
+        self.create_service_of::<T, Node>(options.into(), true, callback, |options, callback| {
+            self.node.create_async_service(options, callback)
+        })
+    }
+
+    /// Creates a service on a worker with statistics, like
+    /// [`WorkerState::create_service`](rclrs::WorkerState::create_service).
+    ///
+    /// Errors as [`create_service`](Self::create_service) does.
+    pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
+        &self,
+        worker: &Worker<Payload>,
+        options: impl Into<MeasuredServiceOptions<'a>>,
+        callback: impl IntoWorkerServiceCallback<T, Payload, Args>,
+    ) -> Result<MeasuredWorkerService<T, Payload>, StatisticsError> {
+        let callback = callback.into_worker_service_callback();
+        self.create_service_of::<T, Worker<Payload>>(options.into(), false, callback, |options, callback| {
+            worker.create_service(options, callback)
+        })
+    }
+
+    /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client).
+    ///
+    /// Errors as [`create_service`](Self::create_service) does.
+    pub fn create_client<'a, T: Service>(
+        &self,
+        options: impl Into<MeasuredClientOptions<'a>>,
+    ) -> Result<MeasuredClient<T>, StatisticsError> {
+        let MeasuredClientOptions { client: options, statistics } = options.into();
+        let given = options.service_name.to_owned();
+        let all = SourceKind::Client.metrics().iter().collect();
+        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Client, &given, all)?;
+        let calls = CallRecorder::new(metrics);
+        let new = self.add_waiting(Arc::clone(&calls.calls) as _, statistics)?;
+        let client = self.node.create_client::<T>(options).map_err(|source| {
+            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+            StatisticsError::CreateClient { name, node, source }
+        })?;
+        let source = self.complete_waiting(new, &client.service_name(), Some(&given));
+        Ok(Arc::new(MeasuredClientState::new(source, calls, client, Arc::clone(&self.node))))
+    }
+
+    /// Creates a repeating timer with statistics, like
+    /// [`NodeState::create_timer_repeating`](rclrs::NodeState::create_timer_repeating). Its source is named after the
+    /// period, `/bridge:timer/10ms`, unless its options have a [`SourceName::Custom`](crate::SourceName::Custom).
+    ///
+    /// Errors if an option is out of range, or if rclrs cannot create the timer or the publisher of its statistics.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # use std::time::Duration;
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("controller")?)?;
+    /// let control = statistics.create_timer_repeating(Duration::from_millis(10), || { /* as before */ })?;
+    /// assert_eq!(control.source_name(), "/controller:timer/10ms");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_timer_repeating<'a, Args>(
+        &self,
+        options: impl Into<MeasuredTimerOptions<'a>>,
+        callback: impl IntoNodeTimerRepeatingCallback<Args>,
+    ) -> Result<MeasuredTimer, StatisticsError> {
+        let callback = callback.into_node_timer_repeating_callback();
+        self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
+            self.node.create_timer_repeating(options, callback)
+        })
+    }
+
+    /// Creates a timer that triggers once, with statistics, like
+    /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot).
+    ///
+    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    pub fn create_timer_oneshot<'a, Args>(
+        &self,
+        options: impl Into<MeasuredTimerOptions<'a>>,
+        callback: impl IntoNodeTimerOneshotCallback<Args>,
+    ) -> Result<MeasuredTimer, StatisticsError> {
+        let callback = callback.into_node_timer_oneshot_callback();
+        self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
+            self.node.create_timer_oneshot(options, callback)
+        })
+    }
+
+    /// Creates a repeating timer on a worker with statistics, like
+    /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating).
+    ///
+    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
+        &self,
+        worker: &Worker<Payload>,
+        options: impl Into<MeasuredTimerOptions<'a>>,
+        callback: impl IntoWorkerTimerRepeatingCallback<Worker<Payload>, Args>,
+    ) -> Result<MeasuredWorkerTimer<Payload>, StatisticsError> {
+        let callback = callback.into_worker_timer_repeating_callback();
+        self.create_timer_of::<Worker<Payload>>(options.into(), callback, |options, callback| {
+            worker.create_timer_repeating(options, callback)
+        })
+    }
+
+    /// Creates a timer on a worker that triggers once, with statistics, like
+    /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot).
+    ///
+    /// Errors as [`create_timer_repeating`](Self::create_timer_repeating) does.
+    pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
+        &self,
+        worker: &Worker<Payload>,
+        options: impl Into<MeasuredTimerOptions<'a>>,
+        callback: impl IntoWorkerTimerOneshotCallback<Worker<Payload>, Args>,
+    ) -> Result<MeasuredWorkerTimer<Payload>, StatisticsError> {
+        let callback = callback.into_worker_timer_oneshot_callback();
+        self.create_timer_of::<Worker<Payload>>(options.into(), callback, |options, callback| {
+            worker.create_timer_oneshot(options, callback)
+        })
+    }
+
+    fn create_service_of<'a, T: Service, Scope: WorkScope>(
+        &self,
+        MeasuredServiceOptions { service: options, statistics }: MeasuredServiceOptions<'a>,
+        is_async: bool,
+        callback: AnyServiceCallback<T, Scope::Payload>,
+        create: impl FnOnce(
+            ServiceOptions<'a>,
+            service::Measured<AnyServiceCallback<T, Scope::Payload>>,
+        ) -> Result<Arc<ServiceState<T, Scope>>, RclrsError>,
+    ) -> Result<Arc<MeasuredServiceState<T, Scope>>, StatisticsError> {
+        let given = options.name.to_owned();
+        let all = RequestRecorder::metrics(is_async);
+        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Service, &given, all)?;
+        let recorder = RequestRecorder::new(metrics, statistics.first_period(), is_async);
+        let new = self.add_waiting(Arc::clone(&recorder.requests) as _, statistics)?;
+        let callback = service::measure(callback, recorder.clone(), &given);
+        let service = create(options, callback).map_err(|source| {
+            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+            StatisticsError::CreateService { name, node, source }
+        })?;
+        recorder.requests.set_installed();
+        let source = self.complete_waiting(new, &service.service_name(), Some(&given));
+        Ok(Arc::new(MeasuredServiceState::new(source, service)))
+    }
+
+    fn create_timer_of<'a, Scope: WorkScope>(
+        &self,
+        MeasuredTimerOptions { timer: options, statistics }: MeasuredTimerOptions<'a>,
+        callback: AnyTimerCallback<Scope>,
+        create: impl FnOnce(
+            TimerOptions<'a>,
+            timer::Measured<Scope>,
+        ) -> Result<Arc<TimerState<Scope>>, RclrsError>,
+    ) -> Result<Arc<MeasuredTimerState<Scope>>, StatisticsError> {
+        let clock = match options.clock {
+            rclrs::TimerClock::SteadyTime => ClockType::SteadyTime,
+            rclrs::TimerClock::SystemTime => ClockType::SystemTime,
+            rclrs::TimerClock::NodeTime => ClockType::RosTime,
+            rclrs::TimerClock::Clock(clock) => clock.clock_type(),
+        };
+        let simulated = self.simulated.clone().filter(|_| matches!(clock, ClockType::RosTime));
+        let clock = match clock {
+            ClockType::SteadyTime => TimerClock::Steady,
+            _ if simulated.is_some() => TimerClock::Simulated,
+            _ => TimerClock::System,
+        };
+        let period = options.period;
+        // "µs" is not ASCII.
+        let name = format!("timer/{}", format!("{period:?}").replace('µ', "u"));
+        let all = SourceKind::Timer.metrics().iter().collect();
+        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Timer, &name, all)?;
+        let calls = TimerCalls::new(metrics, statistics.first_period(), clock, period.as_nanos() as i64);
+        let calls = Arc::new(Windowed::new(calls));
+        let new = self.add_waiting(Arc::clone(&calls) as _, statistics)?;
+        let probe = timer::Probe::new(Arc::clone(&calls), period, simulated, &name);
+        let timer = create(options, probe.measure(callback)).map_err(|source| {
+            let node = self.node.fully_qualified_name();
+            StatisticsError::CreateTimer { period, node, source }
+        })?;
+        calls.set_installed();
+        Ok(Arc::new(MeasuredTimerState::new(self.complete_waiting(new, &name, None), timer)))
+    }
+
+    /// Checks the options of a new source. Returns its metrics, which are its own ones or else `all`, and the options
+    /// with the node's defaults.
+    fn check_waiting(
+        &self,
+        statistics: TopicStatisticsOptions,
+        kind: SourceKind,
+        name: &str,
+        all: MetricSet,
+    ) -> Result<(MetricSet, WaitingOptions), StatisticsError> {
+        statistics.check(kind)?;
+        let metrics = match &statistics.metrics {
+            Some(own) => {
+                let expected = self.expected(name, statistics.expectations.as_ref(), kind);
+                own.iter().copied().chain(expected.iter().flat_map(Expectations::metrics)).collect()
+            }
+            None => all,
+        };
+        let own = statistics.of_source();
+        Ok((metrics, WaitingOptions { own, statistics: statistics.or(&self.options) }))
+    }
+
+    /// Adds the collector of a new source. A request may arrive before its service is returned.
+    fn add_waiting(
+        &self,
+        collector: Arc<dyn WindowedCollector>,
+        WaitingOptions { own, statistics }: WaitingOptions,
+    ) -> Result<NewWaiting, StatisticsError> {
+        let publisher = self.publisher(&statistics)?;
+        self.prepare_diagnostics(&statistics)?;
+        let source = self.add_collector(Arc::clone(&collector), own, publisher);
+        Ok(NewWaiting { source, collector, statistics })
+    }
+
+    /// Adds the source with that name; of a service or a client, if the node's code has it as `given`.
+    fn complete_waiting(&self, new: NewWaiting, name: &str, given: Option<&str>) -> SourceHandle {
+        let NewWaiting { source: new, collector, statistics } = new;
+        let source = Source::new(self.source_name(statistics.source_name, name), collector, None);
+        let source = Arc::new(match given {
+            Some(given) => source.of_topic(name.to_owned(), given),
+            None => source,
+        });
+        if let Some(expectations) = statistics.expectations {
+            self.scheduler.expect(&source, expectations);
+        }
+        new.complete(source)
+    }
+}
+
+/// The checked options of a service, a client or a timer.
+struct WaitingOptions {
+    own: SourceOptions,
+    /// With the node's defaults.
+    statistics: TopicStatisticsOptions,
+}
+
+impl WaitingOptions {
+    fn first_period(&self) -> FirstPeriod {
+        self.statistics.first_period.unwrap_or_default()
+    }
+}
+
+/// The source of a service, a client or a timer that is being created.
+struct NewWaiting {
+    source: NewSource,
+    collector: Arc<dyn WindowedCollector>,
+    statistics: TopicStatisticsOptions,
+}

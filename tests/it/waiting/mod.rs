@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Services, clients and timers, with clients and services in other processes.
+
+mod clients;
+mod services;
+mod timers;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rclrs::Node;
+use rclrs_topic_statistics::{
+    watch, Metric, NodeStatistics, Summary, TopicStatisticsOptions, WindowStatistics,
+};
+use ros_env::test_msgs::srv::{BasicTypes_Request, BasicTypes_Response};
+use test_support::wait_for;
+
+/// Creates statistics with windows of 250 ms.
+fn statistics(node: &Node) -> NodeStatistics {
+    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(250));
+    NodeStatistics::with_options(node, options).unwrap()
+}
+
+fn request(value: i64) -> BasicTypes_Request {
+    BasicTypes_Request { int64_value: value, ..Default::default() }
+}
+
+fn response(request: BasicTypes_Request) -> BasicTypes_Response {
+    BasicTypes_Response { int64_value: request.int64_value, ..Default::default() }
+}
+
+/// All finished windows of a source.
+#[derive(Clone)]
+struct Windows(Arc<Mutex<Vec<Arc<WindowStatistics>>>>);
+
+impl Windows {
+    fn of(mut watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+        let windows = Arc::new(Mutex::new(vec![]));
+        let to = Arc::clone(&windows);
+        // On a thread of its own: a test may block the executor.
+        std::thread::spawn(move || {
+            while let Ok(has_changed) = watched.has_changed() {
+                match has_changed {
+                    true => to.lock().unwrap().extend(watched.borrow_and_update().clone()),
+                    false => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        });
+        Windows(windows)
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Returns the summaries of a metric in all windows in which it is measured.
+    fn all(&self, metric: Metric) -> Vec<Summary> {
+        let windows = self.0.lock().unwrap();
+        windows
+            .iter()
+            .filter_map(|window| window.get(metric))
+            .filter(|of| of.sample_count > 0)
+            .copied()
+            .collect()
+    }
+
+    /// Returns the sum of all samples of a metric.
+    fn sum(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|of| of.average * of.sample_count as f64).sum()
+    }
+
+    /// Returns the number of all samples of a metric.
+    fn count(&self, metric: Metric) -> u64 {
+        self.all(metric).iter().map(|of| of.sample_count).sum()
+    }
+
+    fn maximum(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|of| of.maximum).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn minimum(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|of| of.minimum).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Waits until that many values were counted in finished windows.
+    fn wait_for(&self, metric: Metric, count: f64) {
+        wait_for(&format!("{count} {metric}"), || self.sum(metric) >= count);
+    }
+
+    /// Waits for a number of further windows.
+    fn wait_for_more(&self, windows: usize) {
+        let before = self.len();
+        wait_for("windows", || self.len() >= before + windows);
+    }
+}
