@@ -2,11 +2,11 @@
 
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
-
-use crate::{
+use topic_statistics_views::{
+    arguments::{self, seconds, window, CONDITIONS_HELP},
     expect::ExpectationFile,
     pattern::Pattern,
     require::{Condition, Conditions},
@@ -17,7 +17,7 @@ use crate::{
 ///
 /// On a terminal it is a live view. Otherwise it prints a line for each topic and window.
 #[derive(Parser, Debug)]
-#[command(name = "topic_monitor", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "topic_monitor", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
 pub struct Arguments {
     /// Topics by name or by pattern [default: all topics]
     ///
@@ -128,20 +128,9 @@ const TIME: &str = "Time";
 const OUTPUT: &str = "Output";
 const HEALTH: &str = "Health";
 
-const AFTER_HELP: &str = "\
-Conditions:
-  Metrics    rate (Hz); bandwidth (bytes/s); age, period, silent (ms);
-             gap (messages); received, lost, out_of_order (messages in the
-             window); bytes (in the window); publishers; any metrics_source,
-             such as source_to_receive_ms
-  Figures    mean (default), min, max, std, count; of age, period, silent, gap
-             and metrics_sources; p50, p90, p99, p999: percentiles of the last
-             minute, which need 2, 10, 100 and 1000 samples
-  Operators  < <= > >= = == !=
-  Values     90, 50ms, 0.05s, 1.5MB/s; with = and != also 90..110 and 100±10%
-             (or 100+-10%)
-  A metric without a value in the window fulfils no condition.
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| format!("{CONDITIONS_HELP}\n\n{HELP}"));
 
+const HELP: &str = "\
 Keys of the live view:
   up/down select, Enter details, h histogram, Esc back, s sort, r reverse,
   / filter, q quit
@@ -199,32 +188,7 @@ impl Arguments {
 
     /// Returns the names and patterns of the topics to watch. Empty for all topics.
     pub fn patterns(&self, expected: Option<&ExpectationFile>) -> Vec<Pattern> {
-        if !self.topics.is_empty() {
-            return self.topics.clone();
-        }
-        if let Some(file) = expected {
-            return file.patterns().cloned().collect();
-        }
-        let of_conditions: Option<Vec<Pattern>> =
-            self.conditions().map(|condition| condition.topic.clone()).collect();
-        of_conditions.unwrap_or_default()
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it has to be a number of seconds: 10 or 0.5".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("it has to be more than 0 seconds".to_owned()),
-    }
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    let duration = seconds(text)?;
-    if (0.1..=86400.0).contains(&duration.as_secs_f64()) {
-        Ok(duration)
-    } else {
-        Err("a window has 0.1 to 86400 seconds".to_owned())
+        arguments::patterns(&self.topics, expected, self.conditions())
     }
 }
 

@@ -7,29 +7,22 @@
 //! The modules follow the way of the data:
 //!
 //! ```text
-//!  graph, messages ──▶ topics ──────┐                        ┌──▶ views::Screen   live view
-//!                                   ├──▶ provider ──▶ rows ──┼──▶ views::Report   lines, JSON
-//!  /statistics ──────▶ statistics ──┘                        ├──▶ require         exit status
-//!                                                            ├──▶ expect          states, /diagnostics
-//!                                                            └──▶ recording ──▶ views::page   the page of --report
+//!  graph, messages ──▶ topics ──────┐                        ┌──▶ views         live view
+//!                                   ├──▶ provider ──▶ rows ──┼──▶ diagnostics   /diagnostics
+//!  /statistics ──────▶ statistics ──┘                        └──▶ topic_statistics_views   lines, JSON, exit status,
+//!                                                                                          states, page of --report
 //! ```
 //!
-//! `session` polls the provider and passes the rows on. A row holds plain values: `topics` and `statistics` write it,
-//! `views`, `recording`, `require` and `expect` read it. So both sides import `row`, `row` imports `format`, and
-//! neither side imports the other. `arguments` and `pattern` are the command line; `signals`, `output`, `error` and
-//! `origin` are about the process.
+//! `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`
+//! and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
+//! imports the other. `arguments` is the command line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
+mod diagnostics;
 mod error;
-mod expect;
-mod format;
 mod origin;
 mod output;
-mod pattern;
 mod provider;
-mod recording;
-mod require;
-mod row;
 mod session;
 mod signals;
 mod statistics;
@@ -46,16 +39,16 @@ use topic_statistics_programs::{
     arguments::{context, split_ros_arguments},
     executor::Spinning,
 };
+use topic_statistics_views::{expect::ExpectationFile, page::PageFile};
 
 use crate::{
     arguments::Arguments,
+    diagnostics::Diagnostics,
     error::{has_no_reader, print_error, Failure},
-    expect::{Diagnostics, ExpectationFile},
     output::take_stdout,
     provider::RowProvider,
     session::{Session, FAILED, UNFULFILLED},
     signals::Interrupt,
-    views::PageFile,
 };
 
 /// Runs the program, with the arguments of the process.

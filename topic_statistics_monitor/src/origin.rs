@@ -7,7 +7,7 @@ use std::{
     ffi::{c_char, CStr},
 };
 
-use crate::views::Origin;
+use topic_statistics_views::page::Origin;
 
 // A function of librmw_implementation, which rclrs is linked to.
 extern "C" {
@@ -19,10 +19,13 @@ pub fn of_this_process() -> Origin {
     // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
     // never unloaded.
     let middleware = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+    let middleware = middleware.to_string_lossy();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let distribution = env::var("ROS_DISTRO").unwrap_or_else(|_| "-".to_owned());
     Origin {
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        distribution: env::var("ROS_DISTRO").ok(),
-        middleware: middleware.to_string_lossy().into_owned(),
+        title: format!("ROS 2 topics on {host}"),
+        facts: vec![("Host", host), ("ROS 2", format!("{distribution}, {middleware}"))],
+        program: "topic_monitor",
         arguments: env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect(),
     }
 }

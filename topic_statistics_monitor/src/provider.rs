@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use rclrs::Node;
 use rclrs_topic_statistics::health::Health;
+use topic_statistics_views::{
+    pattern::{Pattern, Selection},
+    row::Row,
+};
 
 use crate::{
     arguments::Arguments,
     error::Failure,
-    pattern::Pattern,
-    row::Row,
     statistics::StatisticsReader,
     topics::{self, TopicWatcher},
 };
@@ -35,8 +37,7 @@ impl RowProvider {
             return Ok(Self::Statistics(Box::new(statistics)));
         }
         let options = topics::Options {
-            patterns,
-            all: arguments.all,
+            topics: Selection { patterns, all: arguments.all },
             period: arguments.period,
             depth: arguments.depth,
             publish: arguments.publish,
@@ -112,7 +113,7 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::at;
+    use topic_statistics_views::testing::at;
 
     #[test]
     fn a_notice_is_reported_when_it_changes_but_not_all_the_time() {

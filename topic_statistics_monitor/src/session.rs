@@ -13,19 +13,25 @@ use ratatui::crossterm::event::{Event, KeyEventKind};
 use rclrs_topic_statistics::health::{Health, Level};
 use topic_statistics_core::health::Change;
 use topic_statistics_programs::executor::Spinning;
+use topic_statistics_views::{
+    expect::{suggest, ExpectationFile, Expected, JudgedRow},
+    format,
+    page::{render as render_page, PageFile},
+    pattern::Pattern,
+    recording::Recording,
+    report::Report,
+    require::{self, Condition},
+    row::{Problem, Row},
+};
 
 use crate::{
     arguments::Arguments,
+    diagnostics::Diagnostics,
     error::{print_error, Failure},
-    expect::{suggest, Diagnostics, ExpectationFile, Expected, JudgedRow},
-    format, origin,
-    pattern::Pattern,
+    origin,
     provider::{Notices, RowProvider},
-    recording::Recording,
-    require::{self, Condition},
-    row::{Problem, Row},
     signals::Interrupt,
-    views::{render_page, Input, LiveTerminal, PageFile, Report, Screen},
+    views::{Input, LiveTerminal, Screen},
 };
 
 /// The exit status if conditions are not fulfilled, or nothing was measured.
@@ -185,7 +191,7 @@ impl<'a> Session<'a> {
         }
         let (watched, now) = (self.started.elapsed(), Instant::now());
         let rows = provider.rows();
-        let Some(file) = suggest(&rows, tolerance, watched, now) else {
+        let Some(file) = suggest("topic_monitor", &rows, tolerance, watched, now) else {
             report_unmeasured(rows);
             return Ok(UNFULFILLED);
         };

@@ -5,6 +5,8 @@
 //! Anybody can publish anything there. Names and figures are checked on reception. Everything kept has a bound; excess
 //! is counted and reported.
 
+#[cfg(test)]
+mod judged;
 mod message;
 mod source;
 mod sources;
@@ -21,15 +23,10 @@ use std::{
 
 use rclrs::*;
 use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
+use topic_statistics_views::{pattern::Pattern, row::Row};
 
-use crate::{
-    pattern::Pattern,
-    row::Row,
-    topics::{Graph, Qos},
-};
+use crate::topics::{Graph, Qos};
 pub use message::{SourceDistribution, SourceMetric};
-#[cfg(test)]
-pub use source::Source;
 pub use sources::Sources;
 
 /// The statistics that nodes publish.
@@ -176,13 +173,11 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        row::tests::at,
-        views::{detail, Report},
-    };
+    use crate::views::detail;
     use proptest::prelude::*;
     use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::StatisticDataPoint};
     use std::time::Duration;
+    use topic_statistics_views::{report::Report, testing::at};
 
     fn any_message() -> impl Strategy<Value = MetricsMessage> {
         let metrics = vec![

@@ -8,7 +8,6 @@ mod qos;
 mod subscribed;
 mod time;
 mod topic;
-mod window;
 mod windows;
 
 pub use graph::Graph;
@@ -26,15 +25,12 @@ use rclrs_topic_statistics::{
     FirstPeriod, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError, TopicStatisticsOptions,
     TopicStatisticsState,
 };
-
-use crate::{
-    pattern::Pattern,
+use topic_statistics_views::{
+    pattern::Selection,
     row::{Problem, Row},
 };
-use topic::{SubscribeContext, Topic};
 
-/// Topics that every node has and that are rarely of interest.
-const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
+use topic::{SubscribeContext, Topic};
 
 /// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
 fn metrics() -> impl Iterator<Item = Metric> {
@@ -43,10 +39,7 @@ fn metrics() -> impl Iterator<Item = Metric> {
 
 /// Which topics are watched, and how.
 pub struct Options {
-    /// Names and patterns of topics. Empty for all topics.
-    pub patterns: Vec<Pattern>,
-    /// Whether patterns match common and hidden topics, too.
-    pub all: bool,
+    pub topics: Selection,
     pub period: Duration,
     pub depth: Option<u32>,
     pub publish: bool,
@@ -79,7 +72,7 @@ impl TopicWatcher {
             .metrics(metrics())
             .distributions(true);
         let statistics = if options.publish { statistics } else { statistics.publish(false) };
-        let names = options.patterns.iter().filter_map(Pattern::name);
+        let names = options.topics.names();
         let topics = names.map(|name| {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Waiting(format!("there is no topic {name} yet; waiting for it")));
@@ -129,7 +122,9 @@ impl TopicWatcher {
         let Some(graph) = self.graph.topics() else { return };
         // A topic without a publisher has nothing to show yet.
         let is_new = |name: &&String| {
-            !self.topics.contains_key(*name) && self.is_wanted(name) && self.graph.has_publisher(name)
+            !self.topics.contains_key(*name)
+                && self.options.topics.is_wanted(name)
+                && self.graph.has_publisher(name)
         };
         let new: Vec<String> = graph.iter().filter(is_new).cloned().collect();
         self.left_out = 0;
@@ -155,7 +150,7 @@ impl TopicWatcher {
 
     /// Drops the topic that has had no publisher for the longest time. Returns whether there was one.
     fn make_room(&mut self) -> bool {
-        let others = self.topics.iter().filter(|(name, _)| !is_named(&self.options.patterns, name));
+        let others = self.topics.iter().filter(|(name, _)| !self.options.topics.is_named(name));
         let gone = others.filter(|(name, _)| !self.graph.has_publisher(name));
         // A topic that lost its publisher since the last refresh has no `gone_since` yet.
         let now = Instant::now();
@@ -164,17 +159,4 @@ impl TopicWatcher {
         self.free_workers.extend(topic.into_worker());
         true
     }
-
-    fn is_wanted(&self, name: &str) -> bool {
-        let patterns = &self.options.patterns;
-        let is_common = COMMON.contains(&name) || name.split('/').any(|part| part.starts_with('_'));
-        is_named(patterns, name)
-            || ((self.options.all || !is_common)
-                && (patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(name))))
-    }
-}
-
-/// Returns whether a topic is given by its name.
-fn is_named(patterns: &[Pattern], name: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.name() == Some(name))
 }

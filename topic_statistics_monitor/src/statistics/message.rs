@@ -7,8 +7,7 @@ use std::time::Instant;
 use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
 use topic_statistics_programs::statistics::{check_names, nanoseconds, read_distribution, DataPoints};
-
-use crate::{
+use topic_statistics_views::{
     format,
     row::{Figures, MetricFigures},
 };
@@ -89,9 +88,9 @@ fn figures(points: DataPoints) -> Figures {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::row::tests::at;
     use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::StatisticDataPoint};
     use topic_statistics_programs::statistics::MAX_NAME;
+    use topic_statistics_views::testing::at;
 
     /// A metric of a window of one second that ends at `stop` (s), received then.
     pub fn message(source: &str, metric: &str, stop: i64, average: f64) -> SourceMetric {

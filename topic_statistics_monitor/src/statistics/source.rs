@@ -8,12 +8,12 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
+use topic_statistics_views::row::{Figures, Row, Window};
 
 use super::{
     message::{SourceDistribution, SourceMetric},
     told::Told,
 };
-use crate::row::{Figures, Row, Window};
 
 /// A source of statistics.
 #[derive(Debug)]

@@ -7,13 +7,14 @@ use std::{
     time::Instant,
 };
 
+use topic_statistics_views::{
+    pattern::Pattern,
+    row::{Problem, Row},
+};
+
 use super::{
     message::{SourceDistribution, SourceMetric},
     source::Source,
-};
-use crate::{
-    pattern::Pattern,
-    row::{Problem, Row},
 };
 
 /// The sources that have published, and the sources given by name.
@@ -117,15 +118,13 @@ fn is_asked_for(patterns: &[Pattern], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        row::{
-            tests::{at, S},
-            Status,
-        },
-        statistics::message::tests::{distribution, message},
-    };
+    use crate::statistics::message::tests::{distribution, message};
     use rclrs_topic_statistics::Metric;
     use std::time::Duration;
+    use topic_statistics_views::{
+        row::Status,
+        testing::{at, S},
+    };
 
     fn sources(patterns: &[&str], max: usize) -> Sources {
         let patterns = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();

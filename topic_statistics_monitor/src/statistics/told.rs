@@ -5,8 +5,7 @@
 use std::time::{Duration, Instant};
 
 use rclrs_topic_statistics::Metric;
-
-use crate::row::{MetricFigures, Window};
+use topic_statistics_views::row::{MetricFigures, Window};
 
 /// Reads the number of messages from the metrics of the windows of a source.
 ///
@@ -54,11 +53,11 @@ impl Told {
         }
         let seconds = window.length.as_secs_f64();
         let (mut samples, mut by_rate, mut is_known_to_be_empty) = (0, None, false);
-        let mut is_independent_of_clock = false;
+        let (mut is_independent_of_clock, mut is_counted) = (false, false);
         for MetricFigures { name, figures, .. } in &window.metrics {
             match name.parse::<Metric>() {
                 // n messages have n or n - 1 periods.
-                Ok(Metric::MessagePeriod | Metric::PublishPeriod) if figures.mean > 0.0 => {
+                Ok(metric) if metric.is_period() && figures.mean > 0.0 => {
                     let messages = 1000.0 / figures.mean * seconds;
                     by_rate = Some(messages);
                     is_independent_of_clock |= messages >= 2.0;
@@ -67,20 +66,30 @@ impl Told {
                     (samples, self.by) = (whole(figures.mean * seconds), By::Samples);
                     is_known_to_be_empty = samples == 0;
                 }
+                Ok(Metric::Requests | Metric::Calls) if figures.mean >= 0.0 => {
+                    (samples, self.by) = (whole(figures.mean), By::Samples);
+                    is_known_to_be_empty = samples == 0;
+                    is_counted = true;
+                }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.mean >= seconds * 1e3,
-                // A window has one sample of the clock, whether it has messages or not.
-                Ok(
-                    Metric::MessagePeriod | Metric::PublishPeriod | Metric::Frequency | Metric::ClockOffset,
-                )
-                | Err(_) => {}
+                // A window has one sample of the clock, or of a count, whether it has messages or not. An executor has no
+                // messages.
+                Ok(Metric::ReadyToRun) => {}
+                Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
+                Err(_) => {}
                 Ok(metric) => {
-                    samples = samples.max(figures.count);
+                    if !is_counted {
+                        samples = samples.max(figures.count);
+                    }
                     let is_of_messages_alone = matches!(
                         metric,
                         Metric::MessageSize
                             | Metric::CallbackDuration
                             | Metric::PublishDuration
                             | Metric::Duration
+                            | Metric::ResponseDuration
+                            | Metric::RoundTrip
+                            | Metric::TimerLateness
                     );
                     is_independent_of_clock |= is_of_messages_alone && figures.count > 0;
                 }

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{MeasuredSubscription, PublisherTotals, Totals};
+use topic_statistics_views::row::{row_window, Publisher, Row};
 
 use super::{
     qos::Qos,
     time::{age, between},
-    window::row_window,
     windows::Windows,
 };
-use crate::row::{Publisher, Row};
 
 /// A subscription, with its last reading.
 pub struct Subscribed {

@@ -8,15 +8,15 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     IntoMeasuredOptions, NodeStatistics, StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
+use topic_statistics_views::{
+    format::name,
+    row::{Problem, Row},
+};
 
 use super::{
     message_type::{default_depth, explain},
     qos::Qos,
     subscribed::{Earlier, Subscribed},
-};
-use crate::{
-    format::name,
-    row::{Problem, Row},
 };
 
 /// A watched topic, with its subscription.

@@ -8,9 +8,8 @@ use std::{
 };
 
 use rclrs::{DynamicMessage, Node};
-use rclrs_topic_statistics::{MeasuredSubscription, Metric, Totals, WindowStatistics};
-
-use crate::row::LastMinute;
+use rclrs_topic_statistics::{MeasuredSubscription, Totals, WindowStatistics};
+use topic_statistics_views::row::LastMinute;
 
 /// The windows of a subscription. A task of the executor reads each one when it ends: percentiles would be wrong
 /// without the windows that pass while nobody reads the monitor's output.
@@ -82,11 +81,7 @@ impl State {
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
             return;
         }
-        for metric in Metric::OF_SUBSCRIPTIONS {
-            if let Some(distribution) = statistics.distribution(*metric) {
-                self.last_minute.add(*metric, distribution, ended);
-            }
-        }
+        self.last_minute.add_window(&statistics, ended);
         self.latest = Some(WholeWindow { statistics, ended, before });
     }
 }
@@ -94,11 +89,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::at;
     use rclrs::*;
-    use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
+    use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
     use ros_env::std_msgs::msg::Empty;
     use test_support::{wait_for, Spinning};
+    use topic_statistics_views::testing::at;
 
     /// Returns three windows that follow each other, each with messages.
     fn three_windows() -> Vec<Arc<WindowStatistics>> {

@@ -10,12 +10,13 @@ use ratatui::{
 };
 
 use rclrs_topic_statistics::Metric;
-
-use crate::{
+use topic_statistics_views::{
     format::{count, count_if_known, figure, milliseconds, name, seconds, start_of},
+    histogram,
     row::{MetricFigures, Row},
-    views::{histogram, sparkline::sparkline},
 };
+
+use super::sparkline::sparkline;
 
 /// From this width on, the table of metrics has the percentiles of the last minute.
 const WITH_PERCENTILES: usize = 92;
@@ -148,11 +149,11 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{
-        tests::{at, row, window, S},
-        Problem, Publisher,
-    };
     use rclrs_topic_statistics::Distribution;
+    use topic_statistics_views::{
+        row::{Problem, Publisher},
+        testing::{at, row, window, S},
+    };
 
     #[test]
     fn all_metrics_and_the_losses_of_each_publisher_are_shown() {

@@ -17,12 +17,12 @@ use ratatui::{
 };
 
 use rclrs_topic_statistics::Metric;
-
-use crate::{
+use topic_statistics_views::{
     format::start_of,
     row::{Row, Status},
-    views::detail,
 };
+
+use super::detail;
 use column::Column;
 use list::Layout;
 
@@ -261,12 +261,12 @@ fn draw_lines(buffer: &mut Buffer, area: Rect, lines: impl Iterator<Item = Line<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{
-        tests::{at, row},
-        Problem,
-    };
     use ratatui::{backend::TestBackend, Terminal};
     use rclrs_topic_statistics::Distribution;
+    use topic_statistics_views::{
+        row::Problem,
+        testing::{at, row},
+    };
 
     fn rows() -> Vec<Row> {
         let mut lossy = row("/camera/image_raw", 30.0, 12);

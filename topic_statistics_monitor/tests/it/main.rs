@@ -2,6 +2,7 @@
 
 //! The program topic_monitor on real topics: in a terminal with a readable screen, and as a process that writes lines.
 
+mod bags;
 mod browser;
 mod ending;
 mod expect;

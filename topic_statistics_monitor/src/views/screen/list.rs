@@ -10,12 +10,12 @@ use ratatui::{
 };
 
 use rclrs_topic_statistics::Metric;
-
-use crate::{
+use topic_statistics_views::{
     format::{self, count_if_known, end_of, figure, seconds, start_of},
     row::{Row, Status, Window},
-    views::sparkline::sparkline,
 };
+
+use crate::views::sparkline::sparkline;
 
 /// From this width on, a topic has one line instead of two: there is room for all columns.
 const WIDE: u16 = 175;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Means of blocks of windows.
+
+use serde::{Deserialize, Serialize};
+
+/// The most blocks of a quantity. When there are as many, each two become one.
+pub const MAX_BLOCKS: usize = 512;
+
+/// The means of a quantity over blocks of windows, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub(super) struct Blocks {
+    /// A block has 2^size windows.
+    size: u32,
+    means: Vec<f64>,
+    /// The windows of the last block, which is not complete: their sum, and how many.
+    sum: f64,
+    windows: u64,
+}
+
+/// Blocks as JSON has them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    /// The base-2 logarithm of the number of windows of a block.
+    log2_windows: u32,
+    means: Vec<f64>,
+}
+
+/// Blocks of a baseline that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidBlocks {
+    /// There are too many.
+    #[error("There are {blocks} blocks: {MAX_BLOCKS} are the most")]
+    TooMany {
+        /// How many.
+        blocks: usize,
+    },
+    /// They are too long.
+    #[error("A block has 2^{log2_windows} windows: 2^40 are the most")]
+    TooLong {
+        /// The logarithm of their length.
+        log2_windows: u32,
+    },
+    /// A mean is NaN or infinite.
+    #[error("The mean of a block is no finite number")]
+    NotFinite,
+}
+
+impl TryFrom<Parts> for Blocks {
+    type Error = InvalidBlocks;
+
+    fn try_from(parts: Parts) -> Result<Self, InvalidBlocks> {
+        let Parts { log2_windows, means } = parts;
+        if means.len() > MAX_BLOCKS {
+            return Err(InvalidBlocks::TooMany { blocks: means.len() });
+        }
+        if log2_windows > 40 {
+            return Err(InvalidBlocks::TooLong { log2_windows });
+        }
+        if means.iter().any(|mean| !mean.is_finite()) {
+            return Err(InvalidBlocks::NotFinite);
+        }
+        Ok(Self { size: log2_windows, means, sum: 0.0, windows: 0 })
+    }
+}
+
+impl From<Blocks> for Parts {
+    fn from(blocks: Blocks) -> Self {
+        Self { log2_windows: blocks.size, means: blocks.means }
+    }
+}
+
+impl Blocks {
+    /// Adds a window. One without a value is left out.
+    pub(super) fn add(&mut self, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        self.sum += value;
+        self.windows += 1;
+        if self.windows >> self.size == 0 {
+            return;
+        }
+        let mean = self.sum / self.windows as f64;
+        (self.sum, self.windows) = (0.0, 0);
+        if mean.is_finite() {
+            self.means.push(mean);
+        }
+        if self.means.len() >= MAX_BLOCKS {
+            self.means = pairs(&self.means);
+            self.size += 1;
+        }
+    }
+
+    /// Returns the base-2 logarithm of the number of windows of a block.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Returns the means of blocks of that size, which is at least [`size`](Self::size).
+    pub(super) fn of_size(&self, size: u32) -> Vec<f64> {
+        let mut means = self.means.clone();
+        for _ in self.size..size {
+            means = pairs(&means);
+        }
+        means
+    }
+}
+
+/// Returns the means of each two. The last one without another is left out.
+fn pairs(means: &[f64]) -> Vec<f64> {
+    means.chunks_exact(2).map(|pair| pair[0] / 2.0 + pair[1] / 2.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(values: impl IntoIterator<Item = f64>) -> Blocks {
+        let mut blocks = Blocks::default();
+        values.into_iter().for_each(|value| blocks.add(value));
+        blocks
+    }
+
+    #[test]
+    fn the_number_of_blocks_has_a_bound_and_their_means_are_those_of_the_windows() {
+        let all = blocks((0..100_000).map(f64::from));
+        assert!(all.means.len() < MAX_BLOCKS, "{}", all.means.len());
+        let length = 1_u64 << all.size;
+        assert!(length as usize * all.means.len() > 99_000);
+        assert_eq!(all.means[0], (length - 1) as f64 / 2.0);
+        assert_eq!(all.means[1] - all.means[0], length as f64);
+    }
+
+    #[test]
+    fn windows_without_a_value_are_left_out() {
+        assert_eq!(blocks([1.0, f64::NAN, 2.0, f64::INFINITY]).means, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn longer_blocks_are_means_of_shorter_ones() {
+        let all = blocks([1.0, 3.0, 5.0, 7.0, 100.0]);
+        assert_eq!(all.of_size(1), [2.0, 6.0]);
+        assert_eq!(all.of_size(2), [4.0]);
+        assert!(all.of_size(40).is_empty());
+    }
+
+    #[test]
+    fn blocks_of_a_file_are_checked() {
+        let all = blocks([1.5, 3.0]);
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<Blocks>(&text).unwrap(), all);
+        let read = |text: &str| serde_json::from_str::<Blocks>(text).unwrap_err().to_string();
+        assert!(read(r#"{"log2_windows": 41, "means": []}"#).contains("2^41"));
+        let many = format!(r#"{{"log2_windows": 0, "means": [{}]}}"#, vec!["1"; 513].join(","));
+        assert!(read(&many).contains("513 blocks"));
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `bag_statistics` shows of recordings what `topic_monitor` shows of live topics.
+//!
+//! ```text
+//!                                   ┌──▶ table, or lines and JSON of topic_statistics_views
+//!  Bag::read ──▶ rows ──▶ session ──┼──▶ conditions, expectations, page of topic_statistics_views
+//!                                   └──▶ comparison ──▶ exit status
+//! ```
+
+mod program;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    program::main()
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Chunks: groups of records, compressed, with a checksum.
+
+use std::{
+    io::{self, Read, Seek},
+    ops::ControlFlow,
+};
+
+use mcap::records::op;
+
+use super::{
+    head::{head, HEAD},
+    input::{Content, Input},
+    Defined, Reader, State,
+};
+use crate::{
+    bytes::Bytes,
+    error::{ChunkFault, NoteKind},
+};
+
+/// The fields of a chunk before its records.
+struct ChunkHead {
+    /// The log times of its first and its last message.
+    start: u64,
+    end: u64,
+    /// The length of its records when they are decompressed.
+    size: u64,
+    /// The checksum of that; 0 for none.
+    sum: u32,
+    compression: Vec<u8>,
+    /// The length of its records in the file.
+    length: u64,
+}
+
+impl ChunkHead {
+    /// The length of the fields without the name of the compression.
+    const FIELDS: u64 = 40;
+    /// The longest name of a compression.
+    const MAX_COMPRESSION: u32 = 64;
+
+    /// Reads the fields. None if they are none.
+    fn read(bytes: &mut impl Bytes) -> Option<Self> {
+        let mut time = || bytes.array().map(u64::from_le_bytes).ok();
+        let (start, end, size) = (time()?, time()?, time()?);
+        let sum = u32::from_le_bytes(bytes.array().ok()?);
+        let length = u32::from_le_bytes(bytes.array().ok()?);
+        if length > Self::MAX_COMPRESSION || start > end {
+            return None;
+        }
+        let mut compression = vec![0; length as usize];
+        bytes.fill(&mut compression).ok()?;
+        let length = u64::from_le_bytes(bytes.array().ok()?);
+        Some(Self { start, end, size, sum, compression, length })
+    }
+
+    /// Returns the length of the whole body.
+    fn body(&self) -> Option<u64> {
+        (Self::FIELDS + self.compression.len() as u64).checked_add(self.length)
+    }
+}
+
+/// The messages of a chunk beside those that are read.
+#[derive(Default)]
+struct Others {
+    count: u64,
+    /// Their latest log time.
+    latest: Option<u64>,
+    /// What the chunk has defined.
+    defined: Vec<Defined>,
+}
+
+impl<R: Read + Seek> Reader<'_, '_, R> {
+    /// The largest content of a compressed chunk, in bytes. Recorders write chunks of some megabytes.
+    const MAX_CONTENT: u64 = 1 << 30;
+
+    /// Reads a chunk that starts at `at` and ends at `end`, which may be behind the end of the file.
+    pub(super) fn chunk(&mut self, at: u64, end: u64) -> ControlFlow<()> {
+        let is_cut = end > self.input.len();
+        let body = end - (at + HEAD);
+        let mut start = None;
+        let fault = match ChunkHead::read(&mut self.input.until(end)) {
+            None if is_cut => return ControlFlow::Continue(()),
+            Some(chunk) if chunk.body() == Some(body) => {
+                start = i64::try_from(chunk.start).ok();
+                if let Some((first, last)) = self.skipped(at, &chunk) {
+                    self.state.session.see(first);
+                    self.state.session.see(last);
+                    self.state.counts.has_skipped = true;
+                    return ControlFlow::Continue(());
+                }
+                match self.content(&chunk, end, is_cut) {
+                    Ok(flow) => return flow,
+                    Err(fault) => fault,
+                }
+            }
+            _ => ChunkFault::Content,
+        };
+        self.state.session.miss(start);
+        self.state.note(NoteKind::Chunk { at, length: body + HEAD, fault });
+        ControlFlow::Continue(())
+    }
+
+    /// Returns the log times of a chunk that has nothing that is read: the first and the last one.
+    fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
+        let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
+        let is_wanted = self.summary.wants_chunk(at) && self.state.session.wants_times(start, end);
+        (!is_wanted).then_some((start, end))
+    }
+
+    /// Reads the content of a chunk. Its messages are accepted if all of it is right, or up to the end of the file.
+    fn content(&mut self, chunk: &ChunkHead, end: u64, is_cut: bool) -> Result<ControlFlow<()>, ChunkFault> {
+        let Self { input, state, summary } = self;
+        state.pending.clear();
+        let mut others = Others::default();
+        let is_large = chunk.size > Self::MAX_CONTENT;
+        let result = match &*chunk.compression {
+            b"" if chunk.size != chunk.length => Err(ChunkFault::Content),
+            // The payloads are not read, and so there is no checksum.
+            b"" if summary.has_chunks() && !state.session.verifies() => {
+                state.records(&mut input.until(end), chunk, &mut others)
+            }
+            b"" => state.summed(input.until(end), chunk, &mut others),
+            b"zstd" | b"lz4" if is_large => Err(ChunkFault::Compression),
+            b"zstd" => match zstd::stream::read::Decoder::new(input.until(end)) {
+                Ok(decoder) => state.summed(decoder, chunk, &mut others),
+                Err(_) => Err(ChunkFault::Compression),
+            },
+            b"lz4" => state.summed(lz4_flex::frame::FrameDecoder::new(input.until(end)), chunk, &mut others),
+            other => Err(ChunkFault::UnknownCompression(String::from_utf8_lossy(other).into_owned())),
+        };
+        match result {
+            Err(fault) if !is_cut => {
+                others.defined.iter().for_each(|defined| state.definitions.forget(defined));
+                Err(fault)
+            }
+            _ => Ok(state.accept_pending(&others)),
+        }
+    }
+
+    /// Returns the place of the next chunk behind `at`: by the index, else by its looks.
+    pub(super) fn find_chunk(&mut self, at: u64) -> io::Result<Option<u64>> {
+        if self.summary.has_chunks() {
+            return Ok(self.summary.chunk_behind(at).filter(|chunk| *chunk < self.input.len()));
+        }
+        find_chunk(&mut self.input, at + 1)
+    }
+}
+
+impl State<'_, '_> {
+    /// How many messages of a chunk wait for its checksum. A chunk of some megabytes has fewer.
+    const MAX_PENDING: usize = 1 << 20;
+
+    /// Reads the records of a chunk, and compares their checksum.
+    fn summed(&mut self, bytes: impl Read, chunk: &ChunkHead, others: &mut Others) -> Result<(), ChunkFault> {
+        let mut content = Content::new(bytes, chunk.size);
+        self.records(&mut content, chunk, others)?;
+        let sum = content.checksum().map_err(|_| ChunkFault::Compression)?;
+        match chunk.sum {
+            0 => Ok(()),
+            expected if expected == sum => Ok(()),
+            _ => Err(ChunkFault::Checksum),
+        }
+    }
+
+    /// Reads the records of a chunk.
+    fn records<B: Bytes>(
+        &mut self,
+        bytes: &mut B,
+        chunk: &ChunkHead,
+        others: &mut Others,
+    ) -> Result<(), ChunkFault> {
+        let fault = |_| match chunk.compression.is_empty() {
+            true => ChunkFault::Content,
+            false => ChunkFault::Compression,
+        };
+        let mut left = chunk.size;
+        while left > 0 {
+            left = left.checked_sub(HEAD).ok_or(ChunkFault::Content)?;
+            let (kind, length) = head(&bytes.array().map_err(fault)?);
+            left = left.checked_sub(length).ok_or(ChunkFault::Content)?;
+            match kind {
+                0 => return Err(ChunkFault::Content),
+                op::MESSAGE => {
+                    let read = self.message(bytes, length).map_err(fault)?;
+                    if !(chunk.start..=chunk.end).contains(&read.log) {
+                        return Err(ChunkFault::Content);
+                    }
+                    match read.message {
+                        Some(message) => self.pending.push(message),
+                        None => {
+                            others.count += 1;
+                            others.latest = others.latest.max(Some(read.log));
+                        }
+                    }
+                    if self.pending.len() >= Self::MAX_PENDING {
+                        // More than is checked. (A visitor that stops is asked again with the next message.)
+                        let _flow = self.accept_pending(&Others::default());
+                    }
+                }
+                op::SCHEMA | op::CHANNEL if length <= Self::MAX_DEFINITION => {
+                    let mut body = vec![0; length as usize];
+                    bytes.fill(&mut body).map_err(fault)?;
+                    let Self { definitions, path, session, .. } = self;
+                    match definitions.define(kind, &body, path, session) {
+                        Ok(defined) => others.defined.extend(defined),
+                        Err(_) => return Err(ChunkFault::Content),
+                    }
+                }
+                _ => bytes.skip(length).map_err(fault)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Accepts the messages of a chunk.
+    fn accept_pending(&mut self, others: &Others) -> ControlFlow<()> {
+        if let Some(Ok(latest)) = others.latest.map(i64::try_from) {
+            self.session.see(latest);
+        }
+        self.counts.found += others.count + self.pending.len() as u64;
+        self.pending.drain(..).try_for_each(|message| self.session.accept(message))
+    }
+}
+
+/// Looks for a chunk from a place on: for a record whose lengths agree, which no other bytes have by chance.
+fn find_chunk<R: Read + Seek>(input: &mut Input<R>, from: u64) -> io::Result<Option<u64>> {
+    /// The head of a chunk with the longest name of a known compression.
+    const LOOKS: usize = 53;
+    let mut window = vec![0; 1 << 16];
+    let mut at = from;
+    while at < input.len() {
+        input.seek(at)?;
+        let length = input.left().min(window.len() as u64) as usize;
+        input.until(u64::MAX).fill(&mut window[..length])?;
+        let bytes = &window[..length];
+        if let Some(place) =
+            (0..length).find(|place| bytes[*place] == op::CHUNK && looks_like_chunk(&bytes[*place..]))
+        {
+            return Ok(Some(at + place as u64));
+        }
+        match length > LOOKS {
+            true => at += (length - LOOKS) as u64,
+            false => break,
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether bytes are the head of a chunk.
+fn looks_like_chunk(mut bytes: &[u8]) -> bool {
+    let Ok(first) = bytes.array() else { return false };
+    let (_, length) = head(&first);
+    ChunkHead::read(&mut bytes).is_some_and(|chunk| {
+        chunk.body() == Some(length) && matches!(&*chunk.compression, b"" | b"zstd" | b"lz4")
+    })
+}

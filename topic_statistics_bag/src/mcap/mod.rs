@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! MCAP files.
+//!
+//! A file is read from its start to its end, record by record, and never as a whole: memory does not depend on what a
+//! file says. Chunks are decompressed as streams. A message is in the figures only if its whole chunk is as its checksum
+//! and its index say. The summary at the end of a complete file tells which chunks can be skipped, and where to go on
+//! behind damaged bytes; without it, the next chunk is looked for.
+
+mod chunk;
+mod head;
+mod input;
+mod summary;
+
+use std::{
+    collections::HashMap,
+    io::{self, Read, Seek},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use mcap::records::{op, Record};
+
+use crate::{
+    bytes::{Bytes, Limited},
+    error::NoteKind,
+    message::{ChannelKey, Message},
+    proof::Publisher,
+    session::{ChannelDefinition, Session},
+    stamp::{HeaderStamp, Layout},
+};
+use head::{head, HEAD, MAGIC};
+use input::Input;
+use summary::Summary;
+
+/// Reads a file. Errors if it cannot be read further; what was read before is in the session.
+pub(crate) fn read<R: Read + Seek>(
+    file: R,
+    path: &Path,
+    session: &mut Session<'_>,
+) -> io::Result<ControlFlow<()>> {
+    let mut input = Input::new(file)?;
+    let mut definitions = Definitions::default();
+    let mut summary = Summary::default();
+    summary.read(&mut input, |kind, body, summary| match kind {
+        op::CHUNK_INDEX => {
+            if let Ok(Record::ChunkIndex(index)) = mcap::parse_record(kind, body) {
+                let mut channels = index.message_index_offsets.keys();
+                let is_wanted = index.message_index_offsets.is_empty()
+                    || channels.any(|id| definitions.get(*id).is_none_or(|channel| channel.is_some()));
+                summary.add_chunk(index.chunk_start_offset, is_wanted);
+            }
+        }
+        op::STATISTICS => {
+            if let Ok(Record::Statistics(statistics)) = mcap::parse_record(kind, body) {
+                summary.messages = Some(statistics.message_count);
+            }
+        }
+        _ => {
+            // What is no definition is found where it is used.
+            let _damaged = definitions.define(kind, body, path, session);
+        }
+    })?;
+    if summary.is_damaged {
+        session.notes.add(path, NoteKind::Summary);
+    }
+    let mut reader = Reader {
+        input,
+        summary,
+        state: State { path, session, definitions, pending: vec![], counts: Counts::default() },
+    };
+    let flow = reader.run()?;
+    let (Counts { unknown_channel, invalid_time, found, has_skipped }, summary) =
+        (reader.state.counts, reader.summary.messages);
+    if unknown_channel > 0 {
+        session.notes.add(path, NoteKind::UnknownChannel { messages: unknown_channel });
+    }
+    if invalid_time > 0 {
+        session.notes.add(path, NoteKind::InvalidTime { messages: invalid_time });
+    }
+    if let Some(summary) = summary.filter(|summary| *summary != found && !has_skipped && flow.is_continue()) {
+        session.notes.add(path, NoteKind::Count { summary, found });
+    }
+    Ok(flow)
+}
+
+/// Returns the first log time of a file; None without a message.
+pub(crate) fn start<R: Read + Seek>(file: R) -> io::Result<Option<i64>> {
+    /// How many records come before the first message or chunk at most.
+    const RECORDS: usize = 1 << 17;
+    let mut input = Input::new(file)?;
+    let (mut summary, mut first) = (Summary::default(), None);
+    summary.read(&mut input, |kind, body, _| {
+        if let (op::STATISTICS, Ok(Record::Statistics(of))) = (kind, mcap::parse_record(kind, body)) {
+            first = (of.message_count > 0).then_some(of.message_start_time);
+        }
+    })?;
+    input.seek(MAGIC)?;
+    for _ in 0..RECORDS {
+        if first.is_some() || input.left() < HEAD {
+            break;
+        }
+        let (kind, length) = head(&input.until(u64::MAX).array()?);
+        let end = input.position().saturating_add(length);
+        let place = match kind {
+            op::CHUNK => 0,
+            op::MESSAGE => 6, // behind the channel and the sequence number
+            _ => {
+                if end > input.len() {
+                    break;
+                }
+                input.seek(end)?;
+                continue;
+            }
+        };
+        let mut record = input.until(end);
+        let time = record.skip(place).and_then(|()| record.array());
+        first = time.ok().map(u64::from_le_bytes);
+        break;
+    }
+    Ok(first.and_then(|first| i64::try_from(first).ok()))
+}
+
+/// A channel whose topic is read.
+#[derive(Clone, Debug)]
+struct Channel {
+    key: ChannelKey,
+    /// Where the header stamp is. None if there is none, or if it is not known.
+    layout: Option<Layout>,
+}
+
+/// The schemas and channels of a file.
+#[derive(Debug, Default)]
+struct Definitions {
+    schemas: HashMap<u16, Schema>,
+    /// By the identifier. None inside: its topic is not read.
+    channels: Vec<Option<Option<Channel>>>,
+}
+
+#[derive(Debug)]
+struct Schema {
+    name: String,
+    stamp: HeaderStamp,
+}
+
+/// What a record has defined.
+#[derive(Debug)]
+enum Defined {
+    Schema(u16),
+    Channel(u16),
+}
+
+/// A definition is none.
+#[derive(Debug)]
+struct Damaged;
+
+impl Definitions {
+    /// How many schemas are kept. With more, types are unknown.
+    const MAX_SCHEMAS: usize = 4096;
+
+    /// Returns a channel, if it is defined; inside, if its topic is read.
+    fn get(&self, id: u16) -> Option<&Option<Channel>> {
+        self.channels.get(usize::from(id))?.as_ref()
+    }
+
+    /// Takes in a record, if it is a definition. The first definition of an identifier counts: the others are the same.
+    fn define(
+        &mut self,
+        kind: u8,
+        body: &[u8],
+        path: &Path,
+        session: &mut Session<'_>,
+    ) -> Result<Option<Defined>, Damaged> {
+        match (kind, mcap::parse_record(kind, body)) {
+            (op::SCHEMA | op::CHANNEL, Err(_)) => Err(Damaged),
+            (_, Ok(Record::Schema { header, data })) => {
+                if self.schemas.contains_key(&header.id) || self.schemas.len() >= Self::MAX_SCHEMAS {
+                    return Ok(None);
+                }
+                let text = String::from_utf8_lossy(&data);
+                let stamp = HeaderStamp::of(&header.name, &header.encoding, &text);
+                self.schemas.insert(header.id, Schema { name: header.name, stamp });
+                Ok(Some(Defined::Schema(header.id)))
+            }
+            (_, Ok(Record::Channel(channel))) => {
+                let place = usize::from(channel.id);
+                if self.channels.len() <= place {
+                    self.channels.resize(place + 1, None);
+                }
+                if self.channels[place].is_some() {
+                    return Ok(None);
+                }
+                let schema = self.schemas.get(&channel.schema_id);
+                let stamp = match schema {
+                    Some(schema) if channel.message_encoding == "cdr" => schema.stamp.clone(),
+                    _ => HeaderStamp::Unknown,
+                };
+                let definition = ChannelDefinition {
+                    topic: &channel.topic,
+                    message_type: schema.map(|schema| &*schema.name),
+                    stamps: stamp.stamps(),
+                    publisher: Publisher::of_metadata(&channel.metadata),
+                };
+                let layout = match stamp {
+                    HeaderStamp::At(layout) => Some(layout),
+                    HeaderStamp::NoHeader | HeaderStamp::Unknown => None,
+                };
+                let key = session.add_channel(path, &definition);
+                self.channels[place] = Some(key.map(|key| Channel { key, layout }));
+                Ok(Some(Defined::Channel(channel.id)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn forget(&mut self, defined: &Defined) {
+        match defined {
+            Defined::Schema(id) => drop(self.schemas.remove(id)),
+            Defined::Channel(id) => self.channels[usize::from(*id)] = None,
+        }
+    }
+}
+
+/// What a file has up to now.
+struct State<'a, 's> {
+    path: &'a Path,
+    session: &'a mut Session<'s>,
+    definitions: Definitions,
+    /// The messages of the chunk that is read.
+    pending: Vec<Message>,
+    counts: Counts,
+}
+
+/// What was found up to now.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Messages whose channel is not defined.
+    unknown_channel: u64,
+    /// Messages whose time is out of range.
+    invalid_time: u64,
+    /// Messages that are right, read or not.
+    found: u64,
+    /// Whether a chunk was skipped that has nothing that is read.
+    has_skipped: bool,
+}
+
+struct Reader<'a, 's, R> {
+    input: Input<R>,
+    summary: Summary,
+    state: State<'a, 's>,
+}
+
+/// A message of a file.
+struct ReadMessage {
+    log: u64,
+    /// None if its topic is not read, or if it cannot be used.
+    message: Option<Message>,
+}
+
+impl State<'_, '_> {
+    /// The largest definition that is read, in bytes. The text of the largest types has some 100 kB.
+    const MAX_DEFINITION: u64 = 16 << 20;
+
+    fn note(&mut self, kind: NoteKind) {
+        self.session.notes.add(self.path, kind);
+    }
+
+    /// Reads the body of a message.
+    fn message<B: Bytes>(&mut self, bytes: &mut B, length: u64) -> io::Result<ReadMessage> {
+        const FIELDS: u64 = 22;
+        let mut bytes = Limited::new(bytes, length);
+        let [c0, c1, s0, s1, s2, s3, times @ ..] = bytes.array::<{ FIELDS as usize }>()?;
+        let time = |at: usize| {
+            let mut time = [0; 8];
+            time.copy_from_slice(&times[at..at + 8]);
+            u64::from_le_bytes(time)
+        };
+        let (log, publish) = (time(0), time(8));
+        let Ok(log_time) = i64::try_from(log) else {
+            self.counts.invalid_time += 1;
+            bytes.finish()?;
+            return Ok(ReadMessage { log, message: None });
+        };
+        let channel = self.definitions.get(u16::from_le_bytes([c0, c1]));
+        self.counts.unknown_channel += u64::from(channel.is_none());
+        let message = channel.and_then(Option::as_ref).map(|channel| Message {
+            channel: channel.key,
+            sequence: u32::from_le_bytes([s0, s1, s2, s3]),
+            size: u32::try_from(length - FIELDS).unwrap_or(0),
+            log: log_time,
+            publish: Message::publish_time(publish, log_time),
+            header: channel.layout.as_ref().and_then(|layout| layout.read(&mut bytes)).unwrap_or(0),
+        });
+        bytes.finish()?;
+        Ok(ReadMessage { log, message })
+    }
+
+    /// Accepts a message that is right.
+    fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
+        self.counts.found += 1;
+        match (read.message, i64::try_from(read.log)) {
+            (Some(message), _) => self.session.accept(message),
+            (None, Ok(log)) => {
+                self.session.see(log);
+                ControlFlow::Continue(())
+            }
+            (None, Err(_)) => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl<R: Read + Seek> Reader<'_, '_, R> {
+    /// Progress is reported that often, in bytes.
+    const PROGRESS: u64 = 1 << 19;
+
+    /// Reads the file from its start.
+    fn run(&mut self) -> io::Result<ControlFlow<()>> {
+        let mut reported = 0;
+        self.input.seek(MAGIC)?;
+        while self.input.left() >= HEAD {
+            let at = self.input.position();
+            if at.saturating_sub(reported) >= Self::PROGRESS {
+                reported = at;
+                if self.state.session.progress(at).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            let (kind, length) = head(&self.input.until(u64::MAX).array()?);
+            if matches!(kind, op::DATA_END | op::FOOTER) {
+                if !self.summary.is_complete {
+                    self.state.note(NoteKind::Unfinished);
+                }
+                return Ok(ControlFlow::Continue(()));
+            }
+            let end = (at + HEAD).saturating_add(length);
+            let is_cut = end > self.input.len();
+            if kind == 0 || is_cut || self.summary.has_chunk_between(at, end) {
+                if let Some(next) = self.find_chunk(at)? {
+                    self.state.session.miss(None);
+                    self.state.note(NoteKind::Skipped { from: at, to: next });
+                    self.input.seek(next)?;
+                    continue;
+                }
+                if kind == 0 {
+                    self.state.session.miss(None);
+                    self.state.note(NoteKind::Skipped { from: at, to: self.input.len() });
+                    return Ok(ControlFlow::Continue(()));
+                }
+                self.input.seek(at + HEAD)?;
+            }
+            let flow = self.record(kind, at, end)?;
+            if is_cut {
+                self.state.session.miss(None);
+                self.state.note(NoteKind::CutOff { at, missing: end - self.input.len() });
+                return Ok(flow);
+            }
+            if flow.is_break() {
+                return Ok(flow);
+            }
+            self.input.seek(end)?;
+        }
+        match self.input.left() {
+            0 => self.state.note(NoteKind::Unfinished),
+            left => self.state.note(NoteKind::CutOff { at: self.input.position(), missing: HEAD - left }),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reads the body of a record, which may be cut off by the end of the file.
+    fn record(&mut self, kind: u8, at: u64, end: u64) -> io::Result<ControlFlow<()>> {
+        let length = end - (at + HEAD);
+        match kind {
+            op::CHUNK => return Ok(self.chunk(at, end)),
+            _ if end > self.input.len() => {}
+            op::MESSAGE => {
+                // A message that is not as its type says ends with its record.
+                match self.state.message(&mut self.input.until(end), length) {
+                    Ok(read) => return Ok(self.state.accept(&read)),
+                    Err(_) => {
+                        self.state.session.miss(None);
+                        self.state.note(NoteKind::Record { at });
+                    }
+                }
+            }
+            op::SCHEMA | op::CHANNEL if length > State::MAX_DEFINITION => {
+                self.state.note(NoteKind::TooLarge { at, size: length, limit: State::MAX_DEFINITION });
+            }
+            op::SCHEMA | op::CHANNEL => {
+                let mut body = vec![0; length as usize];
+                self.input.until(end).fill(&mut body)?;
+                let State { definitions, path, session, .. } = &mut self.state;
+                if definitions.define(kind, &body, path, session).is_err() {
+                    self.state.note(NoteKind::Record { at });
+                }
+            }
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl<R> std::fmt::Debug for Reader<'_, '_, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}

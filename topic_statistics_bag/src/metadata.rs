@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! rosbag2's metadata.yaml.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::error::BagError;
+
+/// The name of the file in a bag's directory.
+pub(crate) const FILE_NAME: &str = "metadata.yaml";
+
+#[derive(Debug, Deserialize)]
+struct Root {
+    rosbag2_bagfile_information: Metadata,
+}
+
+/// What is used of it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) relative_file_paths: Vec<String>,
+    #[serde(default)]
+    compression_mode: String,
+}
+
+impl Metadata {
+    /// The largest file that is read, in bytes.
+    const MAX_SIZE: u64 = 8 << 20;
+
+    /// Reads the file.
+    pub(crate) fn read(path: &Path) -> Result<Self, BagError> {
+        let io = |source| BagError::Io { path: path.to_owned(), source };
+        let fault = |reason: String| BagError::Metadata { path: path.to_owned(), reason };
+        let mut text = String::new();
+        let file = File::open(path).map_err(io)?;
+        file.take(Self::MAX_SIZE + 1).read_to_string(&mut text).map_err(io)?;
+        if text.len() as u64 > Self::MAX_SIZE {
+            return Err(fault(format!("it has more than {} bytes", Self::MAX_SIZE)));
+        }
+        let root: Root = yaml_serde::from_str(&text).map_err(|error| fault(error.to_string()))?;
+        Ok(root.rosbag2_bagfile_information)
+    }
+
+    /// Reads what a database has of it.
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        yaml_serde::from_str(text).ok()
+    }
+
+    /// Returns whether each message is compressed.
+    pub(crate) fn compresses_messages(&self) -> bool {
+        self.compression_mode.eq_ignore_ascii_case("message")
+    }
+
+    /// Returns the files of the bag in a directory. Up to version 3 their paths began with the directory's name.
+    ///
+    /// Errors if a path leaves the directory.
+    pub(crate) fn files(&self, directory: &Path) -> Result<Vec<PathBuf>, BagError> {
+        let file = |relative: &String| {
+            let path = Path::new(relative);
+            let is_inside =
+                path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+            let name = path.file_name().filter(|_| is_inside).ok_or_else(|| BagError::Metadata {
+                path: directory.join(FILE_NAME),
+                reason: format!("{relative:?} is no path of a file in its directory"),
+            })?;
+            let joined = directory.join(path);
+            Ok(if joined.is_file() { joined } else { directory.join(name) })
+        };
+        self.relative_file_paths.iter().map(file).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(paths: &[&str]) -> Metadata {
+        let paths: Vec<_> = paths.iter().map(|path| format!("    - {path:?}\n")).collect();
+        let text = format!(
+            "rosbag2_bagfile_information:\n  version: 8\n  relative_file_paths:\n{}  compression_mode: \"\"\n",
+            paths.concat()
+        );
+        yaml_serde::from_str::<Root>(&text).unwrap().rosbag2_bagfile_information
+    }
+
+    #[test]
+    fn its_files_lie_in_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = metadata(&["a_0.mcap", "bag/a_1.mcap"]).files(directory.path()).unwrap();
+        assert_eq!(files, [directory.path().join("a_0.mcap"), directory.path().join("a_1.mcap")]);
+        for outside in ["/etc/passwd", "../a.mcap", "a/../../b.mcap", ""] {
+            let error = metadata(&[outside]).files(directory.path()).unwrap_err();
+            assert!(error.to_string().contains("no path of a file"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The program: it reads a bag once, and shows, judges, compares or describes it.
+
+mod arguments;
+mod comparison;
+mod error;
+mod info;
+mod outcome;
+mod progress;
+mod rows;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use topic_statistics_bag::{Bag, BagError};
+use topic_statistics_views::{expect::ExpectationFile, page::PageFile};
+
+use arguments::Arguments;
+use comparison::Baseline;
+use error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED, WRONG_USAGE};
+use outcome::Outcome;
+use progress::Bar;
+use session::Session;
+
+/// Runs the program, with the arguments of the process.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    arguments.check().unwrap_or_else(|error| error.exit());
+    match run(&arguments) {
+        Ok(code) => ExitCode::from(code),
+        // As behind `| head`.
+        Err(error) if has_no_reader(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error.to_string());
+            let is_usage = matches!(error.downcast_ref(), Some(BagError::EmptyRange { .. }));
+            ExitCode::from(if is_usage { WRONG_USAGE } else { FAILED })
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<u8, Failure> {
+    let expected = arguments.expect.as_deref().map(ExpectationFile::read).transpose()?;
+    let selection = arguments.selection(expected.as_ref());
+    Arguments::check_topics(&selection.patterns)?;
+    let page = arguments.report.as_deref().map(PageFile::new).transpose()?;
+    let bag = Bag::open(&arguments.files)?;
+    if arguments.info {
+        return info::write(&bag);
+    }
+    let bar = Bar::new(arguments.json || arguments.plain);
+    let baseline = match &arguments.compare {
+        Some(path) => Some(Baseline::open(path)?.profile(arguments, &selection, &bar)?),
+        None => None,
+    };
+    let mut session = Session::new(arguments, &selection, expected, bar);
+    let read = bag.read(&arguments.options(&selection), &mut session)?;
+    session.finish(&read)?;
+    let mut outcome = Outcome { arguments, selection, read, session };
+    outcome.report_problems();
+    let mut code = outcome.show(baseline.as_ref())?;
+    if let Some(page) = page {
+        page.write(&outcome.page())?;
+    }
+    if !outcome.is_fulfilled() {
+        code = code.max(UNFULFILLED);
+    }
+    Ok(if outcome.is_complete() { code } else { FAILED })
+}

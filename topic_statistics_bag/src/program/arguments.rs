@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The command line.
+
+use std::{path::PathBuf, sync::LazyLock, time::Duration};
+
+use clap::{error::ErrorKind, CommandFactory, Parser};
+use jiff::Timestamp;
+use topic_statistics_bag::{BagClock, BagTime, ReadOptions};
+use topic_statistics_views::{
+    arguments::{self, window, CONDITIONS_HELP},
+    expect::ExpectationFile,
+    pattern::{Pattern, Selection},
+    require::{Condition, Conditions},
+};
+
+/// Shows how often, how regularly, how old and how completely messages were recorded in ROS 2 bags, and their bytes.
+///
+/// It reads MCAP, and SQLite as rosbag2 writes it, without ROS. It prints a table of all topics. The figures of each
+/// window, conditions and expectations are those of topic_monitor.
+#[derive(Parser, Debug)]
+#[command(name = "bag_statistics", version, after_help = AFTER_HELP.as_str(), max_term_width = 100)]
+pub struct Arguments {
+    /// Files of MCAP or SQLite, or directories of rosbag2; all of one recording
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Topics by name or by pattern [default: all topics]
+    ///
+    /// `imu` means `/imu`. In patterns, `*`, `?`, `[ab]` and `{front,rear}` match within a part of a name, `**` matches
+    /// across parts: '/camera/*', '/**/imu'. Quote patterns, so that the shell does not expand them.
+    ///
+    /// Without it, the topics of --expect are read, or those of the --require conditions if each condition names its
+    /// topic; otherwise all topics but /parameter_events, /rosout, /statistics, /statistics/distribution and hidden
+    /// ones.
+    #[arg(long, value_name = "TOPIC", num_args = 1.., help_heading = READ)]
+    pub topics: Vec<Pattern>,
+    /// Include /parameter_events, /rosout, /statistics, /statistics/distribution and hidden topics
+    ///
+    /// Without it, only their full names select them. Hidden topics have a part that begins with `_`.
+    #[arg(long, help_heading = READ)]
+    pub all: bool,
+    /// Read from that time on: seconds since the start of the bag, or 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME", help_heading = READ, value_parser = time, allow_negative_numbers = true)]
+    pub from: Option<BagTime>,
+    /// Read up to that time: seconds since the start of the bag, or 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME", help_heading = READ, value_parser = time, allow_negative_numbers = true)]
+    pub to: Option<BagTime>,
+    /// The clock of windows and periods
+    ///
+    /// `log`: when the recorder received a message. `publish`: when its publisher sent it. `stamp`: its header stamp.
+    /// Messages without that time are left out. Ages are from the header stamp to the log time with each of them.
+    #[arg(long, value_name = "log|publish|stamp", help_heading = READ, default_value = "log")]
+    pub clock: BagClock,
+    /// The length of a window in seconds, 0.1 to 86400
+    #[arg(
+        long, alias = "period", value_name = "SECONDS", help_heading = READ, default_value = "1",
+        value_parser = window, allow_negative_numbers = true
+    )]
+    pub window: Duration,
+
+    /// Print a line for each topic and window instead of the table
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
+    pub plain: bool,
+    /// Print a JSON object for each topic and window, one per line, and at the end one for each topic
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Write a page of the bag to this file
+    ///
+    /// It is one file of HTML, to be shown to others: rate, period, age, delays and losses over time, distributions,
+    /// and the --require conditions that failed.
+    #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
+    pub report: Option<PathBuf>,
+    /// Print what the files are instead: storage, duration, topics with their types, QoS and messages
+    #[arg(
+        long, help_heading = OUTPUT,
+        conflicts_with_all = [
+            "all", "clock", "compare", "expect", "from", "json", "plain", "print_expectations", "report", "require",
+            "to", "topics", "window",
+        ]
+    )]
+    pub info: bool,
+    /// Judge each window by these conditions
+    ///
+    /// A condition is `[TOPIC:]METRIC[.FIGURE] OPERATOR VALUE`. Blanks separate conditions: 'rate>=90 age.max<50
+    /// /imu:lost=0'. A topic holds up to the next one; conditions before the first are about all topics that are read.
+    /// A topic is judged from the first window with a value on.
+    #[arg(long, value_name = "CONDITIONS", help_heading = JUDGED)]
+    pub require: Vec<Conditions>,
+    /// Judge the topics by the expectations in this file
+    ///
+    /// It is the file of topic_monitor. It has conditions for WARN and for ERROR, by topic or by pattern. The state of
+    /// a topic is then OK, WARN, ERROR or STALE. Each change is reported. The exit status is 1 if there is an ERROR at
+    /// the end. It is described at
+    /// https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md
+    #[arg(long, value_name = "FILE.yaml", help_heading = JUDGED)]
+    pub expect: Option<PathBuf>,
+    /// Print a file for --expect: what is in the bag, with a tolerance in percent [default: 20]
+    #[arg(
+        long, value_name = "PERCENT", help_heading = JUDGED, num_args = 0..=1, require_equals = true,
+        default_missing_value = "20", value_parser = clap::value_parser!(u32).range(1..=90),
+        conflicts_with_all = ["compare", "expect", "json", "plain", "report", "require"]
+    )]
+    pub print_expectations: Option<u32>,
+    /// Compare with another bag, or with the --json output of an earlier run
+    ///
+    /// Prints what has changed, and what can be chance. The exit status is 1 if something became worse.
+    #[arg(long, value_name = "BASELINE", help_heading = JUDGED)]
+    pub compare: Option<PathBuf>,
+}
+
+const READ: &str = "What is read";
+const OUTPUT: &str = "Output";
+const JUDGED: &str = "What is expected";
+
+static AFTER_HELP: LazyLock<String> = LazyLock::new(|| format!("{CONDITIONS_HELP}\n\n{EXIT_STATUS}"));
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  read as asked; with --require, all conditions are fulfilled in each window
+  1  conditions are not fulfilled; with --expect, there is an ERROR at the end;
+     with --compare, something became worse; there is no message of the topics
+  2  wrong usage
+  3  a file cannot be read, or not all of it; the report cannot be written";
+
+impl Arguments {
+    /// Errors if the arguments contradict each other.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
+        Self::check_topics(self.topics.iter().chain(of_conditions))
+            .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
+    }
+
+    /// Errors if one of these is a source of statistics: there are none in a bag.
+    pub fn check_topics<'a>(patterns: impl IntoIterator<Item = &'a Pattern>) -> Result<(), String> {
+        match patterns.into_iter().find(|pattern| pattern.is_of_sources()) {
+            Some(source) => Err(format!("a topic's name has no ':', unlike {:?}", source.text())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the conditions of all `--require` arguments.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.require.iter().flat_map(|conditions| &conditions.0)
+    }
+
+    /// Returns the topics to read.
+    pub fn selection(&self, expected: Option<&ExpectationFile>) -> Selection {
+        let patterns = arguments::patterns(&self.topics, expected, self.conditions());
+        Selection { patterns, all: self.all }
+    }
+
+    /// Returns how the bag is read.
+    pub fn options(&self, selection: &Selection) -> ReadOptions {
+        self.options_between(selection, self.from, self.to)
+    }
+
+    /// Returns how a baseline is read: the same part of it, if that is relative to its start.
+    pub fn baseline_options(&self, selection: &Selection) -> ReadOptions {
+        let relative = |time: Option<BagTime>| time.filter(|time| matches!(time, BagTime::After(_)));
+        self.options_between(selection, relative(self.from), relative(self.to))
+    }
+
+    fn options_between(
+        &self,
+        selection: &Selection,
+        from: Option<BagTime>,
+        to: Option<BagTime>,
+    ) -> ReadOptions {
+        let selection = selection.clone();
+        let options = ReadOptions::new().clock(self.clock).period(self.window);
+        let options = options.topics(move |topic| selection.is_wanted(topic));
+        let options = from.into_iter().fold(options, ReadOptions::from);
+        to.into_iter().fold(options, ReadOptions::to)
+    }
+}
+
+/// Reads a time of `--from` and `--to`.
+fn time(text: &str) -> Result<BagTime, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        let after = Duration::try_from_secs_f64(seconds);
+        return after.map(BagTime::After).map_err(|_| "seconds since the start are not negative".to_owned());
+    }
+    let time: Timestamp = text.parse().map_err(|_| {
+        "it has to be seconds since the start of the bag, or a time as 2026-03-01T12:00:00Z".to_owned()
+    })?;
+    let nanoseconds =
+        i64::try_from(time.as_nanosecond()).map_err(|_| "it is no time from 1678 to 2262".to_owned())?;
+    Ok(BagTime::At(topic_statistics_core::Timestamp::from_nanoseconds(nanoseconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+        let arguments = Arguments::try_parse_from([&["bag_statistics"], line].concat())?;
+        arguments.check().map(|()| arguments)
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let long: Vec<&str> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_valid() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_time_is_since_the_start_or_since_the_epoch() {
+        let of = |text: &str| parse(&["a.mcap", "--from", text]).map(|arguments| arguments.from.unwrap());
+        assert_eq!(of("1.5").unwrap(), BagTime::After(Duration::from_millis(1500)));
+        let noon = topic_statistics_core::Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
+        assert_eq!(of("2026-03-01T12:00:00Z").unwrap(), BagTime::At(noon));
+        assert_eq!(of("2026-03-01T13:00:00+01:00").unwrap(), BagTime::At(noon));
+        for wrong in ["-1", "NaN", "soon", "2026-03-01T12:00:00", "9999-01-01T00:00:00Z"] {
+            assert_eq!(of(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_commands_of_the_documentation_are_valid() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bags.md");
+        let text = fs::read_to_string(path).unwrap();
+        let mut commands = 0;
+        for line in text.lines() {
+            let Some((before, command)) = line.split_once("bag_statistics ") else { continue };
+            if !["", "- ", "- run: "].contains(&before.trim_start()) {
+                continue;
+            }
+            // Words are quoted as a whole. What follows is the shell's.
+            let quoted = command.split('\'').enumerate().flat_map(|(number, part)| match number % 2 {
+                1 => vec![part],
+                _ => part.split_whitespace().collect(),
+            });
+            let words: Vec<&str> = quoted.take_while(|word| !["|", ">", "#"].contains(word)).collect();
+            parse(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            commands += 1;
+        }
+        assert!(commands > 8, "{commands}");
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for line in [
+            &[][..],
+            &["a.mcap", "--window", "0.05"],
+            &["a.mcap", "--clock", "wall"],
+            &["a.mcap", "--require", "rte>1"],
+            &["a.mcap", "--topics", "a//b"],
+            &["a.mcap", "--topics", "/listener:/imu"],
+            &["a.mcap", "--info", "--json"],
+            &["a.mcap", "--json", "--plain"],
+            &["a.mcap", "--print-expectations=0"],
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn several_files_and_topics_can_be_named() {
+        let arguments = parse(&["a.mcap", "b.db3", "--topics", "imu", "/camera/*"]).unwrap();
+        assert_eq!(arguments.files, ["a.mcap", "b.db3"].map(PathBuf::from));
+        let selection = arguments.selection(None);
+        assert!(
+            selection.is_wanted("/imu")
+                && selection.is_wanted("/camera/left")
+                && !selection.is_wanted("/odom")
+        );
+    }
+}

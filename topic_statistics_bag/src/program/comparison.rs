@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--compare`: the baseline, and the lines of what has changed.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use topic_statistics_bag::{
+    compare::{compare, Comparison, Profile, Verdict},
+    Bag, Progress, TopicWindow, Visitor,
+};
+use topic_statistics_views::{
+    format::{self, figure},
+    json,
+    pattern::Selection,
+};
+
+use super::{
+    arguments::Arguments,
+    error::{print_error, Failure},
+    progress::Bar,
+};
+
+/// What is compared of a bag, the last object of `--json`.
+#[derive(Serialize, Deserialize)]
+struct ProfileLine<P> {
+    profile: P,
+}
+
+/// The start of that object's line.
+const START: &str = "{\"profile\":";
+
+/// Writes the profile of a bag as an object on a line of its own.
+pub fn write_profile(to: &mut impl Write, profile: &Profile) -> io::Result<()> {
+    json::write_object(to, &ProfileLine { profile })
+}
+
+/// A baseline: another bag, or the profile of an earlier run.
+pub enum Baseline {
+    Bag(Bag),
+    Profile(Profile),
+}
+
+impl Baseline {
+    /// Opens a baseline. Errors if it is no bag, and no output of `--json` up to its last line.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let error = |text: String| format!("--compare {}: {text}", path.display());
+        if path.is_dir() {
+            return Ok(Self::Bag(Bag::open([path])?));
+        }
+        let file = File::open(path).map_err(|why| error(why.to_string()))?;
+        let mut lines = BufReader::new(file);
+        if lines.fill_buf().map_err(|why| error(why.to_string()))?.first() != Some(&b'{') {
+            return Ok(Self::Bag(Bag::open([path])?));
+        }
+        for line in lines.lines() {
+            let line = line.map_err(|why| error(why.to_string()))?;
+            if line.starts_with(START) {
+                let ProfileLine { profile } = serde_json::from_str(&line)
+                    .map_err(|why| error(format!("its last line is damaged: {why}")))?;
+                return Ok(Self::Profile(profile));
+            }
+        }
+        Err(error("it has no profile: it has to be all lines of --json, or the last one".to_owned()).into())
+    }
+
+    /// Returns its profile. A bag is read as the arguments say.
+    pub fn profile(
+        self,
+        arguments: &Arguments,
+        selection: &Selection,
+        bar: &Bar,
+    ) -> Result<Profile, Failure> {
+        match self {
+            Self::Profile(profile) => Ok(profile),
+            Self::Bag(bag) => {
+                let mut reading = Reading { profile: Profile::new(arguments.window), bar };
+                let read = bag.read(&arguments.baseline_options(selection), &mut reading)?;
+                bar.finish();
+                read.notes.iter().for_each(|note| print_error(&note.to_string()));
+                Ok(reading.profile)
+            }
+        }
+    }
+}
+
+/// A reading of the baseline.
+struct Reading<'a> {
+    profile: Profile,
+    bar: &'a Bar,
+}
+
+impl Visitor for Reading<'_> {
+    fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
+        self.profile.add(window);
+        ControlFlow::Continue(())
+    }
+
+    fn progress(&mut self, progress: Progress) -> ControlFlow<()> {
+        self.bar.set(progress);
+        ControlFlow::Continue(())
+    }
+}
+
+/// What has changed, and what could be chance.
+pub struct Changes(Vec<Comparison>);
+
+impl Changes {
+    /// Compares the topics that are read. Errors if the windows of the two have different lengths.
+    pub fn new(baseline: &Profile, now: &Profile, selection: &Selection) -> Result<Self, Failure> {
+        let mut changes = compare(baseline, now)?;
+        // The profile of an earlier run can have more.
+        changes.retain(|of| selection.is_wanted(&of.topic));
+        Ok(Self(changes))
+    }
+
+    /// Returns whether something became worse, or is no longer measured.
+    pub fn is_worse(&self) -> bool {
+        self.0.iter().any(|of| of.verdict == Verdict::Worse || is_missing(of))
+    }
+
+    /// Writes a line for each quantity that has changed, and how many have not.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|of| word(of).is_some());
+        let count = |verdict| other.iter().filter(|of| of.verdict == verdict).count();
+        let name_of = |of: &Comparison| format::name(&of.topic);
+        let width =
+            changed.iter().map(|of| name_of(of).chars().count()).max().unwrap_or_default().clamp(20, 48);
+        if !changed.is_empty() {
+            writeln!(to, "{:width$} {:26} baseline    now  p-value  blocks", "topic", "quantity")?;
+        }
+        for of in &changed {
+            writeln!(
+                to,
+                "{:width$} {:26} {:>8} {:>6} {:>8} {:>3}/{:<3} {}",
+                format::end_of(&name_of(of), width),
+                format::start_of(&format::name(&of.quantity), 26),
+                figure(of.baseline),
+                figure(of.now),
+                p_value(of.p_value),
+                of.blocks.0,
+                of.blocks.1,
+                word(of).unwrap_or_default(),
+            )?;
+        }
+        writeln!(
+            to,
+            "{} changed; {} did not, or it could be chance; {} have too few windows",
+            changed.len(),
+            count(Verdict::CouldBeChance),
+            count(Verdict::TooFew),
+        )
+    }
+}
+
+/// Returns whether a quantity of the baseline is no longer measured, as of a topic that is missing.
+fn is_missing(of: &Comparison) -> bool {
+    of.baseline.is_finite() && of.now.is_nan()
+}
+
+/// Returns the change as a word. None: it is none, or could be chance.
+fn word(of: &Comparison) -> Option<&'static str> {
+    match of.verdict {
+        _ if is_missing(of) => Some("missing"),
+        Verdict::Better => Some("better"),
+        Verdict::Worse => Some("worse"),
+        Verdict::Different => Some("different"),
+        _ => None,
+    }
+}
+
+fn p_value(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "-".to_owned(),
+        ..1e-4 => "<0.0001".to_owned(),
+        _ => format!("{value:.4}"),
+    }
+}

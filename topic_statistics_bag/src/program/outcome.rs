@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is shown and judged when the bag has been read.
+
+use std::{
+    env,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use topic_statistics_bag::{compare::Profile, BagStatistics, NoteKind, Stamps, Topic, METRICS};
+use topic_statistics_core::Metric;
+use topic_statistics_views::{
+    expect::suggest,
+    format,
+    overall::{write_table, Overall},
+    page::{self, Origin},
+    pattern::Selection,
+    recording::{Merged, RecordedMetric},
+    row::{Figures, LastMinute, Problem, Row},
+};
+
+use super::{
+    arguments::Arguments,
+    comparison::{write_profile, Changes},
+    error::{print_error, Failure, UNFULFILLED},
+    session::Session,
+};
+
+/// A bag that has been read.
+pub struct Outcome<'a> {
+    pub arguments: &'a Arguments,
+    pub selection: Selection,
+    pub read: BagStatistics,
+    pub session: Session,
+}
+
+impl Outcome<'_> {
+    /// Reports on standard error what was not found, and what could not be read or measured.
+    pub fn report_problems(&self) {
+        let rows = self.session.rows.rows();
+        for row in &rows {
+            if let Some(Problem::Error(problem)) = &row.problem {
+                print_error(problem);
+            }
+        }
+        for pattern in self.selection.patterns.iter().filter(|pattern| pattern.name().is_none()) {
+            if !rows.iter().any(|row| pattern.is_match(&row.name)) {
+                print_error(&format!("no topic of the bag matches {}", pattern.text()));
+            }
+        }
+        for topic in &self.read.topics {
+            self.report_unmeasured(topic);
+        }
+        for note in &self.read.notes {
+            print_error(&note.to_string());
+        }
+    }
+
+    fn report_unmeasured(&self, topic: &Topic) {
+        let (name, messages, clock) = (format::name(topic.name()), topic.messages(), self.arguments.clock);
+        let report = |number: u64, what: &str| {
+            if number > 0 {
+                print_error(&format!("{name}: {number} of {messages} messages {what}, and are left out"));
+            }
+        };
+        report(topic.without_time(), &format!("have no time on the clock {clock}"));
+        report(topic.misplaced(), "come too late for their windows");
+        if topic.stamps() == Stamps::Unknown && messages > 0 {
+            let message_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
+            print_error(&format!(
+                "{name} has no ages: the bag has no definition of {message_type} that can be read"
+            ));
+        }
+    }
+
+    /// Writes standard output. Returns the exit status of what is written.
+    pub fn show(&mut self, baseline: Option<&Profile>) -> Result<u8, Failure> {
+        let report = self.session.report.take();
+        let mut output = BufWriter::new(io::stdout());
+        let mut code = 0;
+        let topics = self.topics();
+        if self.read.messages == 0 {
+            print_error("nothing was measured: the bag has no message of these topics");
+            code = UNFULFILLED;
+        }
+        if let Some(tolerance) = self.arguments.print_expectations {
+            if let Some(text) = self.expectations(tolerance, &topics) {
+                output.write_all(text.as_bytes())?;
+            }
+        } else if let Some(mut report) = report {
+            for (row, overall) in &topics {
+                report.write_overall(row, overall)?;
+            }
+            if self.arguments.json {
+                write_profile(&mut output, &self.session.profile)?;
+            }
+        } else if !topics.is_empty() {
+            write_table(&mut output, &topics, self.session.now())?;
+        }
+        if let Some(baseline) = baseline {
+            let changes = Changes::new(baseline, &self.session.profile, &self.selection)?;
+            match self.arguments.json {
+                true => changes.write(&mut io::stderr())?,
+                false => changes.write(&mut output)?,
+            }
+            if changes.is_worse() {
+                code = UNFULFILLED;
+            }
+        }
+        output.flush()?;
+        Ok(code)
+    }
+
+    /// Returns the topics of the bag with the figures of all their messages, by their names.
+    fn topics(&self) -> Vec<(&Row, Overall)> {
+        let mut topics: Vec<_> = self
+            .read
+            .topics
+            .iter()
+            .filter_map(|topic| Some((self.session.rows.row(topic.name())?, self.overall(topic))))
+            .collect();
+        topics.sort_by(|one, other| one.0.name.cmp(&other.0.name));
+        topics
+    }
+
+    fn overall(&self, topic: &Topic) -> Overall {
+        let totals = topic.totals();
+        let metrics = METRICS.iter().map(|metric| RecordedMetric {
+            name: metric.name().to_owned(),
+            unit: metric.unit().to_owned(),
+            figures: Merged::from(&Figures::from(&topic.summary(*metric))),
+            distribution: topic.distributions().get(*metric).cloned().unwrap_or_default(),
+        });
+        Overall {
+            times: self.read.times.map(|(start, stop)| (start.as_nanoseconds(), stop.as_nanoseconds())),
+            rate: totals.rate(),
+            bytes: totals.bytes,
+            metrics: metrics.collect(),
+        }
+    }
+
+    /// Returns a file for `--expect`. `None` without a message.
+    fn expectations(&self, tolerance: u32, topics: &[(&Row, Overall)]) -> Option<String> {
+        let now = self.session.now();
+        // The figures of the whole bag, in place of the last minute.
+        let rows = topics.iter().map(|(row, overall)| {
+            let mut last_minute = LastMinute::default();
+            let age = overall.metrics.iter().find(|metric| metric.name == Metric::MessageAge.name());
+            if let Some(age) = age {
+                last_minute.add(Metric::MessageAge, &age.distribution, now);
+            }
+            Row { last_minute, ..(*row).clone() }
+        });
+        let rows: Vec<Row> = rows.collect();
+        let watched = now.saturating_duration_since(self.session.recording.started);
+        suggest("bag_statistics", &rows.iter().collect::<Vec<_>>(), tolerance, watched, now)
+    }
+
+    /// Returns the page of `--report`.
+    pub fn page(&self) -> String {
+        let files = &self.arguments.files;
+        let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let names: Vec<String> = files.iter().map(|path| name(path)).collect();
+        let paths: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        let mut facts = vec![("Bag", paths.join(" ")), ("Clock", self.arguments.clock.to_string())];
+        facts.extend(self.read.notes.iter().map(|note| ("Note", note.to_string())));
+        let origin = Origin {
+            title: format!("ROS 2 topics in {}", names.join(", ")),
+            facts,
+            program: "bag_statistics",
+            arguments: env::args_os()
+                .skip(1)
+                .map(|argument| argument.to_string_lossy().into_owned())
+                .collect(),
+        };
+        page::render(&self.session.recording, &origin, self.session.now())
+    }
+
+    /// Reports failed conditions, and errors at the end. Returns whether there are none.
+    pub fn is_fulfilled(&self) -> bool {
+        let failures = self.session.recording.failures();
+        failures.iter().for_each(|failure| print_error(failure));
+        self.session.report_errors() && failures.is_empty()
+    }
+
+    /// Returns whether all of the bag was read.
+    pub fn is_complete(&self) -> bool {
+        is_complete(&self.read)
+    }
+}
+
+/// Returns whether all messages were read, even if something else of a file is missing.
+pub fn is_complete(read: &BagStatistics) -> bool {
+    read.notes.iter().all(|note| matches!(note.kind, NoteKind::Unfinished | NoteKind::Summary))
+}

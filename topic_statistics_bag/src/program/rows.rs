@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The topics of a bag as rows, window by window.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use topic_statistics_bag::{Topic, TopicWindow};
+use topic_statistics_core::{Timestamp, Totals};
+use topic_statistics_views::{
+    format,
+    row::{row_window, Problem, Publisher, Row},
+};
+
+/// The times of a bag as times of the monotonic clock, which the views take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// The time of the bag that is at `instant`.
+    start: Timestamp,
+    instant: Instant,
+}
+
+/// The rows of the topics.
+#[derive(Debug)]
+pub struct BagRows {
+    rows: BTreeMap<String, BagRow>,
+    /// None before the first window.
+    times: Option<Times>,
+}
+
+/// A topic as a row.
+#[derive(Debug)]
+struct BagRow {
+    row: Row,
+    /// The totals at the end of the last window.
+    before: Totals,
+}
+
+impl Times {
+    /// Starts at a time of a bag.
+    pub fn new(start: Timestamp) -> Self {
+        Self { start, instant: Instant::now() }
+    }
+
+    /// Returns the start.
+    pub fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    /// Returns a time of the bag as an instant. A time before the start is at the start.
+    pub fn instant(&self, time: Timestamp) -> Instant {
+        let since = time.as_nanoseconds().saturating_sub(self.start.as_nanoseconds());
+        let since = Duration::from_nanos(since.try_into().unwrap_or_default());
+        self.instant.checked_add(since).unwrap_or(self.instant)
+    }
+}
+
+impl BagRows {
+    /// Creates the rows. Topics that are named have one, whether the bag has them or not.
+    pub fn new<'a>(named: impl Iterator<Item = &'a str>) -> Self {
+        let rows = named.map(|name| {
+            let mut row = Row::new(name);
+            row.problem = Some(Problem::Error(format!("there is no topic {name} in the bag")));
+            row.publisher_count = Some(0);
+            (name.to_owned(), BagRow { row, before: Totals::default() })
+        });
+        Self { rows: rows.collect(), times: None }
+    }
+
+    /// Updates the row of a topic. Returns whether it has a new window.
+    ///
+    /// As in topic_monitor, windows that are not whole have no line, and are not judged.
+    pub fn add(&mut self, window: &TopicWindow<'_>) -> bool {
+        let TopicWindow { topic, statistics, is_whole, .. } = window;
+        let times = *self.times.get_or_insert_with(|| Times::new(statistics.window.start));
+        let ended = times.instant(statistics.window.stop);
+        let BagRow { row, before } = self.row_of(topic);
+        update(row, topic, &times);
+        let totals = statistics.totals.unwrap_or_default();
+        let before = std::mem::replace(before, totals);
+        if *is_whole {
+            row.last_minute.add_window(statistics, ended);
+            row.add_window(row_window(statistics, &before, ended));
+        }
+        *is_whole
+    }
+
+    /// Adds the topics of the bag without a message.
+    pub fn finish(&mut self, topics: &[Topic]) {
+        for topic in topics.iter().filter(|topic| topic.messages() == 0) {
+            let BagRow { row, .. } = self.row_of(topic);
+            row.message_type = topic.message_type().map(str::to_owned);
+            let problem = format!("there is no message of {} in the bag", format::name(topic.name()));
+            row.problem = Some(Problem::Waiting(problem));
+        }
+    }
+
+    fn row_of(&mut self, topic: &Topic) -> &mut BagRow {
+        let new = || BagRow { row: Row::new(topic.name()), before: Totals::default() };
+        self.rows.entry(topic.name().to_owned()).or_insert_with(new)
+    }
+
+    /// Returns the rows, by their names.
+    pub fn rows(&self) -> Vec<&Row> {
+        self.rows.values().map(|row| &row.row).collect()
+    }
+
+    /// Returns the row of a topic.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.get(name).map(|row| &row.row)
+    }
+
+    /// Returns the row of a topic, to set its health.
+    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.rows.get_mut(name).map(|row| &mut row.row)
+    }
+
+    /// Returns the times. None before the first window.
+    pub fn times(&self) -> Option<Times> {
+        self.times
+    }
+}
+
+/// Sets what a topic tells beside its windows.
+fn update(row: &mut Row, topic: &Topic, times: &Times) {
+    let totals = topic.totals();
+    row.message_type = topic.message_type().map(str::to_owned);
+    row.problem = None;
+    (row.received, row.lost, row.out_of_order) = (totals.received, totals.lost, totals.out_of_order);
+    row.mean_period = 1000.0 / totals.rate();
+    row.last_message = totals.last_message.map(|last| times.instant(last));
+    row.publisher_count = totals.publishers.and_then(|publishers| publishers.try_into().ok());
+    let publishers = topic.publishers().into_iter().map(|publisher| Publisher {
+        gid: publisher.totals.gid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        node: publisher.node,
+        received: publisher.totals.received,
+        lost: publisher.totals.lost,
+        out_of_order: publisher.totals.out_of_order,
+        last_message: publisher.totals.last_message.as_nanoseconds(),
+        last_received: times.instant(publisher.totals.last_message),
+    });
+    row.publishers = publishers.collect();
+    row.nodes = row.publishers.iter().filter_map(|publisher| publisher.node.clone()).collect();
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! One reading of a bag: its windows become rows, which are written, judged and recorded for the page.
+
+use std::{
+    io::{self, BufWriter, Stdout},
+    ops::ControlFlow,
+    time::{Duration, Instant, UNIX_EPOCH},
+};
+
+use topic_statistics_bag::{compare::Profile, BagStatistics, Progress, TopicWindow, Visitor};
+use topic_statistics_core::{health::Level, Timestamp};
+use topic_statistics_views::{
+    expect::{ExpectationFile, Expected, JudgedRow},
+    format,
+    pattern::Selection,
+    recording::Recording,
+    report::Report,
+};
+
+use super::{
+    arguments::Arguments,
+    error::print_error,
+    progress::Bar,
+    rows::{BagRows, Times},
+};
+
+/// What reads the windows of a bag.
+pub struct Session {
+    pub rows: BagRows,
+    /// The windows of the bag, for conditions and the page.
+    pub recording: Recording,
+    /// The same, for comparisons.
+    pub profile: Profile,
+    /// Lines or JSON. None: neither.
+    pub report: Option<Report<BufWriter<Stdout>>>,
+    expected: Option<Expected>,
+    bar: Bar,
+    /// The end of the windows that were read last, and the names of the rows that have one.
+    batch: (Timestamp, Vec<String>),
+    /// Why standard output cannot be written.
+    error: Option<io::Error>,
+}
+
+impl Session {
+    pub fn new(
+        arguments: &Arguments,
+        selection: &Selection,
+        expected: Option<ExpectationFile>,
+        bar: Bar,
+    ) -> Self {
+        let has_lines = arguments.json || arguments.plain;
+        Self {
+            rows: BagRows::new(selection.names()),
+            recording: Recording::new(arguments.window, arguments.conditions().cloned().collect()),
+            profile: Profile::new(arguments.window),
+            report: has_lines.then(|| Report::new(BufWriter::new(io::stdout()), arguments.json)),
+            expected: expected.map(|file| Expected::new(file, arguments.window)),
+            bar,
+            batch: (Timestamp::from_nanoseconds(i64::MIN), vec![]),
+            error: None,
+        }
+    }
+
+    /// Ends the reading: the last windows, and the rows of topics without any.
+    pub fn finish(&mut self, read: &BagStatistics) -> io::Result<()> {
+        self.bar.finish();
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.end_batch()?;
+        if let Some((start, stop)) = read.times {
+            self.start(self.rows.times().unwrap_or_else(|| Times::new(start)));
+            self.batch.0 = stop;
+        }
+        self.rows.finish(&read.topics);
+        self.recording.finish(&self.rows.rows(), self.now());
+        Ok(())
+    }
+
+    /// Returns the time of the bag that was read last, as the views take it.
+    pub fn now(&self) -> Instant {
+        self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
+    }
+
+    /// Reports the topics that have an error at the end. Returns whether there is none.
+    pub fn report_errors(&self) -> bool {
+        let mut is_healthy = true;
+        for (topic, health) in self.expected.iter().flat_map(Expected::errors) {
+            print_error(&format!("{}: {}: {health}", format::name(topic), Level::Error));
+            is_healthy = false;
+        }
+        is_healthy
+    }
+
+    /// Sets the time of the start.
+    fn start(&mut self, times: Times) {
+        let start = times.start();
+        let since_epoch = Duration::from_nanos(start.as_nanoseconds().try_into().unwrap_or_default());
+        self.recording.started = times.instant(start);
+        self.recording.started_at = UNIX_EPOCH + since_epoch;
+        if let Some(expected) = &mut self.expected {
+            expected.set_times(times.instant(start), start.as_nanoseconds());
+        }
+    }
+
+    /// Judges, records and writes the windows that ended together.
+    fn end_batch(&mut self) -> io::Result<()> {
+        let (now, new) = (self.now(), std::mem::take(&mut self.batch.1));
+        self.judge(&new, now)?;
+        for row in new.iter().filter_map(|name| self.rows.row(name)) {
+            self.recording.add(row);
+            if let Some(report) = &mut self.report {
+                report.write(row, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the rows by the expectations, sets their health, and reports its changes.
+    fn judge(&mut self, new: &[String], now: Instant) -> io::Result<()> {
+        let Some(expected) = &mut self.expected else { return Ok(()) };
+        for JudgedRow { name, health, change } in expected.judge(new, &self.rows.rows(), now) {
+            if let Some(row) = self.rows.row_mut(&name) {
+                row.health = Some(health);
+            }
+            let Some(change) = change else { continue };
+            if let Some(report) = &mut self.report {
+                report.write_change(&name, &change)?;
+            }
+            let (before, health) = (change.before, &change.health);
+            let after = now.saturating_duration_since(self.recording.started).as_secs_f64();
+            let name = format::name(&name);
+            self.bar.print(&format!("after {after:.1} s, {name}: {before} -> {}: {health}", health.level));
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Session {
+    fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
+        let stop = window.statistics.window.stop;
+        if stop != self.batch.0 {
+            if let Err(error) = self.end_batch() {
+                self.error = Some(error);
+                return ControlFlow::Break(());
+            }
+            self.batch.0 = stop;
+        }
+        self.profile.add(window);
+        let is_first = self.rows.times().is_none();
+        if self.rows.add(window) {
+            self.batch.1.push(window.topic.name().to_owned());
+        }
+        if let Some(times) = self.rows.times().filter(|_| is_first) {
+            self.start(times);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn progress(&mut self, progress: Progress) -> ControlFlow<()> {
+        self.bar.set(progress);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The metadata of an MCAP channel by which a recording proves what was lost.
+//!
+//! MCAP's `sequence` proves nothing by itself. rosbag2 writes 0. Foxglove's and MCAP's libraries count what they write,
+//! per channel or over all channels, from 0 or from 1: what was lost before the recorder has no number there, and a
+//! number that is missing belongs to another channel. So losses are known only where the channel says by
+//! [`SEQUENCE`] that the number is the publisher's, and by [`PUBLISHER_GID`] which publisher's.
+//!
+//! A recorder writes one channel for each publisher, with these keys.
+
+use std::collections::BTreeMap;
+
+use topic_statistics_core::record::transport::Gid;
+
+/// What MCAP's `sequence` is. The only value with a meaning is [`PUBLICATION_SEQUENCE_NUMBER`].
+pub const SEQUENCE: &str = "topic_statistics:sequence";
+
+/// The value of [`SEQUENCE`]: the lower 32 bits of the publication sequence number that the middleware reports.
+pub const PUBLICATION_SEQUENCE_NUMBER: &str = "publication_sequence_number";
+
+/// The publisher's GID: 16 bytes as 32 hexadecimal digits.
+pub const PUBLISHER_GID: &str = "topic_statistics:publisher_gid";
+
+/// The fully qualified name of the publisher's node. Without it, the node is not known.
+pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
+
+/// The publisher of a channel's messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Publisher {
+    pub(crate) gid: Gid,
+    pub(crate) node: Option<String>,
+    /// Whether sequence numbers are the publisher's.
+    pub(crate) is_numbered: bool,
+}
+
+impl Publisher {
+    /// The longest name of a node that is kept, in bytes.
+    const MAX_NODE: usize = 256;
+
+    /// Returns the publisher that a channel's metadata name. None without one, or if its GID is none.
+    pub(crate) fn of_metadata(metadata: &BTreeMap<String, String>) -> Option<Self> {
+        let gid = gid(metadata.get(PUBLISHER_GID)?)?;
+        let node = metadata.get(PUBLISHER_NODE).filter(|node| node.len() <= Self::MAX_NODE).cloned();
+        let is_numbered =
+            metadata.get(SEQUENCE).is_some_and(|sequence| sequence == PUBLICATION_SEQUENCE_NUMBER);
+        Some(Self { gid, node, is_numbered })
+    }
+}
+
+/// Returns the GID of 32 hexadecimal digits.
+fn gid(text: &str) -> Option<Gid> {
+    let mut gid = Gid::default();
+    if text.len() != 2 * gid.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in gid.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = (digit(digits[0])? * 16 + digit(digits[1])?) as u8;
+    }
+    Some(gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publisher(keys: &[(&str, &str)]) -> Option<Publisher> {
+        let metadata = keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Publisher::of_metadata(&metadata)
+    }
+
+    const GID: &str = "010f2a00000000000000000000000aFF";
+
+    #[test]
+    fn a_channel_names_its_publisher() {
+        let named = publisher(&[
+            (PUBLISHER_GID, GID),
+            (PUBLISHER_NODE, "/r1/talker"),
+            (SEQUENCE, PUBLICATION_SEQUENCE_NUMBER),
+        ])
+        .unwrap();
+        assert_eq!(named.gid[..3], [0x01, 0x0f, 0x2a]);
+        assert_eq!(named.gid[14..], [0x0a, 0xff]);
+        assert_eq!((named.node.as_deref(), named.is_numbered), (Some("/r1/talker"), true));
+    }
+
+    #[test]
+    fn a_number_without_a_publisher_or_of_another_kind_proves_nothing() {
+        assert_eq!(publisher(&[(SEQUENCE, PUBLICATION_SEQUENCE_NUMBER)]), None);
+        assert!(!publisher(&[(PUBLISHER_GID, GID), (SEQUENCE, "writer")]).unwrap().is_numbered);
+        assert!(!publisher(&[(PUBLISHER_GID, GID)]).unwrap().is_numbered);
+        for wrong in [
+            "",
+            "01",
+            "g10f2a00000000000000000000000aff",
+            "+10f2a00000000000000000000000aff",
+            "ä0f2a0000000000000000000000aff",
+        ] {
+            assert_eq!(publisher(&[(PUBLISHER_GID, wrong)]), None, "{wrong}");
+        }
+    }
+}

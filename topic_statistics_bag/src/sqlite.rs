@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! rosbag2's SQLite files.
+//!
+//! A message there has one time, of its reception, and neither a sequence number nor a publisher. Its type's definition
+//! is in the file since Iron.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
+
+use crate::{
+    bytes::Bytes,
+    error::{BagError, NoteKind},
+    message::{ChannelKey, Message},
+    metadata::Metadata,
+    session::{ChannelDefinition, Session},
+    stamp::{HeaderStamp, Layout},
+};
+
+/// The largest text or row that SQLite may read at once, in bytes. Larger messages are read in parts.
+const MAX_ROW: i32 = 16 << 20;
+/// Messages up to this size are read with their row, in bytes; of larger ones only the first bytes.
+const SMALL: i64 = 2048;
+
+/// Opens a file, so that whatever it has in it cannot do more than be read. (Of a file that is cut off, SQLite reads the
+/// rest with `writable_schema` only. Nothing is written: the connection is for reading.)
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW)?;
+    connection.execute_batch("PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;")?;
+    Ok(connection)
+}
+
+/// Returns whether there is a table. A view could be any program.
+fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let mut find = connection.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?;
+    find.exists([name])
+}
+
+/// Returns the first time of a file; None without a message.
+pub(crate) fn start(path: &Path) -> Result<Option<i64>, BagError> {
+    let first = |connection: Connection| {
+        connection.query_row("SELECT min(timestamp) FROM messages", [], |row| row.get(0))
+    };
+    open(path).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+}
+
+/// Returns whether each message is compressed, as rosbag2's metadata in the file say it.
+fn compresses_messages(connection: &Connection) -> rusqlite::Result<bool> {
+    if !has_table(connection, "metadata")? {
+        return Ok(false);
+    }
+    let text: Option<String> = connection
+        .query_row("SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
+        .optional()?;
+    Ok(text.and_then(|text| Metadata::of_text(&text)).is_some_and(|metadata| metadata.compresses_messages()))
+}
+
+/// Returns how many bytes are missing at the end of a file, as its head says.
+fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
+    let mut head = [0; 100];
+    File::open(path)?.read_exact(&mut head)?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let page = match u16::from_be_bytes([head[16], head[17]]) {
+        1 => 1 << 16,
+        size => u64::from(size),
+    };
+    // The number of pages is valid if the last change of the file was of a version that writes it.
+    let is_valid = number(24) == number(92);
+    Ok((u64::from(number(28)) * page).checked_sub(bytes).filter(|missing| is_valid && *missing > 0))
+}
+
+/// A topic that is read.
+struct Topic {
+    key: ChannelKey,
+    layout: Option<Layout>,
+}
+
+/// Reads a file. Errors if it is no bag. What is read up to a fault is in the session.
+pub(crate) fn read(path: &Path, bytes: u64, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
+    let fault = |source| BagError::Sqlite { path: path.to_owned(), source };
+    let connection = open(path).map_err(fault)?;
+    for table in ["topics", "messages"] {
+        if !has_table(&connection, table).map_err(fault)? {
+            return Err(BagError::MissingTable { path: path.to_owned(), table });
+        }
+    }
+    if compresses_messages(&connection).map_err(fault)? {
+        return Err(BagError::compressed_messages(path));
+    }
+    let missing = missing(path, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
+    if let Some(missing) = missing {
+        session.notes.add(path, NoteKind::CutOff { at: bytes, missing });
+    }
+    let topics = topics(&connection, path, session).map_err(fault)?;
+    let mut reader =
+        Reader { connection: &connection, topics, session, read: 0, invalid_time: 0, invalid_data: 0 };
+    let flow = match reader.messages(bytes) {
+        Ok(flow) => flow,
+        Err(error) => {
+            let (messages, reason) = (reader.read, error.to_string());
+            reader.session.miss(None);
+            reader.session.notes.add(path, NoteKind::Database { messages, reason });
+            ControlFlow::Continue(())
+        }
+    };
+    for (messages, kind) in [
+        (reader.invalid_time, NoteKind::InvalidTime { messages: reader.invalid_time }),
+        (reader.invalid_data, NoteKind::InvalidData { messages: reader.invalid_data }),
+    ] {
+        if messages > 0 {
+            reader.session.notes.add(path, kind);
+        }
+    }
+    Ok(flow)
+}
+
+/// Reads the topics. Those that are not read have no entry.
+fn topics(
+    connection: &Connection,
+    path: &Path,
+    session: &mut Session<'_>,
+) -> rusqlite::Result<HashMap<i64, Option<Topic>>> {
+    let mut stamps: HashMap<String, HeaderStamp> = HashMap::new();
+    if has_table(connection, "message_definitions")? {
+        let mut select = connection
+            .prepare("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (message_type, encoding, text): (String, String, String) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            if stamps.len() < Session::MAX_TOPICS {
+                stamps.entry(message_type).or_insert_with_key(|name| HeaderStamp::of(name, &encoding, &text));
+            }
+        }
+    }
+    let mut topics = HashMap::new();
+    let mut select = connection.prepare("SELECT id, name, type, serialization_format FROM topics")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, name, message_type, format): (i64, String, String, String) =
+            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        let stamp = match (&*format, stamps.get(&message_type)) {
+            ("cdr", Some(stamp)) => stamp.clone(),
+            ("cdr", None) => HeaderStamp::of(&message_type, "", ""),
+            _ => HeaderStamp::Unknown,
+        };
+        let definition = ChannelDefinition {
+            topic: &name,
+            message_type: Some(&message_type),
+            stamps: stamp.stamps(),
+            publisher: None,
+        };
+        let layout = match stamp {
+            HeaderStamp::At(layout) => Some(layout),
+            HeaderStamp::NoHeader | HeaderStamp::Unknown => None,
+        };
+        if topics.len() < 2 * Session::MAX_TOPICS {
+            let key = session.add_channel(path, &definition);
+            topics.insert(id, key.map(|key| Topic { key, layout }));
+        }
+    }
+    Ok(topics)
+}
+
+struct Reader<'a, 's> {
+    connection: &'a Connection,
+    /// None inside: the topic is not read.
+    topics: HashMap<i64, Option<Topic>>,
+    session: &'a mut Session<'s>,
+    /// Rows read.
+    read: u64,
+    invalid_time: u64,
+    invalid_data: u64,
+}
+
+impl Reader<'_, '_> {
+    /// Progress is reported that often, in messages.
+    const PROGRESS: u64 = 4096;
+
+    fn messages(&mut self, bytes: u64) -> rusqlite::Result<ControlFlow<()>> {
+        let last: Option<i64> =
+            self.connection.query_row("SELECT max(rowid) FROM messages", [], |row| row.get(0))?;
+        // Rows are in the order of time, nearly. A part of them is found by the index of times.
+        let (from, to, order) = match self.session.range() {
+            None => (i64::MIN, i64::MAX, "rowid"),
+            Some((from, to)) => {
+                let end: Option<i64> =
+                    self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
+                end.into_iter().for_each(|end| self.session.see(end));
+                (from, to, "timestamp, rowid")
+            }
+        };
+        let range = if order == "rowid" { "?1 <= ?2" } else { "timestamp >= ?1 AND timestamp < ?2" };
+        let mut select = self.connection.prepare(&format!(
+            "SELECT rowid, topic_id, timestamp, CASE WHEN typeof(data) = 'blob' THEN length(data) END, \
+             CASE WHEN typeof(data) = 'blob' AND length(data) <= {SMALL} THEN data END \
+             FROM messages WHERE {range} ORDER BY {order}"
+        ))?;
+        let mut rows = select.query([from, to])?;
+        while let Some(row) = rows.next()? {
+            self.read += 1;
+            let (rowid, topic, time): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if self.read % Self::PROGRESS == 0 {
+                let share = rowid.max(0) as f64 / last.unwrap_or(1).max(1) as f64;
+                let flow = self.session.progress((share * bytes as f64) as u64);
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            let size: Option<i64> = row.get(3)?;
+            let Some(size) = size else {
+                self.invalid_data += 1;
+                continue;
+            };
+            if time < 0 {
+                self.invalid_time += 1;
+                continue;
+            }
+            let topic = match self.topics.get(&topic) {
+                Some(Some(topic)) => topic,
+                // Of a topic that is not read, or that the file does not name.
+                Some(None) => {
+                    self.session.see(time);
+                    continue;
+                }
+                None => {
+                    self.invalid_data += 1;
+                    continue;
+                }
+            };
+            let header = match (&topic.layout, row.get_ref(4)?) {
+                (Some(layout), ValueRef::Blob(mut data)) => layout.read(&mut data),
+                (Some(layout), _) => {
+                    let blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
+                    layout.read(&mut Blob { blob, position: 0 })
+                }
+                (None, _) => None,
+            };
+            let message = Message {
+                channel: topic.key,
+                sequence: 0,
+                size: u32::try_from(size).unwrap_or(0),
+                log: time,
+                publish: 0,
+                header: header.unwrap_or(0),
+            };
+            if self.session.accept(message).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// A large message, of which only the first bytes are read.
+struct Blob<'a> {
+    blob: rusqlite::blob::Blob<'a>,
+    position: usize,
+}
+
+impl Bytes for Blob<'_> {
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.blob.read_at_exact(bytes, self.position).map_err(io::Error::other)?;
+        self.position += bytes.len();
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> io::Result<()> {
+        let position = usize::try_from(count).ok().and_then(|count| self.position.checked_add(count));
+        self.position =
+            position.filter(|position| *position <= self.blob.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Reads the header stamp of a serialized message.
+//!
+//! CDR as DDS has it: an encapsulation of 4 bytes that names the order of bytes, then fields that are aligned to their
+//! sizes. That is XCDR version 1 (`0x0000`, `0x0001`), which ROS 2 writes. In version 2, lengths lie before nested types
+//! that are not final, which no definition of ROS tells: there the stamp is not known.
+
+use super::layout::{Layout, Step};
+use crate::bytes::Bytes;
+
+impl Layout {
+    /// How many steps are made: more than any message needs, and few enough for any file.
+    const BUDGET: u32 = 1 << 16;
+
+    /// Reads the header stamp of a message, in nanoseconds since the epoch. None if the encapsulation is another one, or
+    /// if the message is not as its type says.
+    ///
+    /// Reads no further than the stamp.
+    pub(crate) fn read(&self, message: &mut impl Bytes) -> Option<i64> {
+        let mut cursor = Cursor::new(message)?;
+        let mut budget = Self::BUDGET;
+        cursor.walk(&self.0, &mut budget)?;
+        let seconds = cursor.u32()? as i32;
+        let nanoseconds = cursor.u32()?;
+        Some(i64::from(seconds) * 1_000_000_000 + i64::from(nanoseconds))
+    }
+}
+
+struct Cursor<'a, B> {
+    message: &'a mut B,
+    /// Behind the encapsulation.
+    position: u64,
+    is_big_endian: bool,
+}
+
+impl<'a, B: Bytes> Cursor<'a, B> {
+    fn new(message: &'a mut B) -> Option<Self> {
+        let [first, kind, ..] = message.array::<4>().ok()?;
+        match (first, kind) {
+            (0, 0 | 1) => Some(Self { message, position: 0, is_big_endian: kind == 0 }),
+            _ => None,
+        }
+    }
+
+    fn skip(&mut self, count: u64) -> Option<()> {
+        self.position = self.position.checked_add(count)?;
+        if count > 0 {
+            self.message.skip(count).ok()?;
+        }
+        Some(())
+    }
+
+    fn align(&mut self, size: u8) -> Option<()> {
+        let size = u64::from(size);
+        self.skip((size - self.position % size) % size)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.align(4)?;
+        let bytes = self.message.array().ok()?;
+        self.position += 4;
+        Some(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    fn primitives(&mut self, size: u8, count: u32) -> Option<()> {
+        if count == 0 {
+            return Some(()); // nothing is aligned
+        }
+        self.align(size)?;
+        self.skip(u64::from(size) * u64::from(count))
+    }
+
+    fn walk(&mut self, mut steps: &[Step], budget: &mut u32) -> Option<()> {
+        while let Some((step, mut rest)) = steps.split_first() {
+            *budget = budget.checked_sub(1)?;
+            match *step {
+                Step::Primitives { size, count } => self.primitives(size, count)?,
+                Step::String => {
+                    let length = self.u32()?;
+                    self.skip(length.into())?;
+                }
+                Step::Sequence { size } => {
+                    let count = self.u32()?;
+                    self.primitives(size, count)?;
+                }
+                Step::Repeat { steps, times } => {
+                    let (repeated, after) = rest.split_at_checked(steps as usize)?;
+                    let times = match times {
+                        Some(times) => times,
+                        None => self.u32()?,
+                    };
+                    for _ in 0..times {
+                        *budget = budget.checked_sub(1)?;
+                        self.walk(repeated, budget)?;
+                    }
+                    rest = after;
+                }
+            }
+            steps = rest;
+        }
+        Some(())
+    }
+}

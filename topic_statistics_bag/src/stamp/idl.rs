@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Definitions of IDL, as rosbag2 and MCAP store them: each type behind a line of `=` and a line `IDL: package/msg/Name`.
+//!
+//! Of IDL, what `.idl` files of ROS have: modules, structs, typedefs and constants, with annotations. A definition with
+//! anything else is not read.
+
+use std::collections::HashMap;
+
+use super::layout::{add_common, Definitions, Field, Kind, Shape};
+
+/// Reads definitions. None if they are none, or have more than this module knows.
+pub(super) fn parse(text: &str) -> Option<Definitions> {
+    let mut parser = Parser { tokens: tokens(text)?, position: 0, scope: vec![], typedefs: HashMap::new() };
+    let mut definitions = Definitions::new();
+    parser.definitions(&mut definitions, 0)?;
+    if parser.peek().is_some() {
+        return None;
+    }
+    add_common(&mut definitions);
+    Some(definitions)
+}
+
+/// Returns the words and signs of a text, without comments, annotations' texts and the lines between types.
+fn tokens(text: &str) -> Option<Vec<&str>> {
+    let mut tokens = vec![];
+    let mut rest = text;
+    let mut is_line_start = true;
+    while let Some(first) = rest.chars().next() {
+        let is_of_line =
+            is_line_start && (first == '#' || rest.starts_with("====") || rest.starts_with("IDL:"));
+        let length = if is_of_line || rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/")? + 2
+        } else if first == '"' {
+            let length = string_length(rest)?;
+            tokens.push("\"\"");
+            length
+        } else if first.is_alphanumeric() || first == '_' {
+            let length =
+                rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+            tokens.push(&rest[..length]);
+            length
+        } else if rest.starts_with("::") {
+            tokens.push("::");
+            2
+        } else {
+            if !first.is_whitespace() {
+                tokens.push(&rest[..first.len_utf8()]);
+            }
+            first.len_utf8()
+        };
+        is_line_start = first == '\n' || is_line_start && first.is_whitespace();
+        rest = &rest[length..];
+    }
+    Some(tokens)
+}
+
+/// Returns the length of a quoted text with its quotes.
+fn string_length(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !is_escaped => return Some(at + 1),
+            '\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    None
+}
+
+struct Parser<'a> {
+    tokens: Vec<&'a str>,
+    position: usize,
+    scope: Vec<&'a str>,
+    /// By the scoped name.
+    typedefs: HashMap<String, (Kind, Shape)>,
+}
+
+impl<'a> Parser<'a> {
+    const MAX_DEPTH: usize = 16;
+
+    fn peek(&self) -> Option<&'a str> {
+        self.tokens.get(self.position).copied()
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let token = self.peek();
+        self.position += 1;
+        token
+    }
+
+    fn accept(&mut self, token: &str) -> bool {
+        let is_next = self.peek() == Some(token);
+        self.position += usize::from(is_next);
+        is_next
+    }
+
+    fn expect(&mut self, token: &str) -> Option<()> {
+        self.accept(token).then_some(())
+    }
+
+    fn skip_behind(&mut self, token: &str) -> Option<()> {
+        while self.next()? != token {}
+        Some(())
+    }
+
+    /// Skips annotations: `@name` or `@name(...)`.
+    fn annotations(&mut self) -> Option<()> {
+        while self.accept("@") {
+            self.scoped_name()?;
+            if self.accept("(") {
+                let mut depth = 1;
+                while depth > 0 {
+                    match self.next()? {
+                        "(" => depth += 1,
+                        ")" => depth -= 1,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Reads what is in a module, or in the whole text.
+    fn definitions(&mut self, definitions: &mut Definitions, depth: usize) -> Option<()> {
+        if depth > Self::MAX_DEPTH {
+            return None;
+        }
+        loop {
+            self.annotations()?;
+            match self.peek() {
+                None => return Some(()),
+                Some("}") => return (depth > 0).then_some(()),
+                Some("module") => {
+                    self.position += 1;
+                    let name = self.next()?;
+                    self.scope.push(name);
+                    self.expect("{")?;
+                    self.definitions(definitions, depth + 1)?;
+                    self.expect("}")?;
+                    self.scope.pop();
+                    self.accept(";");
+                }
+                Some("const") => self.skip_behind(";")?,
+                Some("typedef") => {
+                    self.position += 1;
+                    let field = self.field()?;
+                    self.typedefs.insert(self.scoped(&field.name), (field.kind, field.shape));
+                }
+                Some("struct") => {
+                    self.position += 1;
+                    let name = self.scoped(self.peek()?);
+                    self.position += 1;
+                    self.expect("{")?;
+                    let mut fields = vec![];
+                    while !self.accept("}") {
+                        self.annotations()?;
+                        fields.push(self.field()?);
+                    }
+                    self.accept(";");
+                    definitions.insert(name, fields);
+                }
+                Some(_) => return None,
+            }
+        }
+    }
+
+    /// Returns a name of this scope as `package/Name`; the module `msg` has no place in it.
+    fn scoped(&self, name: &str) -> String {
+        let modules = self.scope.iter().copied().filter(|module| *module != "msg");
+        modules.chain([name]).collect::<Vec<_>>().join("/")
+    }
+
+    /// Reads `type name;` or `type name[count];`.
+    fn field(&mut self) -> Option<Field> {
+        let (kind, mut shape) = self.kind()?;
+        let name = self.next()?.to_owned();
+        while self.accept("[") {
+            let count: u32 = self.next()?.parse().ok()?;
+            shape = match shape {
+                Shape::One => Shape::Array(count),
+                Shape::Array(before) => Shape::Array(before.checked_mul(count)?),
+                Shape::Sequence => return None,
+            };
+            self.expect("]")?;
+        }
+        self.expect(";")?;
+        Some(Field { name, kind, shape })
+    }
+
+    fn kind(&mut self) -> Option<(Kind, Shape)> {
+        let first = self.peek()?;
+        match first {
+            "sequence" => {
+                self.position += 1;
+                self.expect("<")?;
+                let (kind, shape) = self.kind()?;
+                if self.accept(",") {
+                    self.next()?;
+                }
+                self.expect(">")?;
+                return (shape == Shape::One).then_some((kind, Shape::Sequence));
+            }
+            "string" | "wstring" => {
+                self.position += 1;
+                if self.accept("<") {
+                    self.next()?;
+                    self.expect(">")?;
+                }
+                return Some((Kind::primitive(first)?, Shape::One));
+            }
+            "unsigned" => {
+                self.position += 1;
+                return self.integer();
+            }
+            "long" | "short" => return self.integer(),
+            _ => {}
+        }
+        if let Some(kind) = Kind::primitive(first) {
+            self.position += 1;
+            return Some((kind, Shape::One));
+        }
+        let parts = self.scoped_name()?;
+        let parts: Vec<_> = parts.into_iter().filter(|part| *part != "msg").collect();
+        let name = match parts.as_slice() {
+            [name] => self.scoped(name),
+            parts => parts.join("/"),
+        };
+        Some(self.typedefs.get(&name).cloned().unwrap_or((Kind::Named(name), Shape::One)))
+    }
+
+    /// Reads `short`, `long` or `long long`.
+    fn integer(&mut self) -> Option<(Kind, Shape)> {
+        let size = match self.next()? {
+            "short" => 2,
+            "long" if self.accept("long") => 8,
+            // 16 bytes, which ROS does not have.
+            "long" if self.peek() == Some("double") => return None,
+            "long" => 4,
+            _ => return None,
+        };
+        Some((Kind::Primitive(size), Shape::One))
+    }
+
+    fn scoped_name(&mut self) -> Option<Vec<&'a str>> {
+        self.accept("::");
+        let mut parts = vec![self.next()?];
+        while self.accept("::") {
+            parts.push(self.next()?);
+        }
+        Some(parts)
+    }
+}

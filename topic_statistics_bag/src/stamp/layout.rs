@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What lies before the header of a message.
+
+use std::collections::HashMap;
+
+/// The type of headers, as the tables here name types.
+pub(super) const HEADER: &str = "std_msgs/Header";
+
+/// Returns the name of a type as `package/Name`.
+pub(super) fn without_msg(name: &str) -> String {
+    name.replace("/msg/", "/")
+}
+
+/// The fields of types, by `package/Name`.
+pub(super) type Definitions = HashMap<String, Vec<Field>>;
+
+/// A field of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) shape: Shape,
+}
+
+/// The type of a field's elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of that many bytes, to which it is aligned.
+    Primitive(u8),
+    String,
+    /// Its characters have 2 or 4 bytes, which depends on the middleware.
+    WString,
+    /// `package/Name`.
+    Named(String),
+}
+
+/// How many elements a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    One,
+    Array(u32),
+    Sequence,
+}
+
+impl Kind {
+    /// Returns the primitive of a name in a .msg file or of IDL.
+    pub(super) fn primitive(name: &str) -> Option<Self> {
+        Some(match name {
+            "bool" | "boolean" | "byte" | "octet" | "char" | "int8" | "uint8" => Self::Primitive(1),
+            "int16" | "uint16" | "short" => Self::Primitive(2),
+            "int32" | "uint32" | "float32" | "float" | "long" => Self::Primitive(4),
+            "int64" | "uint64" | "float64" | "double" => Self::Primitive(8),
+            "string" => Self::String,
+            "wstring" => Self::WString,
+            _ => return None,
+        })
+    }
+}
+
+/// A step over what lies before a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// That many primitives of that size.
+    Primitives { size: u8, count: u32 },
+    /// A string.
+    String,
+    /// A sequence of primitives of that size.
+    Sequence { size: u8 },
+    /// The next steps, that many of them, are repeated: so often, or as often as a number says that is read.
+    Repeat { steps: u32, times: Option<u32> },
+}
+
+/// The steps to the header of a message. Without steps, the header is the first field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout(pub(super) Box<[Step]>);
+
+/// The header stamps of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderStamp {
+    /// They are there.
+    At(Layout),
+    /// It has no header.
+    NoHeader,
+    /// Not known.
+    Unknown,
+}
+
+/// How many steps a layout has. A type with more before its header is none of this world.
+const MAX_STEPS: usize = 256;
+/// How deep types are nested.
+const MAX_DEPTH: usize = 16;
+
+/// Finds the header of a type.
+pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
+    let Some(fields) = definitions.get(name) else { return HeaderStamp::Unknown };
+    let is_header = |field: &Field| {
+        field.name == "header" && field.shape == Shape::One && field.kind == Kind::Named(HEADER.to_owned())
+    };
+    let Some(position) = fields.iter().position(is_header) else { return HeaderStamp::NoHeader };
+    let mut steps = vec![];
+    match append(definitions, &fields[..position], &mut steps, 0) {
+        Some(()) => HeaderStamp::At(Layout(steps.into())),
+        None => HeaderStamp::Unknown,
+    }
+}
+
+/// Appends the steps over fields. None if they are not known, or too many.
+fn append(definitions: &Definitions, fields: &[Field], steps: &mut Vec<Step>, depth: usize) -> Option<()> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    for field in fields {
+        let times = match field.shape {
+            Shape::Array(count) => Some(count),
+            Shape::One | Shape::Sequence => None,
+        };
+        match (&field.kind, field.shape) {
+            (Kind::Primitive(size), Shape::Sequence) => steps.push(Step::Sequence { size: *size }),
+            (Kind::Primitive(size), _) => {
+                steps.push(Step::Primitives { size: *size, count: times.unwrap_or(1) });
+            }
+            (Kind::String, Shape::One) => steps.push(Step::String),
+            (Kind::String, _) => steps.extend([Step::Repeat { steps: 1, times }, Step::String]),
+            (Kind::WString, _) => return None,
+            (Kind::Named(name), shape) => {
+                let fields = definitions.get(name)?;
+                if shape == Shape::One {
+                    append(definitions, fields, steps, depth + 1)?;
+                } else {
+                    let at = steps.len();
+                    steps.push(Step::Repeat { steps: 0, times });
+                    append(definitions, fields, steps, depth + 1)?;
+                    let repeated = u32::try_from(steps.len() - at - 1).ok()?;
+                    steps[at] = Step::Repeat { steps: repeated, times };
+                }
+            }
+        }
+        if steps.len() > MAX_STEPS {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Adds the types that definitions may leave out, because everybody has them.
+pub(super) fn add_common(definitions: &mut Definitions) {
+    let word = |name: &str| Field { name: name.to_owned(), kind: Kind::Primitive(4), shape: Shape::One };
+    for name in ["builtin_interfaces/Time", "builtin_interfaces/Duration"] {
+        definitions.entry(name.to_owned()).or_insert_with(|| vec![word("sec"), word("nanosec")]);
+    }
+}

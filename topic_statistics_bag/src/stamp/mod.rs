@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The header stamp of a message, of whose type a bag has a definition, or only the name.
+//!
+//! Only the bytes before the stamp and the stamp itself are read. What comes before it is fixed or is walked over:
+//! [`layout`] has the steps, from the definitions of [`msg`] and [`idl`]; [`cdr`] makes them.
+
+mod cdr;
+mod idl;
+mod known;
+mod layout;
+mod msg;
+
+pub(crate) use layout::{HeaderStamp, Layout};
+
+use crate::topic::Stamps;
+
+impl HeaderStamp {
+    /// Finds the header in the definition of a type, in an encoding that rosbag2 and MCAP name.
+    ///
+    /// Without a definition that can be read, the types that everybody has are known by their names.
+    pub(crate) fn of(message_type: &str, encoding: &str, definition: &str) -> Self {
+        let name = layout::without_msg(message_type);
+        if name == layout::HEADER {
+            return Self::At(Layout::default());
+        }
+        let definitions = match encoding {
+            "ros2msg" => msg::parse(&name, definition),
+            "ros2idl" => idl::parse(definition),
+            _ => None,
+        };
+        let found = definitions.map_or(Self::Unknown, |definitions| layout::find(&definitions, &name));
+        match found {
+            Self::Unknown if known::FIRST_HEADER.binary_search(&&*name).is_ok() => {
+                Self::At(Layout::default())
+            }
+            found => found,
+        }
+    }
+
+    /// Returns what is known of the stamps.
+    pub(crate) fn stamps(&self) -> Stamps {
+        match self {
+            Self::At(_) => Stamps::Read,
+            Self::NoHeader => Stamps::NoHeader,
+            Self::Unknown => Stamps::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

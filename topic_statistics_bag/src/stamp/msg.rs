@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Definitions of `.msg` files, as rosbag2 and MCAP store them: the type, then each type that it needs behind a line of
+//! `=` and a line `MSG: package/Name`.
+
+use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape, HEADER};
+
+/// Reads the definition of a type (`package/Name`) and of those that it needs. None if it is none.
+pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
+    let mut definitions = Definitions::new();
+    let (mut of, mut fields) = (name.to_owned(), vec![]);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("====") {
+            let next = lines.next()?.strip_prefix("MSG:")?.trim();
+            definitions.insert(std::mem::replace(&mut of, without_msg(next)), fields);
+            fields = vec![];
+            continue;
+        }
+        let package = of.split('/').next().unwrap_or_default();
+        match line_of(line, package)? {
+            Line::Field(field) => fields.push(field),
+            Line::Other => {}
+        }
+    }
+    definitions.insert(of, fields);
+    add_common(&mut definitions);
+    Some(definitions)
+}
+
+enum Line {
+    Field(Field),
+    /// A constant, a comment, or nothing.
+    Other,
+}
+
+/// Reads a line of a type of that package. None if it is none.
+fn line_of(line: &str, package: &str) -> Option<Line> {
+    // A `#` in the text of a default or a constant is behind the name, which is all that counts.
+    let line = line.split('#').next().unwrap_or_default();
+    let mut words = line.split_whitespace();
+    let Some(kind) = words.next() else { return Some(Line::Other) };
+    let name = words.next()?;
+    let is_constant = name.contains('=') || words.next().is_some_and(|word| word.starts_with('='));
+    if is_constant {
+        return Some(Line::Other);
+    }
+    let (kind, shape) = match kind.strip_suffix(']') {
+        None => (kind, Shape::One),
+        Some(kind) => {
+            let (kind, count) = kind.rsplit_once('[')?;
+            let shape = match count {
+                "" => Shape::Sequence,
+                bound if bound.starts_with("<=") => Shape::Sequence,
+                count => Shape::Array(count.parse().ok()?),
+            };
+            (kind, shape)
+        }
+    };
+    // The bound of a string.
+    let kind = kind.split("<=").next().unwrap_or_default();
+    let kind = Kind::primitive(kind).unwrap_or_else(|| {
+        Kind::Named(match kind {
+            "Header" => HEADER.to_owned(),
+            kind if kind.contains('/') => without_msg(kind),
+            kind => format!("{package}/{kind}"),
+        })
+    });
+    Some(Line::Field(Field { name: name.to_owned(), kind, shape }))
+}

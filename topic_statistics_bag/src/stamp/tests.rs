@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::{layout::Step, *};
+use proptest::prelude::*;
+
+const HEADER_MSG: &str = "\
+================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+";
+
+fn msg(definition: &str) -> HeaderStamp {
+    HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{definition}{HEADER_MSG}"))
+}
+
+fn idl(fields: &str) -> HeaderStamp {
+    let definition = format!(
+        "================================================================================
+IDL: pkg/msg/Type
+#include \"std_msgs/msg/Header.idl\"
+module pkg {{ module msg {{
+  module Type_Constants {{ const long X = 3; @verbatim (language=\"comment\", text=\"a }} ; \\\" (\" \"b\") const string S = \";\"; }};
+  typedef double double__9[9];
+  typedef pkg::msg::Part Part__2[2];
+  @verbatim (language=\"comment\", text=
+    \"struct of (things)\" \"\\n\")
+  struct Type {{
+    {fields}
+  }};
+}}; }};
+================================================================================
+IDL: pkg/msg/Part
+module pkg {{ module msg {{ struct Part {{ octet a; double b; }}; }}; }};
+================================================================================
+IDL: std_msgs/msg/Header
+module std_msgs {{ module msg {{ struct Header {{ builtin_interfaces::msg::Time stamp; string frame_id; }}; }}; }};
+"
+    );
+    HeaderStamp::of("pkg/msg/Type", "ros2idl", &definition)
+}
+
+fn steps(of: HeaderStamp) -> Vec<Step> {
+    match of {
+        HeaderStamp::At(layout) => layout.0.to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_header_that_is_first_needs_no_step() {
+    let first = "# comment\nint32 A=1\nstring B = \"x # y\"\nstd_msgs/Header header # it\nfloat64 x\n";
+    assert_eq!(steps(msg(first)), []);
+    assert_eq!(steps(msg("Header header\n")), []);
+    assert_eq!(steps(idl("std_msgs::msg::Header header; double__9 x;")), []);
+    assert_eq!(steps(HeaderStamp::of("std_msgs/msg/Header", "", "")), []);
+}
+
+#[test]
+fn fields_before_a_header_are_stepped_over() {
+    let before = "uint8 a\nstring<=5 b 'x'\nfloat64[] c\nint16[3] d\nPart e\nPart[<=4] f\nstring[2] g\nstd_msgs/Header header\n";
+    let part = "================\nMSG: pkg/Part\nbyte a\nfloat64 b\n";
+    let of = HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{before}{part}{HEADER_MSG}"));
+    let primitives = |size, count| Step::Primitives { size, count };
+    let expected = [
+        primitives(1, 1),
+        Step::String,
+        Step::Sequence { size: 8 },
+        primitives(2, 3),
+        primitives(1, 1),
+        primitives(8, 1),
+        Step::Repeat { steps: 2, times: None },
+        primitives(1, 1),
+        primitives(8, 1),
+        Step::Repeat { steps: 1, times: Some(2) },
+        Step::String,
+    ];
+    assert_eq!(steps(of), expected);
+    let same =
+        idl("octet a; string<5> b; sequence<double> c; @unit(value=\"m\") short d[3]; pkg::msg::Part e; \
+         sequence<pkg::msg::Part, 4> f; string g[2]; std_msgs::msg::Header header;");
+    assert_eq!(steps(same), expected);
+    let typedefs = steps(idl("double__9 a; Part__2 b; unsigned long long c; std_msgs::msg::Header header;"));
+    let expected = [
+        primitives(8, 9),
+        Step::Repeat { steps: 2, times: Some(2) },
+        primitives(1, 1),
+        primitives(8, 1),
+        primitives(8, 1),
+    ];
+    assert_eq!(typedefs, expected);
+}
+
+#[test]
+fn a_type_without_a_header_of_its_own_has_none() {
+    assert_eq!(msg("float64 header\n"), HeaderStamp::NoHeader);
+    assert_eq!(msg("std_msgs/Header[] header\n"), HeaderStamp::NoHeader);
+    assert_eq!(msg("std_msgs/Header head\n"), HeaderStamp::NoHeader);
+    assert_eq!(idl("double x;"), HeaderStamp::NoHeader);
+}
+
+#[test]
+fn what_cannot_be_stepped_over_is_not_known() {
+    assert_eq!(msg("wstring a\nstd_msgs/Header header\n"), HeaderStamp::Unknown);
+    assert_eq!(msg("Missing a\nstd_msgs/Header header\n"), HeaderStamp::Unknown);
+    assert_eq!(msg("pkg/Type a\nstd_msgs/Header header\n"), HeaderStamp::Unknown, "it is in itself");
+    assert_eq!(msg("int32[x] a\n"), HeaderStamp::Unknown);
+    assert_eq!(idl("map<long, long> a; std_msgs::msg::Header header;"), HeaderStamp::Unknown);
+    assert_eq!(idl("long double a; std_msgs::msg::Header header;"), HeaderStamp::Unknown);
+    let many = "int32 a\n".repeat(1000);
+    assert_eq!(msg(&format!("{many}std_msgs/Header header\n")), HeaderStamp::Unknown);
+    for encoding in ["", "unknown", "jsonschema", "protobuf"] {
+        assert_eq!(HeaderStamp::of("pkg/msg/Type", encoding, "std_msgs/Header header"), HeaderStamp::Unknown);
+    }
+}
+
+#[test]
+fn types_that_everybody_has_are_known_by_their_names() {
+    assert_eq!(steps(HeaderStamp::of("sensor_msgs/msg/Imu", "", "")), []);
+    assert_eq!(steps(HeaderStamp::of("sensor_msgs/msg/Imu", "unknown", "?")), []);
+    assert_eq!(HeaderStamp::of("tf2_msgs/msg/TFMessage", "", ""), HeaderStamp::Unknown);
+    // The definition of the file is the better one.
+    assert_eq!(HeaderStamp::of("sensor_msgs/msg/Imu", "ros2msg", "float64 x"), HeaderStamp::NoHeader);
+}
+
+/// Serializes a message of `before` as CDR does.
+struct Writer {
+    bytes: Vec<u8>,
+    is_big_endian: bool,
+}
+
+impl Writer {
+    fn new(is_big_endian: bool) -> Self {
+        Self { bytes: vec![0, u8::from(!is_big_endian), 0, 0], is_big_endian }
+    }
+
+    fn number(&mut self, value: u64, size: usize) {
+        while (self.bytes.len() - 4) % size != 0 {
+            self.bytes.push(0xee);
+        }
+        match self.is_big_endian {
+            true => self.bytes.extend(&value.to_be_bytes()[8 - size..]),
+            false => self.bytes.extend(&value.to_le_bytes()[..size]),
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        self.number(text.len() as u64 + 1, 4);
+        self.bytes.extend(text.as_bytes());
+        self.bytes.push(0);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_stamp_behind_other_fields_is_read(
+        is_big_endian: bool,
+        a: u8,
+        b in "[a-z]{0,9}",
+        c in prop::collection::vec(any::<u64>(), 1..4),
+        parts in prop::collection::vec((any::<u8>(), any::<u64>()), 0..4),
+        (sec, nanosec) in (any::<i32>(), 0..1_000_000_000_u32),
+    ) {
+        let definition = "uint8 a\nstring b\nfloat64[] c\nPart[] parts\nstd_msgs/Header header\n\
+            ====\nMSG: pkg/Part\nbyte a\nfloat64 b\n";
+        let HeaderStamp::At(layout) = msg(definition) else { panic!() };
+        let mut message = Writer::new(is_big_endian);
+        message.number(a.into(), 1);
+        message.string(&b);
+        message.number(c.len() as u64, 4);
+        c.iter().for_each(|value| message.number(*value, 8));
+        message.number(parts.len() as u64, 4);
+        for (a, b) in &parts {
+            message.number((*a).into(), 1);
+            message.number(*b, 8);
+        }
+        message.number(u64::from(sec as u32), 4);
+        message.number(nanosec.into(), 4);
+        let expected = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
+        prop_assert_eq!(layout.read(&mut &message.bytes[..]), Some(expected));
+        for length in 0..message.bytes.len() {
+            prop_assert_eq!(layout.read(&mut &message.bytes[..length]), None);
+        }
+    }
+
+    #[test]
+    fn any_definition_is_read_or_refused(text in "(uint8|string|Header|pkg/X|\\[|\\]|<=|=|\n|MSG: |====|#|[a-z0-9/ ]){0,40}", idl: bool) {
+        HeaderStamp::of("pkg/msg/X", if idl { "ros2idl" } else { "ros2msg" }, &text);
+    }
+
+    #[test]
+    fn any_idl_is_read_or_refused(text in "(module|struct|typedef|sequence|long|\\{|\\}|;|<|>|@|\\(|\\)|::|\"|//|/\\*|\n| |[a-z0-9,]){0,60}") {
+        HeaderStamp::of("pkg/msg/X", "ros2idl", &text);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let of = msg("string[] a\nPart[] b\nstd_msgs/Header header\n====\nMSG: pkg/Part\nfloat64[] x\nstring[] y\n");
+        let HeaderStamp::At(layout) = of else { panic!() };
+        layout.read(&mut &[&[0, 1, 0, 0], &bytes[..]].concat()[..]);
+    }
+}
+
+#[test]
+fn other_encapsulations_are_refused() {
+    let message = |first: u8, kind: u8| [first, kind, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+    let read = |first, kind| Layout::default().read(&mut &message(first, kind)[..]);
+    assert_eq!(read(0, 1), Some(1_000_000_002));
+    assert_eq!(read(0, 0), Some((1 << 24) * 1_000_000_000 + (2 << 24)));
+    for kind in [2, 3, 6, 7, 8, 9, 10, 11, 255] {
+        assert_eq!(read(0, kind), None);
+    }
+    assert_eq!(read(0x28, 0xb5), None);
+}
+
+#[test]
+fn a_message_that_claims_much_ends_soon() {
+    let HeaderStamp::At(layout) = msg("Empty[] a\nstd_msgs/Header header\n====\nMSG: pkg/Empty\n") else {
+        panic!()
+    };
+    let claims = [&[0, 1, 0, 0][..], &u32::MAX.to_le_bytes()].concat();
+    assert_eq!(layout.read(&mut &claims[..]), None);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Bags of this project's own and of other libraries, whole and damaged.
+
+mod compare;
+mod damage;
+mod foreign;
+mod losses;
+mod memory;
+mod program;
+mod reading;
+mod sqlite;
+mod support;

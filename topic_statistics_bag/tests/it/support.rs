@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Bags for the tests, and what is read of them.
+
+use std::{collections::BTreeMap, io::Cursor, ops::ControlFlow, path::Path};
+
+use mcap::{records::MessageHeader, WriteOptions};
+use tempfile::TempDir;
+use topic_statistics_bag::{Bag, BagStatistics, Note, NoteKind, ReadOptions, Topic, TopicWindow, Visitor};
+use topic_statistics_core::WindowStatistics;
+
+pub const MS: i64 = 1_000_000;
+pub const S: i64 = 1000 * MS;
+/// A whole second.
+pub const START: i64 = 1_790_000_000 * S;
+
+pub const IMU: &str = "sensor_msgs/msg/Imu";
+pub const STRING: &str = "std_msgs/msg/String";
+
+const HEADER: &str = "================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+";
+
+/// A channel of a file.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub topic: String,
+    pub message_type: &'static str,
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Channel {
+    pub fn new(topic: &str, message_type: &'static str) -> Self {
+        Self { topic: topic.to_owned(), message_type, metadata: BTreeMap::new() }
+    }
+
+    pub fn on(self, topic: &str) -> Self {
+        Self { topic: topic.to_owned(), ..self }
+    }
+
+    pub fn with(mut self, keys: &[(&str, &str)]) -> Self {
+        let keys = keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        self.metadata.extend(keys);
+        self
+    }
+}
+
+/// A message of a file. Times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    pub channel: usize,
+    pub log: i64,
+    pub publish: i64,
+    pub sequence: u32,
+    pub stamp: i64,
+    pub size: usize,
+}
+
+impl Message {
+    /// A message that was logged at `log` after [`START`], stamped 5 ms and published 2 ms before.
+    pub fn at(channel: usize, log: i64) -> Self {
+        let log = START + log;
+        Self { channel, log, publish: log - 2 * MS, sequence: 0, stamp: log - 5 * MS, size: 60 }
+    }
+
+    pub fn data(&self) -> Vec<u8> {
+        let mut data = vec![0, 1, 0, 0];
+        data.extend((self.stamp.div_euclid(S) as i32).to_le_bytes());
+        data.extend((self.stamp.rem_euclid(S) as u32).to_le_bytes());
+        // Bytes that do not compress to nothing.
+        let mut value = self.log as u64 ^ self.sequence as u64;
+        while data.len() < self.size {
+            value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            data.push((value >> 56) as u8);
+        }
+        data
+    }
+}
+
+/// Writes a file by MCAP's own library.
+pub fn mcap(options: WriteOptions, channels: &[Channel], messages: &[Message]) -> Vec<u8> {
+    let mut writer = options.profile("ros2").create(Cursor::new(vec![])).unwrap();
+    let ids: Vec<u16> = channels
+        .iter()
+        .map(|channel| {
+            let text = match channel.message_type {
+                STRING => "string data\n".to_owned(),
+                _ => format!("std_msgs/Header header\nfloat64 x\n{HEADER}"),
+            };
+            let schema = writer.add_schema(channel.message_type, "ros2msg", text.as_bytes()).unwrap();
+            writer.add_channel(schema, &channel.topic, "cdr", &channel.metadata).unwrap()
+        })
+        .collect();
+    for message in messages {
+        let header = MessageHeader {
+            channel_id: ids[message.channel],
+            sequence: message.sequence,
+            log_time: message.log as u64,
+            publish_time: message.publish as u64,
+        };
+        writer.write_to_known_channel(&header, &message.data()).unwrap();
+    }
+    writer.finish().unwrap();
+    writer.into_inner().into_inner()
+}
+
+/// A topic with a message every 10 ms, and one every 300 ms without a header, for that many seconds.
+pub fn two_topics(seconds: i64) -> (Vec<Channel>, Vec<Message>) {
+    let channels = vec![Channel::new("/imu", IMU), Channel::new("/text", STRING)];
+    let imu = (0..seconds * 100).map(|number| Message::at(0, number * 10 * MS));
+    let text = (0..seconds * 10 / 3).map(|number| Message::at(1, number * 300 * MS + 7 * MS));
+    let mut messages: Vec<_> = imu.chain(text).collect();
+    messages.sort_by_key(|message| message.log);
+    (channels, messages)
+}
+
+/// The windows of a bag.
+#[derive(Debug, Default)]
+pub struct Windows(pub Vec<(String, WindowStatistics, bool)>);
+
+impl Visitor for Windows {
+    fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
+        self.0.push((window.topic.name().to_owned(), window.statistics.clone(), window.is_whole));
+        ControlFlow::Continue(())
+    }
+}
+
+impl Windows {
+    pub fn of(&self, topic: &str) -> Vec<&WindowStatistics> {
+        self.0.iter().filter(|(of, ..)| of == topic).map(|(_, window, _)| window).collect()
+    }
+
+    /// All figures as text, in which NaN equals NaN.
+    pub fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// What is read of a bag.
+#[derive(Debug)]
+pub struct ReadBag {
+    pub windows: Windows,
+    pub statistics: BagStatistics,
+}
+
+impl ReadBag {
+    pub fn topic(&self, name: &str) -> &Topic {
+        self.statistics.topics.iter().find(|topic| topic.name() == name).unwrap()
+    }
+
+    pub fn notes(&self) -> Vec<NoteKind> {
+        self.statistics.notes.iter().map(|note: &Note| note.kind.clone()).collect()
+    }
+}
+
+pub fn read_path(path: &Path, options: &ReadOptions) -> ReadBag {
+    let mut windows = Windows::default();
+    let statistics = Bag::open([path]).unwrap().read(options, &mut windows).unwrap();
+    ReadBag { windows, statistics }
+}
+
+/// A file in a directory of its own.
+pub struct TestFile {
+    pub directory: TempDir,
+}
+
+impl TestFile {
+    pub fn new(bytes: &[u8]) -> Self {
+        let file = Self { directory: tempfile::tempdir().unwrap() };
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    pub fn path(&self) -> std::path::PathBuf {
+        self.directory.path().join("bag")
+    }
+}
+
+pub fn read_with(bytes: &[u8], options: &ReadOptions) -> ReadBag {
+    read_path(&TestFile::new(bytes).path(), options)
+}
+
+pub fn read(bytes: &[u8]) -> ReadBag {
+    read_with(bytes, &ReadOptions::new())
+}
+
+/// The places at which the records of a file start, with their kinds.
+pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
+    let (mut at, mut records) = (8, vec![]);
+    while at + 9 < file.len() {
+        records.push((at, file[at]));
+        at += 9 + u64::from_le_bytes(file[at + 1..at + 9].try_into().unwrap()) as usize;
+    }
+    records
+}
+
+/// The kind of a chunk.
+pub const CHUNK: u8 = 6;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--diagnostics`: the health of the rows on `/diagnostics`.
+
+use std::time::{Duration, Instant};
+
+use rclrs::{Node, Publisher, RclrsError};
+use rclrs_topic_statistics::{health::Level, Summary};
+use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
+use topic_statistics_core::{
+    health::{diagnostic_message, diagnostic_values, Judge, LastWindow},
+    Escaped,
+};
+use topic_statistics_views::row::{MetricFigures, Row};
+
+/// The names of the monitor's node.
+#[derive(Debug)]
+struct NodeNames {
+    /// Without its namespace.
+    name: String,
+    /// With it.
+    fully_qualified: String,
+}
+
+/// Publishes the health of rows: of all rows once per second, and of rows that become an error at once.
+pub struct Diagnostics {
+    node: Node,
+    names: NodeNames,
+    publisher: Publisher<DiagnosticArray>,
+    hardware_id: String,
+    /// When all were published last.
+    published: Option<Instant>,
+}
+
+impl Diagnostics {
+    const TOPIC: &str = "/diagnostics";
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    pub fn new(node: &Node, hardware_id: String) -> Result<Self, RclrsError> {
+        let publisher = node.create_publisher(Self::TOPIC)?;
+        let names = NodeNames { name: node.name(), fully_qualified: node.fully_qualified_name() };
+        Ok(Self { node: node.clone(), names, publisher, hardware_id, published: None })
+    }
+
+    /// Publishes the due statuses. `new_errors` has the rows that have just become an error.
+    pub fn publish<'a>(
+        &mut self,
+        judged: impl Iterator<Item = (&'a Row, &'a Judge)>,
+        new_errors: &[String],
+        now: Instant,
+    ) -> Result<(), RclrsError> {
+        let is_due = self.published.is_none_or(|last| now.saturating_duration_since(last) >= Self::PERIOD);
+        if is_due {
+            self.published = Some(now);
+        } else if new_errors.is_empty() {
+            return Ok(());
+        }
+        let statuses = judged
+            .filter(|(row, _)| is_due || new_errors.contains(&row.name))
+            .map(|(row, judge)| status(&self.names, &self.hardware_id, row, judge));
+        let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
+        if message.status.is_empty() {
+            return Ok(());
+        }
+        // Every time of the node's clock fits a message.
+        message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
+        self.publisher.publish(message)
+    }
+}
+
+/// Returns the status of a row, which has the name and the keys that nodes with statistics of their own have.
+fn status(node: &NodeNames, hardware_id: &str, row: &Row, judge: &Judge) -> DiagnosticStatus {
+    let metrics = row.window.iter().flat_map(|window| &window.metrics).map(
+        |MetricFigures { name, figures, .. }| {
+            let mut summary = Summary::default();
+            (summary.average, summary.minimum, summary.maximum) = (figures.mean, figures.min, figures.max);
+            (summary.standard_deviation, summary.sample_count) = (figures.std_dev, figures.count);
+            (Escaped(name).to_string(), summary)
+        },
+    );
+    let metrics: Vec<(String, Summary)> = metrics.collect();
+    let window = row.window.as_ref().map(|window| {
+        let metrics = metrics.iter().map(|(name, summary)| (&**name, *summary)).collect();
+        let mut last = LastWindow::new(window.length, metrics);
+        (last.messages, last.rate) = (window.received, window.rate);
+        (last.received, last.lost) = (window.received.map(|_| row.received), row.lost);
+        last
+    });
+    // A row without windows still has its last one, which contains nothing about the silence since.
+    let window = window.filter(|_| judge.health().level != Level::Stale);
+    // A row of --from-statistics has the source's name; --publish makes this one of a topic's.
+    let is_source = row.name.contains(':');
+    let source = if is_source { row.name.clone() } else { format!("{}:{}", node.fully_qualified, row.name) };
+    let source = ("measurement_source_name".to_owned(), Escaped(&source).to_string());
+    let values = [source].into_iter().chain(diagnostic_values(judge, window.as_ref()));
+    DiagnosticStatus {
+        level: judge.health().level as u8,
+        name: format!("{}: {}", Escaped(&node.name), Escaped(&row.name)),
+        message: diagnostic_message(judge),
+        hardware_id: hardware_id.to_owned(),
+        values: values.map(|(key, value)| KeyValue { key, value }).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rclrs_topic_statistics::{health::Expectations, Window};
+    use topic_statistics_core::health::{JudgedWindow, Value};
+    use topic_statistics_views::testing::{row, window};
+
+    #[test]
+    fn a_status_has_the_names_figures_and_conditions_of_its_row() {
+        let expectations = Expectations::new().error_unless("rate>=50".parse().unwrap());
+        let mut judge = Judge::new(expectations);
+        for second in 0..5 {
+            let window = Window::from_nanoseconds(second * 1_000_000_000, (second + 1) * 1_000_000_000);
+            let window = JudgedWindow::new(window, Duration::from_secs(1), Some(40));
+            judge.accept(&window, |_| Value::Unknown);
+        }
+        let mut imu = row("/imu\u{1b}", 40.0, 3);
+        let mut last = window(101, 40.0, 3);
+        last.metrics[0].name = "odd\n".to_owned();
+        imu.add_window(last);
+        let [name, fully_qualified] = ["topic_monitor", "/r1/topic_monitor"].map(str::to_owned);
+        let status = status(&NodeNames { name, fully_qualified }, "robot7", &imu, &judge);
+        assert_eq!((status.level, &*status.name), (2, "topic_monitor: /imu\\u{1b}"));
+        assert_eq!(status.hardware_id, "robot7");
+        assert!(status.message.starts_with("rate 40 Hz, expected at least 50, since "), "{}", status.message);
+        let value = |key: &str| status.values.iter().find(|of| of.key == key).map(|of| &*of.value);
+        assert_eq!(value("measurement_source_name"), Some("/r1/topic_monitor:/imu\\u{1b}"));
+        assert_eq!(value("Events in window"), Some("40"));
+        assert_eq!(value("Minimum acceptable frequency (Hz)"), Some("50.000000"));
+        assert_eq!(value("total_dropped_frames"), Some("3"));
+        assert_eq!(value("error_unless"), Some("rate>=50"));
+        assert_eq!(value("odd\\u{a}.average"), Some("2.500000"));
+        assert!(status.values.iter().all(|of| !of.value.contains("NaN")), "{:?}", status.values);
+    }
+}

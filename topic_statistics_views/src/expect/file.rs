@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The file of `--expect`.
+//!
+//! docs/expectations.schema.json is its schema; a test compares the two.
+
+use std::{fmt, fs, path::Path, time::Duration};
+
+use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
+use topic_statistics_core::{
+    condition::{ConditionError, Conditions},
+    health::{Expectations, Silence},
+    Escaped,
+};
+
+use crate::pattern::Pattern;
+
+/// The expectations of topics, in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub struct ExpectationFile {
+    entries: Vec<Entry>,
+}
+
+/// The expectations of the topics that match a name or a pattern.
+#[derive(Clone, Debug)]
+struct Entry {
+    topics: Pattern,
+    warn_unless: Vec<Conditions>,
+    error_unless: Vec<Conditions>,
+    settings: Settings,
+}
+
+/// When a level is raised and cleared, and the meaning of silence. None: as the entry before, or as the library's
+/// default.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settings {
+    raise_after: Option<u32>,
+    clear_after: Option<u32>,
+    first_message_within: Option<Duration>,
+    stale_after: Option<Duration>,
+    silence: Option<Silence>,
+}
+
+/// Why a file cannot be read, and where. The place counts from 1.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FileError {
+    line: usize,
+    column: usize,
+    text: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.text)
+    }
+}
+
+impl ExpectationFile {
+    /// The largest file, in bytes.
+    const MAX_SIZE: u64 = 1 << 20;
+    /// The keys of a file.
+    const KEYS: [&str; 2] = ["defaults", "topics"];
+
+    /// Reads a file. Errors name the file, the line and the column.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let error = |error: &dyn fmt::Display| format!("--expect {}: {error}", path.display());
+        let size = fs::metadata(path).map_err(|why| error(&why))?.len();
+        if size > Self::MAX_SIZE {
+            return Err(error(&format!("it has {size} bytes; at most {} are read", Self::MAX_SIZE)));
+        }
+        let text = fs::read_to_string(path).map_err(|why| error(&why))?;
+        Self::parse(&text).map_err(|why| error(&why))
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        let documents = MarkedYaml::load_from_str(text)
+            .map_err(|error| at(error.marker(), format!("it is no YAML: {}", error.info())))?;
+        let document = match &documents[..] {
+            [document] => document,
+            [_, second, ..] => return Err(error(second, "it is a second document; a file has one")),
+            [] => return Err(at(&Marker::new(0, 1, 0), "it has to have a key 'topics'".to_owned())),
+        };
+        let mut file = Self::default();
+        let (mut defaults, mut topics) = (Settings::default(), None);
+        for (key, value) in mapping(document, "the file")? {
+            match string(key)? {
+                "defaults" => {
+                    for (key, value) in mapping(value, "defaults")? {
+                        if !defaults.read(string(key)?, value)? {
+                            return Err(unknown_key(key, &Settings::KEYS));
+                        }
+                    }
+                }
+                "topics" => topics = Some(value),
+                _ => return Err(unknown_key(key, &Self::KEYS)),
+            }
+        }
+        let topics = topics.ok_or_else(|| error(document, "it has to have a key 'topics'"))?;
+        for (key, value) in mapping(topics, "topics")? {
+            file.entries.push(Entry::read(key, value, defaults)?);
+        }
+        if file.entries.is_empty() {
+            return Err(error(topics, "it has no topic"));
+        }
+        Ok(file)
+    }
+
+    /// Returns the names and patterns of the topics.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.entries.iter().map(|entry| &entry.topics)
+    }
+
+    /// Returns the expectations of a topic: the conditions of all entries that match it, with the settings of the last
+    /// such entry that has them. None if no entry matches.
+    pub fn expectations(&self, topic: &str) -> Option<Expectations> {
+        let mut matching = self.entries.iter().filter(|entry| entry.topics.is_match(topic)).peekable();
+        matching.peek()?;
+        let (mut expectations, mut settings) = (Expectations::new(), Settings::default());
+        for entry in matching {
+            for conditions in &entry.warn_unless {
+                expectations = expectations.warn_unless(conditions.clone());
+            }
+            for conditions in &entry.error_unless {
+                expectations = expectations.error_unless(conditions.clone());
+            }
+            settings = entry.settings.or(settings);
+        }
+        Some(settings.apply_to(expectations))
+    }
+}
+
+impl Entry {
+    /// The keys of an entry, besides its settings.
+    const KEYS: [&str; 2] = ["warn_unless", "error_unless"];
+
+    fn read(topics: &MarkedYaml, node: &MarkedYaml, defaults: Settings) -> Result<Self, FileError> {
+        let name = string(topics)?;
+        let topics = name.parse().map_err(|why: String| error(topics, &format!("topic {name:?}: {why}")))?;
+        let (warn_unless, error_unless) = (vec![], vec![]);
+        let mut entry = Self { topics, warn_unless, error_unless, settings: Settings::default() };
+        // A topic without conditions is expected not to be silent.
+        let is_empty = matches!(node.data, YamlData::Value(Scalar::Null));
+        let mapping = if is_empty { vec![] } else { mapping(node, name)? };
+        for (key, value) in mapping {
+            match string(key)? {
+                "warn_unless" => entry.warn_unless = conditions(value)?,
+                "error_unless" => entry.error_unless = conditions(value)?,
+                other => {
+                    if !entry.settings.read(other, value)? {
+                        return Err(unknown_key(key, &[&Self::KEYS[..], &Settings::KEYS].concat()));
+                    }
+                }
+            }
+        }
+        entry.settings = entry.settings.or(defaults);
+        Ok(entry)
+    }
+}
+
+impl Settings {
+    const KEYS: [&str; 5] = ["raise_after", "clear_after", "first_message_within", "stale_after", "silence"];
+
+    /// Reads the setting of that key. Returns whether there is one.
+    fn read(&mut self, key: &str, value: &MarkedYaml) -> Result<bool, FileError> {
+        match key {
+            "raise_after" => self.raise_after = Some(windows(value)?),
+            "clear_after" => self.clear_after = Some(windows(value)?),
+            "first_message_within" => self.first_message_within = Some(seconds(value)?),
+            "stale_after" if is(value, "never") => self.stale_after = Some(Duration::MAX),
+            "stale_after" => self.stale_after = Some(seconds(value)?),
+            "silence" if is(value, "stale") => self.silence = Some(Silence::Stale),
+            "silence" if is(value, "error") => self.silence = Some(Silence::Error),
+            "silence" => return Err(error(value, "silence is 'stale' or 'error'")),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Returns these settings, and the other ones where these have none.
+    fn or(self, other: Self) -> Self {
+        Self {
+            raise_after: self.raise_after.or(other.raise_after),
+            clear_after: self.clear_after.or(other.clear_after),
+            first_message_within: self.first_message_within.or(other.first_message_within),
+            stale_after: self.stale_after.or(other.stale_after),
+            silence: self.silence.or(other.silence),
+        }
+    }
+
+    fn apply_to(self, mut expectations: Expectations) -> Expectations {
+        if let Some(windows) = self.raise_after {
+            expectations = expectations.raise_after(windows);
+        }
+        if let Some(windows) = self.clear_after {
+            expectations = expectations.clear_after(windows);
+        }
+        if let Some(time) = self.first_message_within {
+            expectations = expectations.first_message_within(time);
+        }
+        if let Some(time) = self.stale_after {
+            expectations = expectations.stale_after(time);
+        }
+        if let Some(silence) = self.silence {
+            expectations = expectations.silence(silence);
+        }
+        expectations
+    }
+}
+
+/// Reads conditions: a text, or a list of texts.
+fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
+    let texts = match &node.data {
+        YamlData::Sequence(texts) => &texts[..],
+        _ => std::slice::from_ref(node),
+    };
+    let read = |node: &MarkedYaml| {
+        let text = string(node)?;
+        let conditions: Conditions = text.parse().map_err(|why: ConditionError| {
+            let before = text[..why.place().start].chars().count();
+            let mut error = error(node, &why.to_string());
+            // A text of more than one line is written otherwise than it is read.
+            if node.span.start.line() == node.span.end.line() {
+                let written = node.span.end.col() - node.span.start.col();
+                let quote = usize::from(written > text.chars().count());
+                error.column += before + quote;
+            }
+            error
+        })?;
+        match conditions.iter().find_map(|condition| condition.topic()) {
+            Some(topic) => Err(error(node, &format!("the topic {topic:?} has to be a key of 'topics'"))),
+            None => Ok(conditions),
+        }
+    };
+    texts.iter().map(read).collect()
+}
+
+fn mapping<'a>(
+    node: &'a MarkedYaml<'a>,
+    name: &str,
+) -> Result<Vec<(&'a MarkedYaml<'a>, &'a MarkedYaml<'a>)>, FileError> {
+    match &node.data {
+        YamlData::Mapping(mapping) => Ok(mapping.iter().collect()),
+        _ => Err(error(node, &format!("{name} has to have keys, each with a value"))),
+    }
+}
+
+fn string<'a>(node: &'a MarkedYaml) -> Result<&'a str, FileError> {
+    match &node.data {
+        YamlData::Value(Scalar::String(text)) => Ok(text),
+        _ => Err(error(node, "it has to be a text")),
+    }
+}
+
+fn is(node: &MarkedYaml, word: &str) -> bool {
+    matches!(&node.data, YamlData::Value(Scalar::String(text)) if text == word)
+}
+
+fn windows(node: &MarkedYaml) -> Result<u32, FileError> {
+    match &node.data {
+        YamlData::Value(Scalar::Integer(windows @ 1..=1000)) => Ok(*windows as u32),
+        _ => Err(error(node, "it has to be a number of windows from 1 to 1000")),
+    }
+}
+
+fn seconds(node: &MarkedYaml) -> Result<Duration, FileError> {
+    let seconds = match &node.data {
+        YamlData::Value(Scalar::Integer(seconds)) => *seconds as f64,
+        YamlData::Value(Scalar::FloatingPoint(seconds)) => seconds.into_inner(),
+        _ => f64::NAN,
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err(error(node, "it has to be a number of seconds above 0")),
+    }
+}
+
+fn unknown_key(key: &MarkedYaml, known: &[&str]) -> FileError {
+    let name = string(key).unwrap_or_default();
+    error(key, &format!("there is no key {:?}; the keys are {}", Escaped(name).to_string(), known.join(", ")))
+}
+
+fn error(node: &MarkedYaml, text: &str) -> FileError {
+    at(&node.span.start, text.to_owned())
+}
+
+fn at(place: &Marker, text: String) -> FileError {
+    FileError { line: place.line(), column: place.col() + 1, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use topic_statistics_core::health::Level;
+
+    fn error_of(text: &str) -> String {
+        ExpectationFile::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_entries_that_match_count_and_the_last_one_sets_the_rest() {
+        let file = ExpectationFile::parse(
+            "defaults: {raise_after: 5, silence: error}\n\
+             topics:\n\
+             \x20 /**: {error_unless: lost=0, clear_after: 7}\n\
+             \x20 /camera/*:\n\
+             \x20   warn_unless: [rate=30±10% age<50ms, bandwidth>1MB/s]\n\
+             \x20   stale_after: 1.5\n\
+             \x20   raise_after: 1\n\
+             \x20 /map:\n",
+        )
+        .unwrap();
+        let conditions = |topic: &str| {
+            let expectations = file.expectations(topic).unwrap();
+            expectations
+                .conditions()
+                .map(|(level, condition)| format!("{} {condition}", level.name()))
+                .collect::<Vec<_>>()
+        };
+        let camera = ["ERROR lost=0", "WARN rate=30±10%", "WARN age<50ms", "WARN bandwidth>1MB/s"];
+        assert_eq!(conditions("/camera/left"), camera);
+        assert_eq!(conditions("/map"), ["ERROR lost=0"]);
+        let conditions = |text: &str| text.parse::<Conditions>().unwrap();
+        let expected = Expectations::new()
+            .error_unless(conditions("lost=0"))
+            .warn_unless(conditions("rate=30±10% age<50ms"))
+            .warn_unless(conditions("bandwidth>1MB/s"))
+            .raise_after(1)
+            .clear_after(7)
+            .stale_after(Duration::from_millis(1500))
+            .silence(Silence::Error);
+        assert_eq!(file.expectations("/camera/left"), Some(expected));
+        let only = ExpectationFile::parse("topics: {imu: {stale_after: never}}").unwrap();
+        assert_eq!(only.expectations("/odom"), None);
+        assert_eq!(only.expectations("/imu"), Some(Expectations::new().stale_after(Duration::MAX)));
+        assert!(only.expectations("/imu").unwrap().conditions().all(|(level, _)| level == Level::Ok));
+    }
+
+    #[test]
+    fn an_error_names_the_line_the_column_and_what_is_right() {
+        for (text, expected) in [
+            ("", "line 1, column 1: it has to have a key 'topics'"),
+            ("topics: [", "line 2, column 1: it is no YAML: "),
+            ("- /imu", "line 1, column 1: the file has to have keys"),
+            ("topics:\n  /imu: {}\n  /imu: {}", "line 3, column 3: it is no YAML: duplicated key"),
+            (
+                "topic:\n  /imu: {}",
+                "line 1, column 1: there is no key \"topic\"; the keys are defaults, topics",
+            ),
+            ("defaults: {}", "line 1, column 1: it has to have a key 'topics'"),
+            ("topics: {}", "line 1, column 9: it has no topic"),
+            ("topics:\n  a//b: {}", "line 2, column 3: topic \"a//b\": "),
+            (
+                "topics:\n  /imu:\n    warn: rate>1",
+                "line 3, column 5: there is no key \"warn\"; the keys are warn_unless, ",
+            ),
+            ("topics:\n  /imu: rate>1", "line 2, column 9: /imu has to have keys"),
+            ("topics:\n  /imu:\n    warn_unless: rate>1 lost<fast", "line 3, column 30: "),
+            ("topics:\n  /imu:\n    warn_unless: [rate>1, \"rte>1\"]", "line 3, column 28: "),
+            ("topics:\n  /imu:\n    warn_unless: 5", "line 3, column 18: it has to be a text"),
+            (
+                "topics:\n  /imu:\n    warn_unless: '/odom: rate>1'",
+                "line 3, column 18: the topic \"/odom\" has to be a key",
+            ),
+            ("topics:\n  /imu: {raise_after: 0}", "line 2, column 23: it has to be a number of windows"),
+            ("topics:\n  /imu: {stale_after: soon}", "line 2, column 23: it has to be a number of seconds"),
+            (
+                "topics:\n  /imu: {first_message_within: -1}",
+                "line 2, column 32: it has to be a number of seconds",
+            ),
+            ("topics:\n  /imu: {silence: bad}", "line 2, column 19: silence is 'stale' or 'error'"),
+            ("topics: {a: {}}\n---\ntopics: {b: {}}", "line 3, column 1: it is a second document"),
+        ] {
+            let error = error_of(text);
+            assert!(error.starts_with(expected), "{text:?}: {error:?}, not {expected:?}");
+            assert!(!error.contains('\u{1b}'));
+        }
+        assert!(!error_of("topics:\n  \"a\\e[1mb\": {}").contains('\u{1b}'));
+        assert!(!error_of("topics:\n  a: {\"\\e[1m\": 1}").contains('\u{1b}'));
+        assert!(!error_of("topics:\n  a: {warn_unless: \"\\e[1m\"}").contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_or_not_there_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("expect.yaml");
+        let error = ExpectationFile::read(&path).unwrap_err();
+        assert!(error.contains("expect.yaml: No such file"), "{error}");
+        fs::write(&path, "#".repeat((ExpectationFile::MAX_SIZE + 1) as usize)).unwrap();
+        assert!(ExpectationFile::read(&path).unwrap_err().contains("at most 1048576"));
+    }
+
+    #[test]
+    fn the_schema_has_the_same_keys() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/expectations.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+            assert_eq!(value["additionalProperties"], false);
+            value["properties"].as_object().unwrap().keys().cloned().collect()
+        };
+        let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(keys(&schema), set(&ExpectationFile::KEYS));
+        assert_eq!(keys(&schema["properties"]["defaults"]), set(&Settings::KEYS));
+        let entry = &schema["properties"]["topics"]["additionalProperties"];
+        assert_eq!(keys(&entry["anyOf"][0]), &set(&Settings::KEYS) | &set(&Entry::KEYS));
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The file of `--print-expectations`: the present figures of the rows, with a tolerance, as a start.
+
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
+
+use topic_statistics_core::{Escaped, Metric};
+
+use crate::{format, pattern::Pattern, row::Row};
+
+/// Returns a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a message.
+/// `program` saw them for the time `watched`.
+pub fn suggest(
+    program: &str,
+    rows: &[&Row],
+    tolerance: u32,
+    watched: Duration,
+    now: Instant,
+) -> Option<String> {
+    let mut text = format!(
+        "# What {program} saw in {} s, with a tolerance of {tolerance} %: a start. Choose the limits by what the robot needs.\n\
+         # Levels and limits: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md\n\
+         topics:\n",
+        watched.as_secs()
+    );
+    let mut has_topic = false;
+    for row in rows {
+        let name = format::name(&row.name);
+        let is_name = row.name.parse::<Pattern>().is_ok_and(|pattern| pattern.name().is_some());
+        if !is_name || Escaped(&row.name).to_string() != row.name {
+            // A comment: the name is that of another kind of source, or was made up to be read as something else.
+            let _ = writeln!(text, "  # {name}: not written, because its name cannot be one of a topic");
+            continue;
+        }
+        let Some(entry) = entry(row, tolerance, now) else {
+            let _ = writeln!(text, "  # {name}: no message");
+            continue;
+        };
+        has_topic = true;
+        let _ = writeln!(text, "  {:?}:\n{entry}", row.name);
+    }
+    has_topic.then_some(text)
+}
+
+/// Returns conditions that a topic fulfils. None if it had no message.
+fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
+    row.last_message.or(row.window.as_ref().map(|window| window.ended))?;
+    let rate = 1000.0 / row.mean_period;
+    if !(rate.is_finite() && rate > 0.0) {
+        return Some("    stale_after: never # it had no second message".to_owned());
+    }
+    let mut warn = vec![format!("rate={}±{tolerance}%", short(rate))];
+    let factor = 1.0 + f64::from(tolerance) / 100.0;
+    let highest_age = match row.last_minute.distribution(Metric::MessageAge, now) {
+        Some(ages) => ages.maximum(),
+        None => row.figures(Metric::MessageAge.name()).max,
+    };
+    if highest_age > 0.0 && highest_age.is_finite() {
+        warn.push(format!("age<{}ms", short(highest_age * factor)));
+    }
+    if row.lost == Some(0) {
+        warn.push("lost=0".to_owned());
+    }
+    Some(format!("    warn_unless: {}\n    error_unless: rate>={}", warn.join(" "), short(rate / 2.0)))
+}
+
+/// Returns a number with three significant digits at least.
+fn short(value: f64) -> String {
+    let digits = (2.0 - value.log10().floor()).clamp(0.0, 17.0) as usize;
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        expect::ExpectationFile,
+        testing::{at, row, window},
+    };
+    use topic_statistics_core::{collector::Distribution, condition::Quantity};
+
+    #[test]
+    fn what_is_suggested_can_be_read_and_is_fulfilled_by_what_was_seen() {
+        let mut imu = row("/imu", 98.7654, 0);
+        let mut ages = Distribution::default();
+        assert!(ages.accept(2.0) && ages.accept(30.0));
+        imu.last_minute.add(Metric::MessageAge, &ages, at(100));
+        let mut map = row("/map", 1.0, 0);
+        map.mean_period = f64::NAN;
+        let rows =
+            [imu, map, Row::new("/silent"), row("/odd\u{202e}", 1.0, 0), row("/r1/listener:/imu", 0.25, 3)];
+        let text =
+            suggest("topic_monitor", &rows.iter().collect::<Vec<_>>(), 20, Duration::from_secs(10), at(100))
+                .unwrap();
+        assert_eq!(
+            text.split_once("topics:\n").unwrap().1,
+            "  \"/imu\":\n    warn_unless: rate=98.8±20% age<36ms lost=0\n    error_unless: rate>=49.4\n\
+             \x20 \"/map\":\n    stale_after: never # it had no second message\n\
+             \x20 # /silent: no message\n\
+             \x20 # /odd\\u{202e}: not written, because its name cannot be one of a topic\n\
+             \x20 \"/r1/listener:/imu\":\n    warn_unless: rate=0.25±20% age<4.2ms\n    error_unless: rate>=0.125\n"
+        );
+        let file = ExpectationFile::parse(&text).unwrap();
+        let imu = file.expectations("/imu").unwrap();
+        for (_, condition) in imu.conditions() {
+            let value = match condition.quantity() {
+                Quantity::Rate => 98.7654,
+                Quantity::Lost => 0.0,
+                _ => 30.0,
+            };
+            assert!(condition.is_fulfilled_by(value), "{condition}");
+        }
+        assert_eq!(file.expectations("/map").unwrap().conditions().count(), 0);
+    }
+
+    #[test]
+    fn without_a_message_there_is_no_file() {
+        assert_eq!(
+            suggest("topic_monitor", &[&Row::new("/imu")], 20, Duration::from_secs(10), at(100)),
+            None
+        );
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let texts = [0.000123456, 0.25, 9.876_54, 100.0, 98.7654, 123_456.0].map(short);
+        assert_eq!(texts, ["0.000123", "0.25", "9.88", "100", "98.8", "123456"]);
+        assert_eq!(row("/imu", 1.0, 0).window, Some(window(100, 1.0, 0)));
+    }
+}

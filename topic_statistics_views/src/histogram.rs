@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A distribution as lines of bars.
+
+use topic_statistics_core::{collector::Distribution, Metric};
+
+use crate::format::{count, figure};
+
+/// At most that many lines have bars.
+const BARS: usize = 12;
+/// The width of a bar's remainder.
+const LABEL: usize = 32;
+
+/// Samples in a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    /// The start of the range, in the unit of the metric.
+    pub from: f64,
+    /// The end of the range.
+    pub to: f64,
+    /// The number of samples in the range.
+    pub count: u64,
+}
+
+/// Returns the lines of a metric's histogram: the percentiles, and a bar for each range of samples. All ranges have the
+/// same quotient of their ends, as the buckets of a distribution.
+pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) -> Vec<String> {
+    let Some(distribution) = distribution else {
+        return vec![format!("{metric}: no sample in the last minute")];
+    };
+    let (all, unit) = (distribution.count(), metric.unit());
+    let percentile = |quantile| figure(distribution.quantile(quantile));
+    let mut lines = vec![
+        format!("{metric} in the last minute, {unit}: {} samples", count(all)),
+        format!(
+            "min {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
+            figure(distribution.minimum()),
+            percentile(0.5),
+            percentile(0.9),
+            percentile(0.99),
+            percentile(0.999),
+            figure(distribution.maximum()),
+        ),
+    ];
+    let bars = bars(distribution, BARS);
+    let highest = bars.iter().map(|bar| bar.count).max().unwrap_or_default().max(1);
+    for Bar { from, to, count: samples } in bars {
+        let share = 100.0 * samples as f64 / all as f64;
+        let length = (width.saturating_sub(LABEL) * 8) as f64 * samples as f64 / highest as f64;
+        lines.push(format!(
+            "{:>7} to {:>7} {:>5} {share:>5.1}% {}",
+            figure(from),
+            figure(to),
+            count(samples),
+            bar(length.ceil() as usize),
+        ));
+    }
+    lines
+}
+
+/// Returns a bar of `eighths` eighths of a character.
+fn bar(eighths: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}
+
+/// Returns at most that many bars, in the order of the samples. Buckets that follow each other share one, if there are
+/// too many.
+pub fn bars(distribution: &Distribution, max: usize) -> Vec<Bar> {
+    let ends = |first: Option<(i32, u64)>, last: Option<(i32, u64)>| {
+        first.zip(last).map(|(first, last)| (first.0, last.0))
+    };
+    let negative = ends(distribution.negative().next(), distribution.negative().next_back());
+    let positive = ends(distribution.positive().next(), distribution.positive().next_back());
+    let zero = distribution.zero_count();
+    let number = |(first, last): (i32, i32), buckets: i32| (last - first) / buckets + 1;
+    let room = (max - usize::from(zero > 0)) as i32;
+    let buckets = (1..)
+        .find(|buckets| {
+            [negative, positive].into_iter().flatten().map(|ends| number(ends, *buckets)).sum::<i32>() <= room
+        })
+        .unwrap_or(i32::MAX);
+
+    let boundary = |index: i32| (f64::from(index) / f64::from(1 << distribution.scale())).exp2();
+    // The bars of a sign, by absolute values.
+    let side = |ends: Option<(i32, i32)>, counts: &mut dyn Iterator<Item = (i32, u64)>| {
+        let Some((first, last)) = ends else { return vec![] };
+        let start = |number: i32| first + number * buckets;
+        let bar = |number| Bar {
+            from: boundary(start(number)),
+            to: boundary(start(number + 1).min(last + 1)),
+            count: 0,
+        };
+        let mut bars: Vec<Bar> = (0..number((first, last), buckets)).map(bar).collect();
+        for (index, count) in counts {
+            bars[((index - first) / buckets) as usize].count += count;
+        }
+        bars
+    };
+    let negative = side(negative, &mut distribution.negative());
+    let positive = side(positive, &mut distribution.positive());
+    let threshold = distribution.zero_threshold();
+    let near_zero = (zero > 0).then_some(Bar { from: -threshold, to: threshold, count: zero });
+    let (minimum, maximum) = (distribution.minimum(), distribution.maximum());
+    let within = |bar: Bar| Bar { from: bar.from.max(minimum), to: bar.to.min(maximum), ..bar };
+    let mirrored = negative.iter().rev().map(|bar| Bar { from: -bar.to, to: -bar.from, ..*bar });
+    mirrored.chain(near_zero).chain(positive).map(within).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(samples: &[f64]) -> Distribution {
+        let mut distribution = Distribution::default();
+        samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+        distribution
+    }
+
+    #[test]
+    fn two_groups_of_samples_are_two_groups_of_bars() {
+        // At the scale 4: from bucket -1 to 101, so nine buckets share a bar. 2^(8/16) = 1.414, 2^(98/16) = 69.79
+        let ages = of(&[[1.0; 980].as_slice(), &[81.0; 20]].concat());
+        let lines = lines(Metric::MessageAge, Some(&ages), 60);
+        assert_eq!(lines[0], "message_age in the last minute, ms: 1000 samples");
+        assert!(
+            lines[1].starts_with("min 1.000  p50 1.000  p90 1.000  p99 ") && lines[1].ends_with("max 81.00"),
+            "{lines:#?}"
+        );
+        assert_eq!(lines.len(), 2 + BARS);
+        assert_eq!(lines[2], format!("  1.000 to   1.414   980  98.0% {}", "█".repeat(28)), "{lines:#?}");
+        assert_eq!(lines[13], "  69.79 to   81.00    20   2.0% ▋", "{lines:#?}");
+        assert!(lines[3..13].iter().all(|line| line.ends_with("0   0.0% ")), "{lines:#?}");
+    }
+
+    #[test]
+    fn every_sample_is_in_the_bar_of_its_range() {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 40) as f64 / 1e4
+        };
+        for (sign, orders) in [(1.0, 1), (-1.0, 1), (0.5, 3), (0.5, 30), (1.0, 300)] {
+            let samples: Vec<f64> = (0..2000)
+                .map(|_| {
+                    (if next() / 1678.0 < sign { 1.0 } else { -1.0 })
+                        * 10_f64.powf(next() % f64::from(orders))
+                })
+                .chain([0.0])
+                .collect();
+            let bars = bars(&of(&samples), BARS);
+            assert!(bars.len() <= BARS && bars.iter().map(|bar| bar.count).sum::<u64>() == 2001, "{bars:#?}");
+            assert!(bars.windows(2).all(|pair| pair[0].to <= pair[1].from), "{bars:#?}");
+            for bar in &bars {
+                // Ends of bars are rounded, and no sample lies so close to one.
+                let inside =
+                    samples.iter().filter(|sample| **sample > bar.from && **sample <= bar.to).count() as u64;
+                let ends = samples.iter().filter(|sample| **sample == bar.from).count() as u64;
+                assert!(bar.count == inside || bar.count == inside + ends, "{bar:?}: {inside} {bars:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_width_makes_it_panic() {
+        for width in [0, 1, 31, 32, 33, 300] {
+            for samples in [&[][..], &[0.0], &[-1.0, 1.0], &[f64::MAX, f64::MIN, 5e-324], &[1e-300, 1e300]] {
+                lines(Metric::MessagePeriod, Some(&of(samples)), width);
+            }
+            lines(Metric::MessagePeriod, None, width);
+        }
+    }
+}

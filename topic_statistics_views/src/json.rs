@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The objects of `--json`.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    time::Instant,
+};
+
+use serde::Serialize;
+use topic_statistics_core::{
+    collector::Distribution,
+    health::{Cause, Change, Health},
+    Metric, Timestamp,
+};
+
+use crate::{
+    overall::Overall,
+    recording::RecordedMetric,
+    row::{Figures, MetricFigures, Publisher, Row, Status, Window},
+};
+
+/// Writes a window of a topic as an object on a line of its own.
+pub fn write(to: &mut impl Write, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
+    write_object(to, &Line::of(row, window, now))
+}
+
+/// Writes a change of a topic's health as an object on a line of its own.
+pub fn write_change(to: &mut impl Write, topic: &str, change: &Change) -> io::Result<()> {
+    let line = ChangeLine {
+        topic,
+        change: HealthChange { from: change.before.name(), to: HealthLine::of(&change.health) },
+    };
+    write_object(to, &line)
+}
+
+/// Writes that a topic is subscribed to again, as an object on a line of its own.
+pub fn write_resubscribed(to: &mut impl Write, row: &Row) -> io::Result<()> {
+    let resubscribed = Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
+    write_object(to, &ResubscribedLine { topic: &row.name, resubscribed })
+}
+
+/// Writes the figures of a topic over a recording, as an object on a line of its own.
+pub fn write_overall(to: &mut impl Write, row: &Row, overall: &Overall) -> io::Result<()> {
+    write_object(to, &OverallLine::of(row, overall))
+}
+
+/// Writes an object on a line of its own, in ASCII.
+pub fn write_object(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+    object.serialize(&mut serde_json::Serializer::with_formatter(&mut *to, Ascii))?;
+    writeln!(to)
+}
+
+/// Writes strings in ASCII: a reader of the JSON gets each name unchanged, and a terminal obeys none of it.
+struct Ascii;
+
+impl serde_json::ser::Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
+        for c in fragment.chars() {
+            if c == ' ' || c.is_ascii_graphic() {
+                write!(to, "{c}")?;
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(to, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A change of health, an object of `--json`.
+#[derive(Serialize)]
+struct ChangeLine<'a> {
+    topic: &'a str,
+    change: HealthChange,
+}
+
+#[derive(Serialize)]
+struct HealthChange {
+    from: &'static str,
+    to: HealthLine,
+}
+
+/// A new subscription of a topic, an object of `--json`.
+#[derive(Serialize)]
+struct ResubscribedLine<'a> {
+    topic: &'a str,
+    resubscribed: Resubscribed<'a>,
+}
+
+#[derive(Serialize)]
+struct Resubscribed<'a> {
+    r#type: Option<&'a str>,
+    qos: &'a str,
+}
+
+/// Whether a topic is as expected.
+#[derive(Serialize)]
+struct HealthLine {
+    level: &'static str,
+    message: String,
+    /// Nanoseconds since the epoch on the system clock; 0 before the first window.
+    since: i64,
+    condition: Option<String>,
+    value: f64,
+}
+
+impl HealthLine {
+    fn of(health: &Health) -> Self {
+        let (condition, value) = match &health.cause {
+            Cause::Condition { condition, value, .. } => (Some(condition.to_string()), *value),
+            _ => (None, f64::NAN),
+        };
+        Self {
+            level: health.level.name(),
+            message: health.to_string(),
+            since: health.since.map_or(0, Timestamp::as_nanoseconds),
+            condition,
+            value,
+        }
+    }
+}
+
+/// An object of `--json`. docs/topic_monitor.md describes its fields.
+#[derive(Serialize)]
+struct Line<'a> {
+    topic: &'a str,
+    r#type: Option<&'a str>,
+    state: &'static str,
+    problem: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<HealthLine>,
+    window_start: i64,
+    window_stop: i64,
+    clock_step: Option<i64>,
+    publishers: Option<usize>,
+    nodes: &'a [String],
+    qos: Option<&'a str>,
+    rate: f64,
+    bandwidth: f64,
+    received: Option<u64>,
+    bytes: Option<u64>,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+    since_last_message: f64,
+    total: Total,
+    metrics: BTreeMap<&'a str, MetricLine<'a>>,
+    last_minute: BTreeMap<&'static str, LastMinuteLine>,
+    senders: Vec<PublisherLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct Total {
+    received: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct MetricLine<'a> {
+    unit: &'a str,
+    mean: f64,
+    min: f64,
+    max: f64,
+    std_dev: f64,
+    count: u64,
+}
+
+/// A distribution. The names are those of `MetricsDistribution`.
+#[derive(Serialize)]
+struct LastMinuteLine {
+    unit: &'static str,
+    count: u64,
+    min: f64,
+    max: f64,
+    #[serde(flatten)]
+    percentiles: Percentiles,
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
+}
+
+impl Percentiles {
+    fn of(distribution: &Distribution) -> Self {
+        let [p50, p90, p99, p99_9] = [0.5, 0.9, 0.99, 0.999].map(|quantile| distribution.quantile(quantile));
+        Self { p50, p90, p99, p99_9 }
+    }
+}
+
+/// The figures of a topic over a recording, an object of `--json`.
+#[derive(Serialize)]
+struct OverallLine<'a> {
+    topic: &'a str,
+    recording: RecordingLine<'a>,
+}
+
+#[derive(Serialize)]
+struct RecordingLine<'a> {
+    r#type: Option<&'a str>,
+    problem: Option<&'a str>,
+    start: Option<i64>,
+    stop: Option<i64>,
+    publishers: Option<usize>,
+    nodes: &'a [String],
+    rate: f64,
+    bandwidth: f64,
+    received: u64,
+    bytes: Option<u64>,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+    metrics: BTreeMap<&'a str, OverallMetricLine<'a>>,
+    senders: Vec<PublisherLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct OverallMetricLine<'a> {
+    #[serde(flatten)]
+    figures: MetricLine<'a>,
+    #[serde(flatten)]
+    percentiles: Percentiles,
+}
+
+impl<'a> OverallLine<'a> {
+    fn of(row: &'a Row, overall: &'a Overall) -> Self {
+        let metric = |metric: &'a RecordedMetric| {
+            let figures = &metric.figures;
+            let figures = MetricLine {
+                unit: &metric.unit,
+                mean: figures.mean(),
+                min: figures.min(),
+                max: figures.max(),
+                std_dev: figures.std_dev(),
+                count: figures.count(),
+            };
+            let percentiles = Percentiles::of(&metric.distribution);
+            (&*metric.name, OverallMetricLine { figures, percentiles })
+        };
+        let recording = RecordingLine {
+            r#type: row.message_type.as_deref(),
+            problem: row.problem.as_ref().map(|problem| problem.text()),
+            start: overall.times.map(|(start, _)| start),
+            stop: overall.times.map(|(_, stop)| stop),
+            publishers: row.publisher_count,
+            nodes: &row.nodes,
+            rate: overall.rate,
+            bandwidth: overall.bandwidth(),
+            received: row.received,
+            bytes: overall.bytes,
+            lost: row.lost,
+            out_of_order: row.out_of_order,
+            metrics: overall.metrics.iter().map(metric).collect(),
+            senders: row.publishers.iter().map(PublisherLine::of).collect(),
+        };
+        Self { topic: &row.name, recording }
+    }
+}
+
+#[derive(Serialize)]
+struct PublisherLine<'a> {
+    gid: &'a str,
+    node: Option<&'a str>,
+    received: u64,
+    lost: Option<u64>,
+    out_of_order: Option<u64>,
+    last_message: i64,
+}
+
+impl<'a> PublisherLine<'a> {
+    fn of(publisher: &'a Publisher) -> Self {
+        Self {
+            gid: &publisher.gid,
+            node: publisher.node.as_deref(),
+            received: publisher.received,
+            lost: publisher.lost,
+            out_of_order: publisher.out_of_order,
+            last_message: publisher.last_message,
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(row: &'a Row, window: &'a Window, now: Instant) -> Self {
+        let state = match row.status(now) {
+            Status::Error | Status::Failed(_) => "error",
+            Status::Warned(_) => "warn",
+            Status::Stale(_) => "stale",
+            Status::Loss(_) => "loss",
+            Status::Waiting => "waiting",
+            Status::Ok | Status::Good => "good",
+        };
+        let metric = |metric: &'a MetricFigures| {
+            let Figures { mean, min, max, std_dev, count } = metric.figures;
+            (&*metric.name, MetricLine { unit: &metric.unit, mean, min, max, std_dev, count })
+        };
+        let last_minute = |metric: Metric| {
+            let distribution = row.last_minute.distribution(metric, now)?;
+            let line = LastMinuteLine {
+                unit: metric.unit(),
+                count: distribution.count(),
+                min: distribution.minimum(),
+                max: distribution.maximum(),
+                percentiles: Percentiles::of(&distribution),
+            };
+            Some((metric.name(), line))
+        };
+        Self {
+            topic: &row.name,
+            r#type: row.message_type.as_deref(),
+            state,
+            problem: row.problem.as_ref().map(|problem| problem.text()),
+            health: row.health.as_ref().map(HealthLine::of),
+            window_start: window.start,
+            window_stop: window.stop,
+            clock_step: window.clock_step,
+            publishers: row.publisher_count,
+            nodes: &row.nodes,
+            qos: (!row.qos.is_empty()).then_some(&row.qos),
+            rate: window.rate,
+            bandwidth: window.bandwidth(),
+            received: window.received,
+            bytes: window.bytes,
+            lost: window.lost,
+            out_of_order: window.out_of_order,
+            since_last_message: row.silence(now),
+            total: Total { received: row.received, lost: row.lost, out_of_order: row.out_of_order },
+            metrics: window.metrics.iter().map(metric).collect(),
+            last_minute: row.last_minute.metrics(now).filter_map(last_minute).collect(),
+            senders: row.publishers.iter().map(PublisherLine::of).collect(),
+        }
+    }
+}

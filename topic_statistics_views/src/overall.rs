@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The figures of a topic over a whole recording, and the table of them.
+
+use std::{
+    io::{self, Write},
+    time::Instant,
+};
+
+use crate::{
+    format::{self, count, count_if_known, figure},
+    recording::RecordedMetric,
+    row::Row,
+};
+
+/// The figures of all messages of a topic in a recording. Its row has the totals and the publishers.
+#[derive(Debug)]
+pub struct Overall {
+    /// The first and the last message of the recording, as nanoseconds since the epoch. `None` without a message.
+    pub times: Option<(i64, i64)>,
+    /// The rate from the first message of the topic to the last one, in Hz. NaN with fewer than two.
+    pub rate: f64,
+    /// The bytes of all messages. `None` if unknown.
+    pub bytes: Option<u64>,
+    /// The metrics.
+    pub metrics: Vec<RecordedMetric>,
+}
+
+impl Overall {
+    /// Returns the bytes per second over the whole recording. NaN if unknown.
+    pub fn bandwidth(&self) -> f64 {
+        let length = self.times.map_or(0, |(start, stop)| stop.saturating_sub(start));
+        match self.bytes {
+            Some(bytes) if length > 0 => bytes as f64 / (length as f64 / 1e9),
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns a figure of a metric. NaN if the metric was not measured.
+    fn figure(&self, metric: &str, of: impl Fn(&RecordedMetric) -> f64) -> f64 {
+        self.metrics.iter().find(|metric_of| metric_of.name == metric).map_or(f64::NAN, of)
+    }
+}
+
+/// Writes a table: a line for each topic.
+pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant) -> io::Result<()> {
+    let name_of = |row: &Row| format::name(&row.name);
+    let widths = topics.iter().map(|(row, _)| name_of(row).chars().count());
+    let width = widths.max().unwrap_or_default().clamp(20, 48);
+    writeln!(
+        to,
+        "{:width$}                     -------- period ms -------- ---------- age ms ---------",
+        ""
+    )?;
+    writeln!(
+        to,
+        "{:width$} pubs rate Hz    B/s   mean    p50    p99    max   mean    p50    p99    max received  lost state",
+        "topic"
+    )?;
+    for (row, overall) in topics {
+        let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let mut line = format!(
+            "{:width$} {publishers:>4} {:>7} {:>6}",
+            format::end_of(&name_of(row), width),
+            figure(overall.rate),
+            figure(overall.bandwidth())
+        );
+        for metric in ["message_period", "message_age"] {
+            for value in [
+                overall.figure(metric, |of| of.figures.mean()),
+                overall.figure(metric, |of| of.quantile(0.5)),
+                overall.figure(metric, |of| of.quantile(0.99)),
+                overall.figure(metric, |of| of.figures.max()),
+            ] {
+                line += &format!(" {:>6}", figure(value));
+            }
+        }
+        let (received, lost) = (count(row.received), count_if_known(row.lost));
+        line += &format!(" {received:>8} {lost:>5} {}", row.status(now).text());
+        writeln!(to, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use topic_statistics_core::collector::Distribution;
+
+    use super::*;
+    use crate::{
+        recording::Merged,
+        row::Figures,
+        testing::{at, row, S},
+    };
+
+    /// 100 periods of 10 ms, and no age.
+    fn overall() -> Overall {
+        let mut distribution = Distribution::default();
+        (0..100).for_each(|_| assert!(distribution.accept(10.0)));
+        let mut period = RecordedMetric::new("message_period", "ms");
+        let figures = Figures { mean: 10.0, min: 10.0, max: 10.0, std_dev: 0.0, count: 100 };
+        period.add(&Merged::from(&figures), Some(&distribution));
+        let age = RecordedMetric::new("message_age", "ms");
+        Overall { times: Some((S, 3 * S)), rate: 100.0, bytes: Some(64_000), metrics: vec![age, period] }
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_topic() {
+        let rows = [row("/imu", 100.0, 0), row("/camera\u{1b}[2J", 100.0, 3)];
+        let topics: Vec<_> = rows.iter().map(|row| (row, overall())).collect();
+        let mut table = vec![];
+        write_table(&mut table, &topics, at(100)).unwrap();
+        assert_eq!(
+            String::from_utf8(table).unwrap(),
+            "                                         -------- period ms -------- ---------- age ms ---------\n\
+             topic                pubs rate Hz    B/s   mean    p50    p99    max   mean    p50    p99    max received  lost state\n\
+             /imu                    1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     0\n\
+             /camera\\u{1b}[2J        1   100.0  32000  10.00  10.00  10.00  10.00      -      -      -      -     1234     3 LOSS 3\n"
+        );
+    }
+
+    #[test]
+    fn an_object_has_the_figures_of_all_messages() {
+        let mut to = vec![];
+        crate::json::write_overall(&mut to, &row("/imu", 100.0, 3), &overall()).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&to).unwrap();
+        let recording = &json["recording"];
+        assert_eq!(
+            (&json["topic"], &recording["received"], &recording["lost"]),
+            (&"/imu".into(), &1234.into(), &3.into())
+        );
+        assert_eq!((&recording["rate"], &recording["bandwidth"]), (&100.0.into(), &32_000.0.into()));
+        let period = &recording["metrics"]["message_period"];
+        assert_eq!(
+            (&period["unit"], &period["count"], &period["p99"]),
+            (&"ms".into(), &100.into(), &10.0.into())
+        );
+        let age = &recording["metrics"]["message_age"];
+        assert!(age["mean"].is_null() && age["p50"].is_null() && period["p99_9"].is_null(), "{json}");
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The file of `--report`.
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+use tempfile::NamedTempFile;
+
+/// The file that a page is written to. It is there whole or not at all.
+#[derive(Debug)]
+pub struct PageFile(PathBuf);
+
+impl PageFile {
+    /// Errors if the file cannot be written, as far as that can be checked before the run.
+    pub fn new(path: &Path) -> Result<Self, String> {
+        let error = |error: io::Error| format!("cannot write the report {}: {error}", path.display());
+        let invalid = |text: &str| error(io::Error::new(ErrorKind::InvalidInput, text));
+        let file = Self(match fs::canonicalize(path) {
+            // A link stays one.
+            Ok(file) if file.is_file() => file,
+            Ok(_) => return Err(invalid("it is there and no regular file")),
+            Err(missing) if missing.kind() == ErrorKind::NotFound && path.file_name().is_some() => {
+                std::path::absolute(path).map_err(error)?
+            }
+            Err(other) => return Err(error(other)),
+        });
+        file.temporary().and_then(NamedTempFile::close).map_err(error)?;
+        Ok(file)
+    }
+
+    /// Writes the page.
+    pub fn write(&self, page: &str) -> Result<(), String> {
+        let written = || {
+            let mut file = self.temporary()?;
+            file.write_all(page.as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.0)?;
+            Ok(())
+        };
+        written().map_err(|error: io::Error| format!("cannot write the report {}: {error}", self.0.display()))
+    }
+
+    /// Creates a file in the same directory, so that it can be renamed. It is removed when it is dropped.
+    fn temporary(&self) -> io::Result<NamedTempFile> {
+        let directory = self.0.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new();
+        file.prefix(".report-").suffix(".part");
+        // The permissions of any new file: others may read it, if the process's umask lets them.
+        #[cfg(unix)]
+        file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        file.tempfile_in(directory)
+    }
+}

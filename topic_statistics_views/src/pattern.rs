@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Names of topics and of sources of statistics, patterns of such names, and the topics that are wanted.
+
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A name of a topic or of a source of statistics, or a pattern of names.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// The text, with a slash at its start.
+    text: String,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Name,
+    /// A pattern of the whole name.
+    Pattern(GlobMatcher),
+    /// A pattern of a source's node, and one of its topic.
+    Source(GlobMatcher, GlobMatcher),
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    /// Errors if the text cannot be the name or a pattern of a topic or of a source (`NODE:TOPIC`).
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None => check(text, "a topic's name")?,
+            Some((node, topic)) => {
+                check(node, "a node's name")?;
+                check(without_number(topic), "a topic's name")?;
+            }
+        }
+        let text = if text.starts_with('/') { text.to_owned() } else { format!("/{text}") };
+        let form = match text.split_once(':') {
+            _ if !text.contains(GLOB) => Form::Name,
+            None => Form::Pattern(matcher(&text)?),
+            Some((node, topic)) => Form::Source(matcher(node)?, matcher(topic)?),
+        };
+        Ok(Self { text, form })
+    }
+}
+
+fn matcher(glob: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(glob).literal_separator(true).build();
+    Ok(glob.map_err(|error| format!("the pattern is wrong: {}", error.kind()))?.compile_matcher())
+}
+
+impl Pattern {
+    /// Returns the name or pattern with a slash at its start.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the name. `None` for a pattern.
+    pub fn name(&self) -> Option<&str> {
+        matches!(self.form, Form::Name).then_some(&*self.text)
+    }
+
+    /// Returns whether only sources of statistics can match: `NODE:TOPIC`.
+    pub fn is_of_sources(&self) -> bool {
+        self.text.contains(':')
+    }
+
+    /// Returns whether a name matches. The slash at its start may be missing.
+    pub fn is_match(&self, name: &str) -> bool {
+        let name = name.strip_prefix('/').unwrap_or(name);
+        match &self.form {
+            Form::Name => self.text[1..] == *name,
+            Form::Pattern(glob) => glob.is_match(format!("/{name}")),
+            Form::Source(node, topic) => name
+                .split_once(':')
+                .is_some_and(|(of, measured)| node.is_match(format!("/{of}")) && topic.is_match(measured)),
+        }
+    }
+}
+
+/// The topics that are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Names and patterns of topics. Empty for all topics.
+    pub patterns: Vec<Pattern>,
+    /// Whether patterns match common and hidden topics, too.
+    pub all: bool,
+}
+
+impl Selection {
+    /// Topics that every node has and that are rarely of interest.
+    const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
+
+    /// Returns the topics that are given by their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().filter_map(Pattern::name)
+    }
+
+    /// Returns whether a topic is given by its name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names().any(|named| named == name)
+    }
+
+    /// Returns whether a topic is wanted.
+    pub fn is_wanted(&self, name: &str) -> bool {
+        let is_common = Self::COMMON.contains(&name) || name.split('/').any(|part| part.starts_with('_'));
+        self.is_named(name)
+            || ((self.all || !is_common)
+                && (self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.is_match(name))))
+    }
+}
+
+/// Returns the topic of a source without the number that another source of the same node and name has: `/imu` of
+/// `/imu (2)`.
+fn without_number(topic: &str) -> &str {
+    let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
+    parts.filter(|(_, number)| number.parse::<u64>().is_ok()).map_or(topic, |(plain, _)| plain)
+}
+
+const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
+
+/// Errors if a text cannot be a name or pattern of that kind. The rules of rmw_validate_full_topic_name also apply to
+/// nodes.
+fn check(text: &str, kind: &str) -> Result<(), String> {
+    let name = text.strip_prefix('/').unwrap_or(text);
+    if name.is_empty() {
+        return Err(format!("{kind} is not empty"));
+    }
+    if name.starts_with('~') {
+        return Err("private names (~) belong to a node; give the whole name".to_owned());
+    }
+    let length = name.len() + 1; // with the slash
+    if length > 255 {
+        return Err(format!("{kind} has at most 255 characters, not {length}"));
+    }
+    let is_allowed =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '-' | '!' | ',') || GLOB.contains(&c);
+    if let Some(wrong) = name.chars().find(|c| !is_allowed(*c)) {
+        return Err(format!("{kind} has letters, digits, _ and / only, not {wrong:?}"));
+    }
+    let is_pattern = name.contains(GLOB);
+    if let Some(wrong) = name.chars().find(|c| !is_pattern && matches!(c, '-' | '!' | ',')) {
+        return Err(format!("{kind} has letters, digits, _ and / only, not {wrong:?}"));
+    }
+    if name.split('/').any(str::is_empty) {
+        return Err(format!("{kind} has no part without a character, such as // or a / at its end"));
+    }
+    if let Some(part) = name.split('/').find(|part| part.starts_with(|c: char| c.is_ascii_digit())) {
+        return Err(format!("no part of {kind} starts with a digit, as {part:?} does"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, topic: &str) -> bool {
+        pattern.parse::<Pattern>().unwrap().is_match(topic)
+    }
+
+    #[test]
+    fn a_name_has_at_most_255_characters_with_its_slash() {
+        let longest = "a".repeat(254);
+        for name in [longest.clone(), format!("/{longest}"), format!("{longest}:/imu")] {
+            let text = name.parse::<Pattern>().unwrap().text().to_owned();
+            assert_eq!(text.parse::<Pattern>().unwrap().text(), text, "what is written can be read again");
+        }
+        for name in [format!("{longest}a"), format!("/{longest}a"), format!("{longest}a:/imu")] {
+            assert!(name.parse::<Pattern>().unwrap_err().contains("not 256"), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_match_themselves_with_a_first_slash_or_without() {
+        assert!(is_match("imu", "/imu") && is_match("/imu", "/imu"));
+        assert!(!is_match("imu", "/imu2") && !is_match("imu", "/a/imu"));
+        assert_eq!("a/b".parse::<Pattern>().unwrap().name(), Some("/a/b"));
+        assert_eq!("a/*".parse::<Pattern>().unwrap().name(), None);
+        assert!(is_match("listener/imu", "listener/imu"), "a name of statistics");
+    }
+
+    #[test]
+    fn sources_are_matched_by_node_and_topic() {
+        assert!(
+            is_match("/r1/listener:/imu", "/r1/listener:/imu")
+                && is_match("r1/listener:/imu", "/r1/listener:/imu")
+        );
+        assert!(
+            !is_match("/r1/listener:/imu", "/r2/listener:/imu") && !is_match("/imu", "/r1/listener:/imu")
+        );
+        assert!(
+            is_match("/*/listener:/imu", "/r2/listener:/imu") && !is_match("/*:/imu", "/r2/listener:/imu")
+        );
+        assert!(is_match("**:/imu", "/r2/listener:/imu") && !is_match("**:/imu", "/r2/listener:/r2/imu"));
+        assert!(is_match("/r1/**", "/r1/listener:/imu") && is_match("**", "/r1/listener:/imu"));
+        assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a stopwatch's");
+        assert!(is_match("cpp_listener", "cpp_listener"), "rclcpp's bare node name");
+        assert!("imu:/x".parse::<Pattern>().unwrap().is_of_sources());
+        let second = "/relay:/imu (2)";
+        assert!(
+            is_match(second, second) && !is_match("/relay:/imu", second) && is_match("/relay:/imu*", second)
+        );
+    }
+
+    #[test]
+    fn stars_stay_within_a_part_and_double_stars_do_not() {
+        assert!(is_match("/camera/*", "/camera/image") && !is_match("/camera/*", "/camera/left/image"));
+        assert!(is_match("/camera/**", "/camera/left/image") && is_match("/**/imu", "/a/b/imu"));
+        assert!(is_match("**", "/a/b"));
+        assert!(is_match("imu_{front,rear}", "/imu_rear") && is_match("imu[0-9]", "/imu7"));
+    }
+
+    #[test]
+    fn invalid_names_are_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", "not empty"),
+            ("/", "not empty"),
+            ("a//b", "//"),
+            ("imu/", "end"),
+            ("/1imu", "\"1imu\""),
+            ("a b", "' '"),
+            ("/imu (2)", "' '"),
+            ("a:b (c)", "' '"),
+            ("imu-front", "'-'"),
+            ("~/x", "private"),
+            ("[a", "pattern is wrong"),
+            (":/imu", "a node's name is not empty"),
+            ("/listener:", "a topic's name is not empty"),
+            ("a:b:c", "':'"),
+        ] {
+            let error = text.parse::<Pattern>().unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

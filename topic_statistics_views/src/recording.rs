@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The content of a run's report: the windows of each topic, merged so that their memory has a bound, and the failed
+//! conditions.
+
+mod merged;
+mod timeline;
+mod verdict;
+
+pub use merged::Merged;
+pub use timeline::{Slot, Timeline};
+pub use verdict::{Failure, Verdict};
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use topic_statistics_core::collector::Distribution;
+
+use crate::{
+    require::Condition,
+    row::{LastMinute, Row},
+};
+
+/// The windows of a run.
+///
+/// Its memory depends on the number of topics, not on the length of the run: at most [`MAX_TOPICS`](Self::MAX_TOPICS)
+/// topics, with a [`Timeline`] each.
+#[derive(Debug)]
+pub struct Recording {
+    /// When the run started, on the monotonic clock.
+    pub started: Instant,
+    /// The same, on the system clock.
+    pub started_at: SystemTime,
+    /// The length of a slot of each timeline at first.
+    slot: Duration,
+    conditions: Vec<Condition>,
+    topics: BTreeMap<String, RecordedTopic>,
+    /// Windows of topics that there was no room for.
+    left_out: u64,
+}
+
+/// The windows of a topic, or of a source of statistics.
+#[derive(Debug)]
+pub struct RecordedTopic {
+    /// The row when its last window was recorded. Without a window, the row when the run ended.
+    pub row: Row,
+    /// The number of windows.
+    pub windows: u64,
+    /// Windows in which the system clock was stepped.
+    pub stepped: u64,
+    /// The rates of all windows in Hz, weighted by their lengths.
+    pub rate: Merged,
+    /// The metrics of all windows, at most 16.
+    pub metrics: Vec<RecordedMetric>,
+    /// The windows in the order of time.
+    pub timeline: Timeline,
+    /// For each condition that is about the topic, its position among the conditions.
+    verdicts: Vec<(usize, Verdict)>,
+}
+
+/// The samples of a metric in all windows.
+#[derive(Debug)]
+pub struct RecordedMetric {
+    /// The `metrics_source`.
+    pub name: String,
+    /// The unit of the figures.
+    pub unit: String,
+    /// The figures of all windows together.
+    pub figures: Merged,
+    /// Of the windows with a distribution. Windows of other nodes may have none, or one that was not received.
+    pub distribution: Distribution,
+}
+
+impl Recording {
+    /// How many topics are recorded at most: as many as the monitor reads sources of statistics by default.
+    const MAX_TOPICS: usize = 1000;
+
+    /// Starts a recording of windows of that length.
+    pub fn new(window: Duration, conditions: Vec<Condition>) -> Self {
+        Self {
+            started: Instant::now(),
+            started_at: SystemTime::now(),
+            slot: window,
+            conditions,
+            topics: BTreeMap::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Adds the last window of a row.
+    pub fn add(&mut self, row: &Row) {
+        let is_known = self.topics.contains_key(&row.name);
+        if !is_known && self.topics.len() >= Self::MAX_TOPICS {
+            self.left_out += 1;
+            return;
+        }
+        let topic = self
+            .topics
+            .entry(row.name.clone())
+            .or_insert_with(|| RecordedTopic::new(row, self.slot, &self.conditions));
+        topic.add(row, self.started, &self.conditions);
+    }
+
+    /// Ends the recording with the present rows: topics without a window are recorded, and conditions without a value
+    /// have failed.
+    pub fn finish(&mut self, rows: &[&Row], now: Instant) {
+        for row in rows {
+            if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
+                self.topics.insert(row.name.clone(), RecordedTopic::new(row, self.slot, &self.conditions));
+            }
+        }
+        for topic in self.topics.values_mut() {
+            for (_, verdict) in &mut topic.verdicts {
+                verdict.finish(&topic.row, now);
+            }
+        }
+    }
+
+    /// Returns the topics: first those with failed conditions, then by their state.
+    pub fn topics(&self, now: Instant) -> Vec<&RecordedTopic> {
+        let mut topics: Vec<_> = self.topics.values().collect();
+        topics.sort_by_cached_key(|topic| (!topic.is_failed(), topic.row.status(now)));
+        topics
+    }
+
+    /// Returns how many windows were left out because there are too many topics.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns the conditions that are judged.
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// Returns each condition with each topic that it is about, in the order of the conditions.
+    pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
+        let of = |number: usize| {
+            let verdicts =
+                self.topics.values().flat_map(|topic| topic.verdicts.iter().map(move |of| (topic, of)));
+            verdicts.filter(move |(_, of)| of.0 == number).map(|(topic, of)| (topic, &of.1))
+        };
+        let all = self.conditions.iter().enumerate();
+        all.flat_map(|(number, condition)| {
+            of(number).map(move |(topic, verdict)| (condition, topic, verdict))
+        })
+        .collect()
+    }
+
+    /// Returns the conditions that no topic matches.
+    pub fn unmatched(&self) -> impl Iterator<Item = &Condition> {
+        let is_about =
+            |condition: &Condition| self.topics.values().any(|topic| condition.is_about(&topic.row));
+        self.conditions.iter().filter(move |condition| !is_about(condition))
+    }
+
+    /// Returns a line for each condition that failed.
+    pub fn failures(&self) -> Vec<String> {
+        let unmatched = self.unmatched().map(|condition| format!("{condition} fails: no topic matches"));
+        let failed = self.verdicts().into_iter().filter_map(|(condition, topic, verdict)| {
+            verdict.text(condition).map(|text| format!("{}: {text}", crate::format::name(&topic.row.name)))
+        });
+        unmatched.chain(failed).collect()
+    }
+}
+
+impl RecordedTopic {
+    /// How many metrics are recorded at most: more than a subscription has, and a bound for foreign statistics.
+    const MAX_METRICS: usize = 16;
+
+    fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {
+        let verdicts = conditions.iter().enumerate().filter(|(_, condition)| condition.is_about(row));
+        Self {
+            row: row.clone(),
+            windows: 0,
+            stepped: 0,
+            rate: Merged::NONE,
+            metrics: vec![],
+            timeline: Timeline::new(slot),
+            verdicts: verdicts.map(|(number, _)| (number, Verdict::default())).collect(),
+        }
+    }
+
+    fn add(&mut self, row: &Row, started: Instant, conditions: &[Condition]) {
+        let Some(window) = &row.window else { return };
+        // Only the conditions need the distributions of the last minute.
+        self.row = Row { last_minute: LastMinute::default(), ..row.clone() };
+        self.windows += 1;
+        self.stepped += u64::from(window.clock_step.is_some());
+        let rate = Merged::of_rate(window.rate, window.length);
+        self.rate.merge(&rate);
+        let mut slot = Slot::new(window, started, rate);
+        for of in &window.metrics {
+            let figures = Merged::from(&of.figures);
+            let known = self.metrics.iter().position(|metric| metric.name == of.name);
+            if known.is_none() && self.metrics.len() >= Self::MAX_METRICS {
+                continue;
+            }
+            let position = known.unwrap_or_else(|| {
+                self.metrics.push(RecordedMetric::new(&of.name, &of.unit));
+                self.metrics.len() - 1
+            });
+            slot.set_metric(position, figures);
+            let metric = &mut self.metrics[position];
+            let distribution = window.distributions.iter().find(|(metric, _)| metric.name() == of.name);
+            metric.add(&figures, distribution.map(|(_, distribution)| &**distribution));
+        }
+        let ended = slot.ended;
+        self.timeline.add(slot);
+        for (number, verdict) in &mut self.verdicts {
+            verdict.judge(&conditions[*number], row, window, ended);
+        }
+    }
+
+    /// Returns the metric of that `metrics_source`. `None` if no window had it.
+    pub fn metric(&self, name: &str) -> Option<&RecordedMetric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Returns the position of a metric in the slots of the timeline.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.metrics.iter().position(|metric| metric.name == name)
+    }
+
+    /// Returns whether a condition about the topic failed.
+    pub fn is_failed(&self) -> bool {
+        self.verdicts.iter().any(|(_, verdict)| verdict.is_failed())
+    }
+}
+
+impl RecordedMetric {
+    /// Returns a metric without samples.
+    pub fn new(name: &str, unit: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            figures: Merged::NONE,
+            distribution: Distribution::default(),
+        }
+    }
+
+    /// Adds the figures of a window, and their distribution if it has one.
+    pub fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
+        self.figures.merge(figures);
+        if let Some(distribution) = distribution {
+            // Without room for their number, the page has the number of samples that the percentiles are of.
+            let _has_room = self.distribution.merge(distribution);
+        }
+    }
+
+    /// Returns a quantile of the distribution. NaN if it has too few samples.
+    pub fn quantile(&self, quantile: f64) -> f64 {
+        self.distribution.quantile(quantile)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The figures of several windows together.
+
+use std::time::Duration;
+
+use crate::row::Figures;
+
+/// The figures of the samples of several windows, from the figures of each: as if they had been one window.
+///
+/// Mean and standard deviation are merged by their weights (Chan, Golub and LeVeque 1979), minimum and maximum are
+/// exact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Merged {
+    /// The number of samples; of rates, the length of the windows in seconds.
+    weight: f64,
+    mean: f64,
+    /// The weighted sum of the squares of the differences from the mean.
+    squares: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Merged {
+    /// Without a sample.
+    pub const NONE: Self =
+        Self { weight: 0.0, mean: f64::NAN, squares: f64::NAN, min: f64::NAN, max: f64::NAN };
+
+    /// Returns the rate of a window of that length.
+    pub fn of_rate(rate: f64, length: Duration) -> Self {
+        if !rate.is_finite() || length.is_zero() {
+            return Self::NONE;
+        }
+        Self { weight: length.as_secs_f64(), mean: rate, squares: 0.0, min: rate, max: rate }
+    }
+
+    /// Adds the samples of other windows.
+    pub fn merge(&mut self, other: &Self) {
+        if other.is_none() {
+            return;
+        }
+        if self.is_none() {
+            *self = *other;
+            return;
+        }
+        let weight = self.weight + other.weight;
+        let (share, difference) = (other.weight / weight, other.mean - self.mean);
+        *self = Self {
+            weight,
+            mean: self.mean + difference * share,
+            squares: self.squares + other.squares + difference * difference * share * self.weight,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        };
+    }
+
+    /// Returns whether there is no sample.
+    pub fn is_none(&self) -> bool {
+        self.weight <= 0.0
+    }
+
+    /// Returns the mean. NaN without a sample.
+    pub fn mean(&self) -> f64 {
+        finite(self.mean)
+    }
+
+    /// Returns the smallest sample, or the smallest rate of a window. NaN without one.
+    pub fn min(&self) -> f64 {
+        self.min
+    }
+
+    /// Returns the largest sample, or the largest rate of a window. NaN without one.
+    pub fn max(&self) -> f64 {
+        self.max
+    }
+
+    /// Returns the standard deviation of the samples. NaN with fewer than two.
+    pub fn std_dev(&self) -> f64 {
+        if self.weight < 2.0 {
+            return f64::NAN;
+        }
+        finite((self.squares / self.weight).sqrt())
+    }
+
+    /// Returns the number of samples.
+    pub fn count(&self) -> u64 {
+        self.weight as u64
+    }
+}
+
+impl From<&Figures> for Merged {
+    fn from(figures: &Figures) -> Self {
+        let Figures { mean, min, max, std_dev, count } = *figures;
+        if count == 0 || mean.is_nan() {
+            return Self::NONE;
+        }
+        let weight = count as f64;
+        // One sample has no standard deviation, and differs by 0 from its mean.
+        let squares = if count == 1 { 0.0 } else { std_dev * std_dev * weight };
+        Self { weight, mean, squares, min, max }
+    }
+}
+
+/// Returns a number; NaN where a sum was too large for one.
+fn finite(value: f64) -> f64 {
+    if value.is_finite() {
+        value
+    } else {
+        f64::NAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(samples: &[f64]) -> Merged {
+        let count = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / count;
+        let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / count;
+        Merged::from(&Figures {
+            mean: if samples.is_empty() { f64::NAN } else { mean },
+            min: samples.iter().copied().reduce(f64::min).unwrap_or(f64::NAN),
+            max: samples.iter().copied().reduce(f64::max).unwrap_or(f64::NAN),
+            std_dev: if samples.len() < 2 { f64::NAN } else { variance.sqrt() },
+            count: samples.len() as u64,
+        })
+    }
+
+    #[test]
+    fn a_window_without_samples_changes_nothing() {
+        let mut merged = of(&[1.0, 2.0]);
+        merged.merge(&Merged::NONE);
+        assert_eq!(merged, of(&[1.0, 2.0]));
+        let mut none = Merged::NONE;
+        none.merge(&Merged::NONE);
+        assert!(none.is_none() && none.mean().is_nan() && none.std_dev().is_nan() && none.count() == 0);
+    }
+
+    #[test]
+    fn a_rate_counts_by_the_length_of_its_window() {
+        let mut rate = Merged::of_rate(100.0, Duration::from_secs(1));
+        rate.merge(&Merged::of_rate(10.0, Duration::from_secs(2)));
+        rate.merge(&Merged::of_rate(f64::NAN, Duration::from_secs(10)));
+        assert!((rate.mean() - 40.0).abs() < 1e-12, "{rate:?}");
+        assert_eq!((rate.min(), rate.max()), (10.0, 100.0));
+    }
+
+    #[test]
+    fn a_sum_that_is_too_large_is_no_number() {
+        let mut huge = of(&[f64::MAX]);
+        huge.merge(&of(&[f64::MIN]));
+        assert!(huge.mean().is_nan() && huge.std_dev().is_nan(), "{huge:?}");
+        assert_eq!(huge.count(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn merged_windows_have_the_figures_of_all_samples(
+            windows in prop::collection::vec(prop::collection::vec(-1e3..1e3, 0..20), 1..20)
+        ) {
+            let mut merged = Merged::NONE;
+            windows.iter().for_each(|window| merged.merge(&of(window)));
+            let all = of(&windows.concat());
+            prop_assert_eq!(merged.count(), all.count());
+            prop_assert_eq!(merged.is_none(), all.is_none());
+            if !all.is_none() {
+                prop_assert_eq!((merged.min(), merged.max()), (all.min(), all.max()));
+                prop_assert!((merged.mean() - all.mean()).abs() < 1e-9, "{:?} {:?}", merged, all);
+            }
+            if all.count() > 1 {
+                prop_assert!((merged.std_dev() - all.std_dev()).abs() < 1e-9, "{:?} {:?}", merged, all);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The windows of a topic in the order of time, in constant memory.
+
+use std::time::{Duration, Instant};
+
+use super::merged::Merged;
+use crate::row::Window;
+
+/// The windows of a topic, merged into at most [`SLOTS`](Self::SLOTS) slots of the same length.
+///
+/// When a window ends after the last slot, pairs of slots are merged, and the slots are twice as long. So no window is
+/// left out, however long the run is.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// The length of a slot.
+    length: Duration,
+    /// The slot of each window by its end; `None` if no window ended in it.
+    slots: Vec<Option<Slot>>,
+}
+
+/// The windows that ended in one slot. Times are since the start of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// When the first window began.
+    pub began: Duration,
+    /// When the last window ended.
+    pub ended: Duration,
+    /// The length of the shortest window.
+    pub window: Duration,
+    /// The rate in Hz.
+    pub rate: Merged,
+    /// Messages lost. `None` if unknown in every window.
+    pub lost: Option<u64>,
+    /// The figures of each metric, by its position in the topic.
+    metrics: Vec<Merged>,
+}
+
+impl Timeline {
+    /// How many slots there are at most.
+    pub const SLOTS: usize = 200;
+
+    /// Creates a timeline whose slots have that length at first, at least 1 ms.
+    pub fn new(length: Duration) -> Self {
+        Self { length: length.max(Duration::from_millis(1)), slots: vec![] }
+    }
+
+    /// Adds the slot of one window.
+    pub fn add(&mut self, slot: Slot) {
+        // In the middle of the window: the exact time of its end varies.
+        let time = slot.ended.saturating_sub(slot.window / 2);
+        while self.index(time) >= Self::SLOTS {
+            self.halve();
+        }
+        let index = self.index(time);
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, None);
+        }
+        merge(&mut self.slots[index], slot);
+    }
+
+    fn index(&self, time: Duration) -> usize {
+        usize::try_from(time.as_nanos() / self.length.as_nanos()).unwrap_or(usize::MAX)
+    }
+
+    fn halve(&mut self) {
+        self.length = self.length.saturating_mul(2);
+        let slots = std::mem::take(&mut self.slots);
+        self.slots = vec![None; slots.len().div_ceil(2)];
+        for (index, slot) in slots.into_iter().enumerate() {
+            slot.into_iter().for_each(|slot| merge(&mut self.slots[index / 2], slot));
+        }
+    }
+
+    /// Returns the slots that have windows, in parts without a gap in time.
+    pub fn parts(&self) -> Vec<Vec<&Slot>> {
+        let mut parts: Vec<Vec<&Slot>> = vec![];
+        for slot in self.slots.iter().flatten() {
+            match parts.last_mut() {
+                Some(part) if part.last().is_some_and(|last| last.is_followed_by(slot)) => part.push(slot),
+                _ => parts.push(vec![slot]),
+            }
+        }
+        parts
+    }
+}
+
+fn merge(into: &mut Option<Slot>, slot: Slot) {
+    match into {
+        Some(before) => before.merge(&slot),
+        None => *into = Some(slot),
+    }
+}
+
+impl Slot {
+    /// Returns the slot of one window.
+    pub fn new(window: &Window, started: Instant, rate: Merged) -> Self {
+        let ended = window.ended.saturating_duration_since(started);
+        Self {
+            began: ended.saturating_sub(window.length),
+            ended,
+            window: window.length,
+            rate,
+            lost: window.lost,
+            metrics: vec![],
+        }
+    }
+
+    /// Sets the figures of the metric at a position.
+    pub fn set_metric(&mut self, position: usize, figures: Merged) {
+        if position >= self.metrics.len() {
+            self.metrics.resize(position + 1, Merged::NONE);
+        }
+        self.metrics[position] = figures;
+    }
+
+    /// Returns the figures of the metric at a position. Without samples if it has none there.
+    pub fn metric(&self, position: usize) -> Merged {
+        self.metrics.get(position).copied().unwrap_or(Merged::NONE)
+    }
+
+    /// Adds the later windows of another slot.
+    fn merge(&mut self, other: &Self) {
+        self.began = self.began.min(other.began);
+        self.ended = self.ended.max(other.ended);
+        self.window = self.window.min(other.window);
+        self.rate.merge(&other.rate);
+        self.lost = match (self.lost, other.lost) {
+            (Some(lost), Some(more)) => Some(lost.saturating_add(more)),
+            (lost, more) => lost.or(more),
+        };
+        for (position, figures) in other.metrics.iter().enumerate() {
+            let mut merged = self.metric(position);
+            merged.merge(figures);
+            self.set_metric(position, merged);
+        }
+    }
+
+    /// Returns whether there is no window between this slot and the next. When a window ended is known to a tick of the
+    /// monitor.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        next.began <= self.ended.saturating_add(next.window.max(self.window) / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        row::Figures,
+        testing::{at, window},
+    };
+
+    const PERIOD: usize = 0;
+
+    /// A window of a second that ends `stop` seconds after the start of the run.
+    fn slot(stop: i64, rate: f64, period: f64, lost: Option<u64>) -> Slot {
+        let window = Window { lost, ..window(stop, rate, 0) };
+        let mut slot = Slot::new(&window, at(0), Merged::of_rate(rate, window.length));
+        let figures = Figures { mean: period, min: period - 1.0, max: period + 1.0, std_dev: 0.5, count: 10 };
+        slot.set_metric(PERIOD, Merged::from(&figures));
+        slot
+    }
+
+    fn timeline() -> Timeline {
+        Timeline::new(Duration::from_secs(1))
+    }
+
+    #[test]
+    fn no_window_is_left_out_however_long_the_run_is() {
+        let mut timeline = timeline();
+        for stop in 1..=86_400 {
+            timeline.add(slot(stop, 10.0, stop as f64, Some(1)));
+            assert!(timeline.slots.len() <= Timeline::SLOTS);
+        }
+        assert_eq!(timeline.length, Duration::from_secs(512));
+        let parts = timeline.parts();
+        assert_eq!((parts.len(), parts[0].len()), (1, 169), "86400 / 512, rounded up");
+        assert_eq!(parts[0].iter().filter_map(|slot| slot.lost).sum::<u64>(), 86_400);
+        assert_eq!(parts[0].iter().map(|slot| slot.metric(PERIOD).count()).sum::<u64>(), 864_000);
+        let first = parts[0][0];
+        assert_eq!((first.began, first.ended), (Duration::ZERO, Duration::from_secs(512)));
+        assert_eq!((first.metric(PERIOD).min(), first.metric(PERIOD).max()), (0.0, 513.0));
+        assert!((first.metric(PERIOD).mean() - 256.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_peak_of_one_window_stays() {
+        let mut timeline = timeline();
+        (1..=10_000).for_each(|stop| {
+            timeline.add(slot(stop, if stop == 5000 { 3.0 } else { 10.0 }, 100.0, Some(0)));
+        });
+        let parts = timeline.parts();
+        let lowest = parts[0].iter().map(|slot| slot.rate.min()).fold(f64::NAN, f64::min);
+        assert_eq!(lowest, 3.0);
+    }
+
+    #[test]
+    fn windows_that_are_missing_are_a_gap() {
+        let mut timeline = timeline();
+        for stop in [1, 2, 3, 7, 8, 20] {
+            timeline.add(slot(stop, 10.0, 100.0, None));
+        }
+        let lengths: Vec<usize> = timeline.parts().iter().map(Vec::len).collect();
+        assert_eq!(lengths, [3, 2, 1]);
+        assert_eq!(timeline.parts()[0][0].lost, None, "unknown, not 0");
+    }
+
+    #[test]
+    fn windows_longer_than_a_slot_and_late_ends_are_no_gap() {
+        let mut timeline = timeline();
+        for number in 1..=20 {
+            let mut five = slot(5 * number, 10.0, 100.0, Some(0));
+            (five.window, five.began) = (Duration::from_secs(5), five.ended - Duration::from_secs(5));
+            timeline.add(five);
+        }
+        assert_eq!(timeline.parts().len(), 1);
+
+        let mut timeline = self::timeline();
+        for number in 1..=100_u64 {
+            let mut late = slot(number as i64, 10.0, 100.0, Some(0));
+            late.ended += Duration::from_millis(number * 77 % 90);
+            timeline.add(late);
+        }
+        assert_eq!(timeline.parts().len(), 1);
+    }
+
+    #[test]
+    fn a_window_without_samples_is_no_zero() {
+        let mut timeline = timeline();
+        timeline.add(slot(1, 10.0, 100.0, Some(0)));
+        let silent = window(2, 0.0, 0);
+        timeline.add(Slot::new(&silent, at(0), Merged::of_rate(0.0, silent.length)));
+        let parts = timeline.parts();
+        assert_eq!(parts[0][1].rate.mean(), 0.0);
+        assert!(parts[0][1].metric(PERIOD).is_none());
+    }
+
+    #[test]
+    fn no_length_makes_it_panic() {
+        for length in [Duration::ZERO, Duration::from_secs(1), Duration::MAX] {
+            let mut timeline = Timeline::new(length);
+            for ended in [Duration::ZERO, Duration::from_secs(1), Duration::MAX] {
+                for window in [Duration::ZERO, Duration::from_secs(86_400), Duration::MAX] {
+                    timeline.add(Slot { ended, window, ..slot(1, 1.0, 1.0, Some(u64::MAX)) });
+                    assert!(timeline.slots.len() <= Timeline::SLOTS);
+                }
+            }
+            timeline.parts();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Whether a topic fulfilled a condition in each window.
+
+use std::time::{Duration, Instant};
+
+use topic_statistics_core::health::Value;
+
+use crate::{
+    format::figure,
+    require::Condition,
+    row::{Row, Window},
+};
+
+/// How a topic fulfilled a condition in the windows of a run.
+///
+/// It is judged from the first window with a value on: before that, a topic has no message. From then on, a window
+/// without messages fails; a window with an unknown value is left out. A condition that never had a value has failed.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// The windows in which it was judged.
+    pub judged: u64,
+    /// The judged windows in which it was not fulfilled.
+    pub failed: u64,
+    /// The first window in which it was not fulfilled.
+    pub first: Option<Failure>,
+    /// The last window in which it was not fulfilled.
+    pub last: Option<Failure>,
+    /// Why it failed without a window: it never had a value, or there is no window any more.
+    pub missing: Option<String>,
+}
+
+/// A window in which a condition was not fulfilled.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// When the window ended, since the start of the run.
+    pub ended: Duration,
+    /// When the window ended on the system clock: nanoseconds since the epoch.
+    pub stop: i64,
+    /// NaN if it was missing.
+    pub value: f64,
+}
+
+impl Verdict {
+    /// Judges a window of a row.
+    pub fn judge(&mut self, condition: &Condition, row: &Row, window: &Window, ended: Duration) {
+        let value = match condition.value_of(row, window.ended) {
+            Value::Unknown => return,
+            Value::Missing(_) if self.judged == 0 => return,
+            value => value.or_nan(),
+        };
+        self.judged += 1;
+        if !condition.is_fulfilled_by(value) {
+            self.failed += 1;
+            let failure = Failure { ended, stop: window.stop, value };
+            self.first.get_or_insert(failure);
+            self.last = Some(failure);
+        }
+    }
+
+    /// Ends the run. `row`: as of the last window.
+    pub fn finish(&mut self, row: &Row, now: Instant) {
+        self.missing = match &row.problem {
+            _ if self.judged > 0 && row.recent_window(now).is_none() => {
+                Some("no window at the end of the run".to_owned())
+            }
+            _ if self.judged > 0 => None,
+            Some(problem) => Some(problem.text().to_owned()),
+            None if row.window.is_none() => Some("no whole window".to_owned()),
+            None => Some("not measured in any window".to_owned()),
+        };
+    }
+
+    /// Returns whether it failed in a window, or had no value.
+    pub fn is_failed(&self) -> bool {
+        self.failed > 0 || self.missing.is_some()
+    }
+
+    /// Returns the failures in one line. `None` if nothing failed.
+    pub fn text(&self, condition: &Condition) -> Option<String> {
+        let (requirement, name) = (condition.requirement(), condition.name());
+        match (self.first, &self.missing) {
+            (Some(Failure { ended, value, .. }), _) => Some(format!(
+                "{requirement} failed in {} of {} windows, first after {:.1} s: {name} was {}",
+                self.failed,
+                self.judged,
+                ended.as_secs_f64(),
+                figure(value)
+            )),
+            (None, Some(missing)) => Some(format!("{requirement} failed: {missing}")),
+            (None, None) => None,
+        }
+    }
+}

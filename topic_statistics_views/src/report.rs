@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Lines for people, and JSON for programs.
+
+use std::{
+    io::{self, Write},
+    time::Instant,
+};
+
+use topic_statistics_core::{health::Change, Metric};
+
+use crate::{
+    format::{self, count_if_known, end_of, figure},
+    json,
+    overall::Overall,
+    row::{Row, Window},
+};
+
+/// Writes a line for each topic and window.
+#[derive(Debug)]
+pub struct Report<W: Write> {
+    to: W,
+    is_json: bool,
+    /// Lines since the header.
+    lines: usize,
+    /// The width of the column of names.
+    width: usize,
+}
+
+impl<W: Write> Report<W> {
+    /// The header is repeated after that many lines.
+    const LINES: usize = 50;
+
+    /// Returns a report that writes lines or JSON.
+    pub fn new(to: W, is_json: bool) -> Self {
+        Self { to, is_json, lines: 0, width: 0 }
+    }
+
+    /// Writes the last window of a topic.
+    pub fn write(&mut self, row: &Row, now: Instant) -> io::Result<()> {
+        let Some(window) = &row.window else { return Ok(()) };
+        if self.is_json {
+            json::write(&mut self.to, row, window, now)?;
+        } else {
+            self.write_plain(row, window, now)?;
+        }
+        self.to.flush()
+    }
+
+    /// Writes a change of a topic's health: in JSON, an object; otherwise nothing, as it is no window.
+    pub fn write_change(&mut self, topic: &str, change: &Change) -> io::Result<()> {
+        if self.is_json {
+            json::write_change(&mut self.to, topic, change)?;
+            self.to.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes that a topic is subscribed to again: in JSON, an object; otherwise nothing, as it is no window.
+    pub fn write_resubscribed(&mut self, row: &Row) -> io::Result<()> {
+        if self.is_json {
+            json::write_resubscribed(&mut self.to, row)?;
+            self.to.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the figures of a topic over a recording: in JSON, an object; otherwise nothing, as it is no window.
+    pub fn write_overall(&mut self, row: &Row, overall: &Overall) -> io::Result<()> {
+        if self.is_json {
+            json::write_overall(&mut self.to, row, overall)?;
+            self.to.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_plain(&mut self, row: &Row, window: &Window, now: Instant) -> io::Result<()> {
+        let name = format::name(&row.name);
+        let width = name.chars().count().clamp(20, 48);
+        if self.lines % Self::LINES == 0 || width > self.width {
+            self.width = self.width.max(width);
+            let width = self.width;
+            writeln!(
+                self.to,
+                "{:width$}                     -------- period ms -------- -last minute- --- age ms -- -last minute-",
+                ""
+            )?;
+            writeln!(
+                self.to,
+                "{:width$} pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state",
+                "topic"
+            )?;
+            self.lines = 0;
+        }
+        self.lines += 1;
+        let (period, age) = (row.figures("message_period"), row.figures("message_age"));
+        let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let mut line = format!(
+            "{:width$} {publishers:>4} {:>7}",
+            end_of(&name, self.width),
+            figure(window.rate),
+            width = self.width
+        );
+        let quantile = |metric, quantile| row.quantile(metric, quantile, now);
+        for value in [
+            window.bandwidth(),
+            period.mean,
+            period.min,
+            period.max,
+            period.std_dev,
+            quantile(Metric::MessagePeriod, 0.5),
+            quantile(Metric::MessagePeriod, 0.99),
+            age.mean,
+            age.max,
+            quantile(Metric::MessageAge, 0.5),
+            quantile(Metric::MessageAge, 0.99),
+        ] {
+            line += &format!(" {:>6}", figure(value));
+        }
+        line += &format!(" {:>5} {}", count_if_known(window.lost), row.status(now).text());
+        writeln!(self.to, "{}", line.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at, row, window, S};
+    use topic_statistics_core::collector::Distribution;
+
+    fn written(is_json: bool, rows: &[Row]) -> String {
+        let mut to = vec![];
+        let mut report = Report::new(&mut to, is_json);
+        rows.iter().for_each(|row| report.write(row, at(100)).unwrap());
+        String::from_utf8(to).unwrap()
+    }
+
+    /// Ten samples of 10.
+    fn ten() -> Distribution {
+        let mut distribution = Distribution::default();
+        (0..10).for_each(|_| assert!(distribution.accept(10.0)));
+        distribution
+    }
+
+    #[test]
+    fn lines_are_aligned_below_their_header() {
+        let mut imu = row("/imu", 100.0, 0);
+        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
+        let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
+        assert_eq!(
+            text,
+            "                                         -------- period ms -------- -last minute- --- age ms -- -last minute-\n\
+             topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
+             /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
+             /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"
+        );
+    }
+
+    #[test]
+    fn the_header_comes_again_rarely_and_for_longer_names() {
+        let mut rows = vec![row("/imu", 100.0, 0); 60];
+        assert_eq!(written(false, &rows).matches("topic").count(), 2);
+        rows.truncate(1);
+        rows.push(row("/a/very/much/longer/name/of/an/imu", 1.0, 0));
+        assert_eq!(written(false, &rows).matches("topic ").count(), 2);
+    }
+
+    #[test]
+    fn an_object_has_the_window_and_null_for_what_was_not_measured() {
+        let mut imu = row("/imu", 100.0, 1);
+        let mut window = window(101, 100.0, 1);
+        window.metrics[0].figures = crate::row::Figures::NONE;
+        window.lost = None;
+        imu.add_window(window);
+        imu.last_minute.add(Metric::MessagePeriod, &ten(), at(100));
+        let json: serde_json::Value = serde_json::from_str(&written(true, &[imu])).unwrap();
+        assert_eq!(json["topic"], "/imu");
+        assert_eq!(json["window_stop"], 101 * S);
+        assert_eq!(json["rate"], 100.0);
+        assert_eq!(json["state"], "loss");
+        assert!(json["lost"].is_null() && json["metrics"]["message_age"]["mean"].is_null());
+        assert_eq!(json["metrics"]["message_age"]["count"], 0);
+        assert_eq!(json["metrics"]["message_period"]["max"], 11.0);
+        assert_eq!((&json["bytes"], &json["bandwidth"]), (&32_000.into(), &32_000.0.into()));
+        let last_minute = json["last_minute"].as_object().unwrap();
+        assert_eq!(last_minute.keys().collect::<Vec<_>>(), ["message_period"]);
+        let period = &last_minute["message_period"];
+        assert_eq!((&period["unit"], &period["count"]), (&"ms".into(), &10.into()));
+        assert_eq!(
+            (&period["p50"], &period["p90"], &period["max"]),
+            (&10.0.into(), &10.0.into(), &10.0.into())
+        );
+        assert!(period["p99"].is_null() && period["p99_9"].is_null(), "10 samples have no p99: {json}");
+    }
+
+    #[test]
+    fn no_name_reaches_the_terminal_unescaped_and_json_keeps_it() {
+        let hostile = "x\u{1b}]0;PWNED\u{7}\u{1b}[2J\n/imu 1 100.0\u{7f}\u{9b}2J\u{202e}\u{1f600}\"\\";
+        let rows = [row(hostile, 100.0, 0), row(&"y".repeat(100_000), 1.0, 0)];
+        let plain = written(false, &rows[..1]);
+        assert!(
+            plain.lines().count() == 3 && !plain.contains(|c: char| c.is_control() && c != '\n'),
+            "{plain:?}"
+        );
+        assert!(written(false, &rows[1..]).lines().all(|line| line.chars().count() < 200));
+        let json = written(true, &rows[..1]);
+        assert!(json.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["topic"], hostile);
+    }
+}

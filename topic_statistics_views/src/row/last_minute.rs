@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The distributions of the last minute.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use topic_statistics_core::{collector::Distribution, Metric, WindowStatistics};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The distributions of the windows that ended in the last minute, for each metric that has any. Its memory has a
+/// bound: [`SLOTS`](Self::SLOTS) distributions for each metric.
+///
+/// Windows are merged into slots of ten seconds, and leave the last minute a slot at a time. So it begins 50 to 60
+/// seconds ago.
+#[derive(Clone, Debug, Default)]
+pub struct LastMinute(BTreeMap<Metric, VecDeque<Slot>>);
+
+/// The windows that ended in ten seconds.
+#[derive(Clone, Debug)]
+struct Slot {
+    /// When the first of them ended.
+    since: Instant,
+    /// Shared with the copies of a row that are drawn.
+    distribution: Arc<Distribution>,
+}
+
+impl LastMinute {
+    /// How many distributions of a metric are kept at most.
+    pub const SLOTS: usize = 6;
+
+    /// Adds the distributions of a window.
+    pub fn add_window(&mut self, statistics: &WindowStatistics, ended: Instant) {
+        for metric in Metric::OF_SUBSCRIPTIONS {
+            if let Some(distribution) = statistics.distribution(*metric) {
+                self.add(*metric, distribution, ended);
+            }
+        }
+    }
+
+    /// Adds the distribution of a metric in a window.
+    pub fn add(&mut self, metric: Metric, distribution: &Distribution, ended: Instant) {
+        let slots = self.0.entry(metric).or_default();
+        slots.retain(|slot| slot.is_in_minute_before(ended));
+        let length = MINUTE / Self::SLOTS as u32;
+        if let Some(last) = slots.back_mut() {
+            // No room for the number of samples: only a hostile message has that many.
+            let is_merged = ended.saturating_duration_since(last.since) < length
+                && Arc::make_mut(&mut last.distribution).merge(distribution);
+            if is_merged {
+                return;
+            }
+        }
+        if slots.len() == Self::SLOTS {
+            slots.pop_front();
+        }
+        slots.push_back(Slot { since: ended, distribution: Arc::new(distribution.clone()) });
+    }
+
+    /// Returns the distribution of a metric. `None` without a sample, and if there is no room for their number.
+    pub fn distribution(&self, metric: Metric, now: Instant) -> Option<Distribution> {
+        let slots = self.0.get(&metric)?.iter().filter(|slot| slot.is_in_minute_before(now));
+        let mut all = Distribution::default();
+        for slot in slots {
+            if !all.merge(&slot.distribution) {
+                return None;
+            }
+        }
+        (all.count() > 0).then_some(all)
+    }
+
+    /// Returns the metrics that have a distribution, in the order of [`Metric::ALL`].
+    pub fn metrics(&self, now: Instant) -> impl Iterator<Item = Metric> + '_ {
+        let has_slots = move |slots: &VecDeque<Slot>| slots.iter().any(|slot| slot.is_in_minute_before(now));
+        self.0.iter().filter(move |(_, slots)| has_slots(slots)).map(|(metric, _)| *metric)
+    }
+}
+
+impl Slot {
+    fn is_in_minute_before(&self, time: Instant) -> bool {
+        time.saturating_duration_since(self.since) < MINUTE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+    use std::time::Duration;
+
+    const AGE: Metric = Metric::MessageAge;
+
+    fn of(samples: &[f64]) -> Distribution {
+        let mut distribution = Distribution::default();
+        samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+        distribution
+    }
+
+    /// A distribution of 2^62 samples.
+    fn huge() -> Distribution {
+        let mut huge = of(&[1.0]);
+        while huge.count() < 1 << 62 {
+            let same = huge.clone();
+            assert!(huge.merge(&same));
+        }
+        huge
+    }
+
+    #[test]
+    fn windows_are_merged_and_their_percentiles_are_not_averaged() {
+        let mut minute = LastMinute::default();
+        // The p99 of the first window would be 1, that of the second 100: 50.5 on average, also if they are weighted
+        // equally.
+        minute.add(AGE, &of(&[1.0; 1000]), at(1));
+        minute.add(AGE, &of(&[[1.0; 90], [100.0; 90]].concat()), at(15));
+        let all = minute.distribution(AGE, at(15)).unwrap();
+        assert_eq!(all.count(), 1180);
+        // 90 of 1180 samples are 100, so 92.4 % are 1.
+        assert!((all.quantile(0.9) - 1.0).abs() <= all.relative_error(), "{all:?}");
+        assert!((all.quantile(0.93) - 100.0).abs() <= 100.0 * all.relative_error(), "{all:?}");
+        assert_eq!((all.minimum(), all.maximum()), (1.0, 100.0));
+        assert!(minute.distribution(Metric::MessagePeriod, at(15)).is_none());
+        assert_eq!(minute.metrics(at(15)).collect::<Vec<_>>(), [AGE]);
+    }
+
+    #[test]
+    fn a_window_leaves_the_last_minute_with_its_slot() {
+        let mut minute = LastMinute::default();
+        for second in 1..=100 {
+            minute.add(AGE, &of(&[second as f64]), at(second));
+        }
+        // Slots begin at 1, 11, ...: at 100 the slots from 41 on are younger than a minute.
+        for (now, first, count) in
+            [(100, 41.0, 60), (101, 51.0, 50), (110, 51.0, 50), (111, 61.0, 40), (150, 91.0, 10)]
+        {
+            let all = minute.distribution(AGE, at(now)).unwrap();
+            assert_eq!((all.minimum(), all.count()), (first, count), "at {now}");
+        }
+        // A topic that has gone silent has no percentiles a minute later, although no window ends.
+        assert!(minute.distribution(AGE, at(151)).is_none());
+        assert_eq!(minute.metrics(at(151)).count(), 0);
+    }
+
+    #[test]
+    fn the_windows_of_a_whole_minute_are_in_it() {
+        let mut minute = LastMinute::default();
+        for tenth in 0..6000 {
+            let ended = at(0) + Duration::from_millis(100 * tenth);
+            minute.add(AGE, &of(&[tenth as f64]), ended);
+            let oldest = (ended - at(0)).saturating_sub(Duration::from_secs(60)).as_secs_f64() * 10.0;
+            let all = minute.distribution(AGE, ended).unwrap();
+            assert!((oldest..=oldest + 101.0).contains(&all.minimum()), "{} at {tenth}", all.minimum());
+        }
+    }
+
+    #[test]
+    fn its_memory_does_not_grow() {
+        let (mut minute, huge, usual) = (LastMinute::default(), huge(), of(&[1.5; 3]));
+        for number in 0..100_000_u64 {
+            // Windows of any length, with any number of samples; and a clock that stands still.
+            let ended = at(0) + Duration::from_millis(if number < 50_000 { 700 * number } else { 0 });
+            let is_huge = number % 1000 < 10;
+            minute.add(AGE, if is_huge { &huge } else { &usual }, ended);
+            assert!(minute.0[&AGE].len() <= LastMinute::SLOTS);
+        }
+    }
+
+    #[test]
+    fn a_number_of_samples_without_room_has_no_distribution() {
+        let (mut minute, huge) = (LastMinute::default(), huge());
+        minute.add(AGE, &huge, at(1));
+        minute.add(AGE, &huge, at(12));
+        assert_eq!(minute.distribution(AGE, at(12)).unwrap().count(), 1 << 63);
+        minute.add(AGE, &of(&[1.0]), at(23));
+        assert!(minute.distribution(AGE, at(23)).is_none());
+        assert_eq!(minute.distribution(AGE, at(72)).unwrap().count(), 1, "the others have left");
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A window of a subscription as the row shows it.
+
+use std::{sync::Arc, time::Instant};
+
+use topic_statistics_core::{ClockStep, Metric, Totals, WindowStatistics};
+
+use crate::row::{MetricFigures, Window};
+
+/// Returns a window as the row shows it. `before` are the totals at the end of the window before.
+pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) -> Window {
+    let totals = window.totals.unwrap_or_default();
+    let since = totals.received.saturating_sub(before.received);
+    let gap = window.get(Metric::PublicationSeqGap).filter(|gap| gap.sample_count > 0);
+    let gaps = gap.map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
+    let bytes = match window.get(Metric::MessageSize) {
+        _ if window.count == 0 => Some(0),
+        Some(sizes) if sizes.sample_count == window.count => {
+            Some((sizes.average * window.count as f64).round() as u64)
+        }
+        _ => None,
+    };
+    let metrics = window.metrics.iter().map(|(metric, summary)| MetricFigures {
+        name: metric.name().to_owned(),
+        unit: metric.unit().to_owned(),
+        figures: summary.into(),
+    });
+    let metrics_of_subscriptions = Metric::OF_SUBSCRIPTIONS.iter().copied();
+    let distributions = metrics_of_subscriptions
+        .filter_map(|metric| Some((metric, Arc::new(window.distribution(metric)?.clone()))));
+    Window {
+        start: window.window.start.as_nanoseconds(),
+        stop: window.window.stop.as_nanoseconds(),
+        clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
+        ended,
+        length: window.length,
+        rate: window.rate(),
+        received: window.is_count_known.then_some(window.count),
+        told: None,
+        lost: in_window(totals.lost, before.lost, window.count, since, gaps),
+        lost_since: totals.lost.map(|lost| lost.saturating_sub(before.lost.unwrap_or_default())),
+        out_of_order: in_window(totals.out_of_order, before.out_of_order, window.count, since, None),
+        bytes,
+        unstamped: window.unstamped,
+        without_clock: window.without_clock,
+        metrics: metrics.collect(),
+        distributions: distributions.collect(),
+    }
+}
+
+/// Returns the number of messages of a kind in a window of `received` messages, from the total at its end and the total
+/// at the end of the last window read. `since` messages were received since then.
+///
+/// If `since` is more than `received`, windows in between were not read, because the monitor had no CPU time. The
+/// result is then of this window alone: `own`, from its metrics, or `None`.
+fn in_window(
+    total: Option<u64>,
+    before: Option<u64>,
+    received: u64,
+    since: u64,
+    own: Option<u64>,
+) -> Option<u64> {
+    let new = total?.saturating_sub(before.unwrap_or_default());
+    match received {
+        _ if since == received => Some(new),
+        0 => Some(0),
+        _ => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_window_has_its_own_figures_where_others_were_not_read() {
+        assert_eq!(in_window(Some(12), Some(10), 50, 50, Some(3)), Some(2), "one was made good");
+        assert_eq!(in_window(Some(12), None, 50, 50, Some(12)), Some(12), "the first");
+        assert_eq!(in_window(Some(612), Some(10), 50, 2450, Some(1)), Some(1));
+        assert_eq!(in_window(Some(612), Some(10), 50, 2450, None), None);
+        assert_eq!(in_window(Some(612), Some(10), 0, 2450, None), Some(0), "a silent one");
+        assert_eq!(in_window(None, Some(10), 50, 50, None), None);
+    }
+
+    #[test]
+    fn losses_of_windows_that_were_not_read_are_in_the_next_one_that_is() {
+        let (before, mut after) = (Totals::default(), Totals::default());
+        (after.received, after.lost) = (2450, Some(15));
+        let times = topic_statistics_core::Window::from_nanoseconds(0, 1_000_000_000);
+        let mut window = WindowStatistics::new(times, Duration::from_secs(1), 50, vec![]);
+        window.totals = Some(after);
+        let window = row_window(&window, &before, Instant::now());
+        assert_eq!((window.lost, window.lost_since), (None, Some(15)));
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rows with plain figures, for the tests of this package and of the programs.
+
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use crate::row::{Figures, MetricFigures, Row, Window};
+
+/// One second in nanoseconds.
+pub const S: i64 = 1_000_000_000;
+
+/// A time of the monotonic clock, in seconds.
+pub fn at(seconds: i64) -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now) + Duration::from_secs(seconds.try_into().unwrap())
+}
+
+/// A window of one second that ends at `stop` (s).
+pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
+    let metric = |name: &str, unit: &str, mean: f64| MetricFigures {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        figures: Figures { mean, min: mean - 1.0, max: mean + 1.0, std_dev: 0.5, count: rate as u64 },
+    };
+    Window {
+        start: (stop - 1) * S,
+        stop: stop * S,
+        clock_step: None,
+        ended: at(stop),
+        length: Duration::from_secs(1),
+        rate,
+        received: Some(rate as u64),
+        told: None,
+        lost: Some(lost),
+        lost_since: Some(lost),
+        out_of_order: Some(0),
+        bytes: Some(320 * rate as u64),
+        unstamped: false,
+        without_clock: false,
+        metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
+        distributions: vec![],
+    }
+}
+
+/// A row of a topic at this rate, with its last window and message at 100 s.
+pub fn row(name: &str, rate: f64, lost: u64) -> Row {
+    let mut row = Row::new(name);
+    row.message_type = Some("sensor_msgs/msg/Imu".to_owned());
+    (row.publisher_count, row.nodes) = (Some(1), vec!["/talker".to_owned()]);
+    (row.received, row.lost, row.out_of_order) = (1234, Some(lost), Some(0));
+    (row.last_message, row.mean_period) = (Some(at(100)), 1000.0 / rate);
+    row.add_window(window(100, rate, lost));
+    row
+}
