@@ -6,6 +6,7 @@
 //! the same series.
 
 mod families;
+mod health;
 mod protobuf;
 mod text;
 mod writer;

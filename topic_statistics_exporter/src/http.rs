@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Serves the state over HTTP: `/metrics` and `/healthz`.
+//! Serves the state over HTTP: `/metrics`, `/healthz`, and a page at `/` with links to both.
 //!
 //! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the
 //! state is read. So no client holds up another one or the subscriptions. No path of a request names a file.
@@ -18,7 +18,10 @@ use std::{
 use http_body_util::Full;
 use hyper::{
     body::Bytes,
-    header::{HeaderMap, HeaderValue, ACCEPT, ALLOW, CONTENT_TYPE, VARY},
+    header::{
+        HeaderMap, HeaderName, HeaderValue, ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE,
+        VARY,
+    },
     server::conn::http1,
     service::service_fn,
     Method, Request, Response, StatusCode,
@@ -32,7 +35,12 @@ use tokio::{
     time,
 };
 
-use super::{exposition::Format, state::SharedState};
+use super::{
+    compression::compress,
+    exposition::Format,
+    options::Listen,
+    state::{ProcessFigures, SharedState},
+};
 
 /// How many connections there are at most.
 const MAX_CONNECTIONS: usize = 100;
@@ -68,6 +76,7 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 struct Made {
     format: Format,
+    is_gzip: bool,
     body: Bytes,
     expires: Instant,
 }
@@ -80,9 +89,9 @@ struct Connection {
 
 impl Server {
     /// Listens at an address, and serves the state on a thread of its own.
-    pub fn start(address: SocketAddr, state: SharedState) -> io::Result<Self> {
+    pub fn start(listen: &Listen, state: SharedState) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let listener = runtime.block_on(TcpListener::bind(address))?;
+        let listener = runtime.block_on(TcpListener::bind(&*listen.addresses()?))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
@@ -170,17 +179,50 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
     }
     match path {
         "/metrics" => {
-            let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-            let format = Format::negotiate(&accept.collect::<Vec<_>>().join(","));
-            let mut response = Response::new(Full::new(metrics.body(format)));
+            let all = |name: HeaderName| {
+                let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+                values.collect::<Vec<_>>().join(",")
+            };
+            let format = Format::negotiate(&all(ACCEPT));
+            let is_gzip = takes_gzip(&all(ACCEPT_ENCODING));
+            let mut response = Response::new(Full::new(metrics.body(format, is_gzip)));
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-            headers.insert(VARY, HeaderValue::from_static("Accept"));
+            headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+            if is_gzip {
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
             response
         }
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        _ => text(StatusCode::NOT_FOUND, "There are /metrics and /healthz\n"),
+        "/" => {
+            let mut response = text(StatusCode::OK, PAGE);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+            response
+        }
+        _ => text(StatusCode::NOT_FOUND, "There are /metrics, /healthz and /\n"),
     }
+}
+
+/// The page at `/`.
+const PAGE: &str = concat!(
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>topic_statistics_exporter</title></head>\n",
+    "<body><h1>topic_statistics_exporter ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<p>Topic statistics of ROS 2 nodes.</p>\n<ul><li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>\n",
+    "<li><a href=\"/healthz\">/healthz</a>: whether the exporter serves</li>\n<li><a href=\"",
+    env!("CARGO_PKG_REPOSITORY"),
+    "/blob/main/docs/fleet.md\">Names and meanings of the metrics</a></li></ul></body></html>\n"
+);
+
+/// Returns whether a client takes gzip, by its Accept-Encoding header.
+fn takes_gzip(accept: &str) -> bool {
+    accept.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
+        let quality = parts.find_map(|parameter| parameter.strip_prefix("q="));
+        is_gzip && quality.is_none_or(|quality| quality.parse::<f64>().is_ok_and(|quality| quality > 0.0))
+    })
 }
 
 impl Metrics {
@@ -190,26 +232,70 @@ impl Metrics {
     }
 
     /// Returns the state in a format: the last response, or a new one if that is too old.
-    fn body(&self, format: Format) -> Bytes {
+    fn body(&self, format: Format, is_gzip: bool) -> Bytes {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
         // The memory of the last response, if nobody reads it any more: fresh memory would cost as much time as the
         // writing.
-        let expired =
-            made.extract_if(.., |made| made.expires <= begun).filter(|made| made.body.is_unique()).last();
-        if let Some(made) = made.iter().find(|made| made.format == format) {
-            return made.body.clone();
-        }
-        let buffer = expired.map(|made| Vec::from(made.body)).unwrap_or_default();
-        let unix_time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let body = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.expire(begun);
-            Bytes::from(format.encode(&state, begun, unix_time.as_secs_f64(), buffer))
+        let expired = made
+            .extract_if(.., |made| made.expires <= begun)
+            .filter(|made| !made.is_gzip && made.body.is_unique())
+            .last();
+        let find = |made: &[Made], is_gzip| {
+            made.iter().find(|made| made.format == format && made.is_gzip == is_gzip).cloned()
         };
-        let ended = Instant::now();
-        let expires = ended + MAX_AGE.max(10 * (ended - begun));
-        made.push(Made { format, body: body.clone(), expires });
+        if let Some(made) = find(&made, is_gzip) {
+            return made.body;
+        }
+        let plain = match find(&made, false) {
+            Some(plain) => plain,
+            None => {
+                let buffer = expired.map(|made| Vec::from(made.body)).unwrap_or_default();
+                let body = self.encode(format, begun, buffer);
+                let ended = Instant::now();
+                let plain =
+                    Made { format, is_gzip: false, body, expires: ended + MAX_AGE.max(10 * (ended - begun)) };
+                made.push(plain.clone());
+                plain
+            }
+        };
+        if !is_gzip {
+            return plain.body;
+        }
+        let body = Bytes::from(compress(&plain.body));
+        // It is as old as the plain one.
+        made.push(Made { is_gzip, body: body.clone(), ..plain });
         body
+    }
+
+    fn encode(&self, format: Format, now: Instant, buffer: Vec<u8>) -> Bytes {
+        let unix_time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let process = ProcessFigures::read();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.expire(now);
+        state.set_process(process);
+        state.begin_scrape();
+        Bytes::from(format.encode(&state, now, unix_time.as_secs_f64(), buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_for_clients_that_take_it() {
+        for (accept, is_gzip) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("*", true),
+            ("", false),
+            ("identity", false),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000, br", false),
+            ("gzip;q=x", false),
+        ] {
+            assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
+        }
     }
 }

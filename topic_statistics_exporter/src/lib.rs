@@ -12,9 +12,12 @@
 //! ```
 //!
 //! `model` has the received messages, as values with checked names and numbers. `state` has the figures of all sources.
-//! Every output reads the state, and nothing else. `options` is about the process.
+//! Every output reads the state, and nothing else. `options` is about the process, and `filter` about the
+//! nodes that it exports.
 
+mod compression;
 mod exposition;
+mod filter;
 mod http;
 mod model;
 mod options;
@@ -77,11 +80,17 @@ fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), 
     let executor = context("exporter", ros)?.create_basic_executor();
     let node = executor.create_node("topic_statistics_exporter")?;
     let options = options.with_parameters_of(&node)?;
-    let state = Arc::new(Mutex::new(State::new(options.limits(), Now::read())));
-    let server = Server::start(options.listen, Arc::clone(&state))
+    let mut state = State::new(options.limits(), Now::read());
+    state.set_filter(options.filter());
+    let state = Arc::new(Mutex::new(state));
+    let server = Server::start(&options.listen, Arc::clone(&state))
         .map_err(|error| format!("Cannot listen at {}: {error}", options.listen))?;
     let host = gethostname::gethostname();
-    let push = options.push.clone().complete(&host.to_string_lossy(), |name| std::env::var(name).ok())?;
+    let (push, warnings) =
+        options.push.clone().complete(&host.to_string_lossy(), |name| std::env::var(name).ok());
+    for warning in warnings {
+        log_warn!(&*node, "{warning}");
+    }
     let push = push.map(|push| {
         let logger = node.logger().clone();
         let started = Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))?;

@@ -14,7 +14,10 @@ use ros_env::{
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::{MessagesLostEventTopicStat, MetricsDistribution},
 };
-use topic_statistics_core::Escaped;
+use topic_statistics_core::{
+    condition::{Conditions, Quantity},
+    Escaped,
+};
 use topic_statistics_programs::statistics::{
     check_names, nanoseconds, read_distribution, DataPoints, NameTooLong, UnreadableDistribution,
 };
@@ -145,6 +148,32 @@ pub struct Diagnostic {
     pub name: DiagnosticName,
     /// How bad it is.
     pub level: Level,
+    /// If it is the health of a source of statistics.
+    pub health: Option<SourceHealth>,
+}
+
+/// The health of a source, as its node or topic_monitor judges it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceHealth {
+    /// The source.
+    pub source: SourceName,
+    /// Messages per second, counted over as many windows as that takes.
+    pub rate: Option<f64>,
+    /// The limits that its conditions set; at most one of a kind.
+    pub limits: Vec<ExpectedLimit>,
+}
+
+/// A limit of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpectedLimit {
+    /// Whether it is a limit for WARN or for ERROR.
+    pub is_error: bool,
+    /// The value.
+    pub quantity: Quantity,
+    /// Whether the value may not be below it, or else not above it.
+    pub is_lower: bool,
+    /// The limit, in the base unit.
+    pub value: f64,
 }
 
 /// A part with a diagnostic status. Names are without control characters, and at most 256 characters each.
@@ -213,6 +242,18 @@ pub enum Refused {
         /// The level.
         level: u8,
     },
+}
+
+impl Received {
+    /// Returns the name of the node that the message is about. `None` if it has none.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::Window(of) => Some(&of.source.node),
+            Self::Distribution(of) => Some(&of.source.node),
+            Self::Losses(of) => Some(&of.source.node),
+            Self::Diagnostic(of) => of.health.as_ref().map(|health| &*health.source.node),
+        }
+    }
 }
 
 impl SourceName {
@@ -347,7 +388,49 @@ impl Diagnostic {
         };
         let name =
             DiagnosticName { name: printable(&status.name), hardware_id: printable(&status.hardware_id) };
-        Ok(Self { name, level })
+        Ok(Self { name, level, health: SourceHealth::new(status) })
+    }
+}
+
+impl SourceHealth {
+    /// The longest text of conditions that is read.
+    const MAX_TEXT: usize = 10_000;
+    /// How many limits are read.
+    const MAX_LIMITS: usize = 50;
+
+    /// Returns the health in a status of the library or of topic_monitor. `None` for other statuses.
+    fn new(status: &DiagnosticStatus) -> Option<Self> {
+        let value = |key: &str| status.values.iter().find(|of| of.key == key).map(|of| of.value.as_str());
+        let source = value("measurement_source_name").filter(|name| check_names(&[name]).is_ok())?;
+        let rate = value("Actual frequency (Hz)").and_then(|rate| rate.parse().ok());
+        let mut limits: Vec<ExpectedLimit> = vec![];
+        for (key, is_error) in [("warn_unless", false), ("error_unless", true)] {
+            let text = value(key).filter(|text| text.len() <= Self::MAX_TEXT).unwrap_or_default();
+            // Conditions of a later version may not be readable.
+            let conditions = text.parse::<Conditions>().ok();
+            for condition in conditions.iter().flat_map(Conditions::iter) {
+                let factor = Unit::new(condition.quantity().unit()).1;
+                for (limit, is_lower) in [(condition.lower_limit(), true), (condition.upper_limit(), false)] {
+                    if let Some(value) = limit.map(|limit| limit * factor).filter(|value| value.is_finite()) {
+                        let quantity = condition.quantity();
+                        add_limit(&mut limits, ExpectedLimit { is_error, quantity, is_lower, value });
+                    }
+                }
+            }
+        }
+        limits.truncate(Self::MAX_LIMITS);
+        let rate = rate.filter(|rate| (0.0..=MAX_FIGURE).contains(rate));
+        Some(Self { source: SourceName::new(source), rate, limits })
+    }
+}
+
+/// Adds a limit, or keeps the narrower one of two.
+fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
+    let kind = |of: &ExpectedLimit| (of.is_error, of.quantity, of.is_lower);
+    match limits.iter_mut().find(|of| kind(of) == kind(&limit)) {
+        Some(same) if limit.is_lower => same.value = same.value.max(limit.value),
+        Some(same) => same.value = same.value.min(limit.value),
+        None => limits.push(limit),
     }
 }
 

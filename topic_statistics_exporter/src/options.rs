@@ -3,28 +3,33 @@
 //! The options, as arguments and as ROS parameters.
 
 mod invalid;
+mod listen;
 mod push;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use clap::Parser;
 use rclrs::Node;
+use topic_statistics_views::pattern::Pattern;
 
-pub use self::{invalid::InvalidParameter, push::PushOptions};
-use super::state::Limits;
+pub use self::{invalid::InvalidParameter, listen::Listen, push::PushOptions};
+use super::{
+    filter::NodeFilter,
+    state::{Buckets, Limits},
+};
 
 /// Exports the topic statistics of ROS 2 nodes: to Prometheus, over HTTP, and to an OpenTelemetry collector, by OTLP.
 ///
 /// Each option is also a ROS parameter, with underscores: --max-series 5000 is `--ros-args -p max_series:=5000`. The
 /// parameter takes precedence.
-#[derive(Parser, Clone, Debug, PartialEq)]
+#[derive(Parser, Clone, Debug)]
 #[command(name = "exporter", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Options {
-    /// Where to listen for HTTP: an address of this host, and a port
+    /// Where to listen for HTTP: an address or a name of this host, and a port
     ///
-    /// Anybody who reaches that address can read all names and figures. [::]:9877 is every address of this host.
+    /// Anybody who reaches that address can read all names and figures. :9877 is every address of this host.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9877")]
-    pub listen: SocketAddr,
+    pub listen: Listen,
     /// Topics with statistics; their distributions are on TOPIC/distribution
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/statistics")]
     pub statistics_topics: Vec<String>,
@@ -34,12 +39,27 @@ pub struct Options {
     /// Topics with diagnostics
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
     pub diagnostics_topics: Vec<String>,
+    /// Nodes that are exported: names or patterns, such as /robot_1/**. Without it, all
+    ///
+    /// The clock of a host has the host's name in place of a node's.
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    pub include: Vec<Pattern>,
+    /// Nodes that are not exported: names or patterns
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    pub exclude: Vec<Pattern>,
+    /// Upper bounds of classic histogram buckets, in seconds: 0.001,0.01,0.1. Without it, distributions are native
+    /// histograms only
+    #[arg(long, value_name = "SECONDS,...", default_value = "", hide_default_value = true)]
+    pub classic_buckets: Buckets,
     /// The largest number of time series
     ///
     /// A metric of a source has at most 11 of them, and a source at most 8 more. Further ones are left out, and
     /// counted.
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_series: u32,
+    /// The largest number of time series of a node. Further ones are left out, and counted
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_series_per_node: u32,
     /// A source that has published nothing for this number of its windows, and 10 s, is gone
     #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub keep_windows: u32,
@@ -67,20 +87,37 @@ impl Options {
             let value = value.description(description).read_only();
             value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
         };
-        let listen = text("listen", self.listen.to_string(), "Where to listen for HTTP", ADDRESS)?;
-        let listen = listen.parse().map_err(|_| InvalidParameter {
-            name: "listen",
-            value: format!("{listen:?}"),
-            right: ADDRESS.to_owned(),
-        })?;
-        let topics = |name, default: Vec<String>, description: &str| {
-            let default = default.into_iter().map(Arc::<str>::from).collect::<Arc<[_]>>();
-            let value = node.declare_parameter::<Arc<[Arc<str>]>>(name).default(default);
-            let value = value.description(description).read_only();
-            let value = value
-                .map_err(|error| InvalidParameter::new(name, &error, "a list of topics: ['/statistics']"))?;
-            Ok(value.get().iter().map(|topic| topic.to_string()).collect())
-        };
+        let listen = text("listen", self.listen.to_string(), "Where to listen for HTTP", Listen::RIGHT)?;
+        let listen = parse("listen", &listen)?;
+        let buckets = self.classic_buckets.to_string();
+        let buckets =
+            text("classic_buckets", buckets, "Upper bounds of classic buckets (s)", Buckets::RIGHT)?;
+        let classic_buckets = parse("classic_buckets", &buckets)?;
+        let topics =
+            |name, default: Vec<String>, description: &str| -> Result<Vec<String>, InvalidParameter> {
+                let default = default.into_iter().map(Arc::<str>::from).collect::<Arc<[_]>>();
+                let value = node.declare_parameter::<Arc<[Arc<str>]>>(name).default(default);
+                let value = value.description(description).read_only();
+                let value = value.map_err(|error| {
+                    InvalidParameter::new(name, &error, "a list of topics: ['/statistics']")
+                })?;
+                Ok(value.get().iter().map(|topic| topic.to_string()).collect())
+            };
+        let nodes =
+            |name, default: &[Pattern], description: &str| -> Result<Vec<Pattern>, InvalidParameter> {
+                let default = default.iter().map(|pattern| pattern.text().to_owned()).collect();
+                let names = topics(name, default, description)?;
+                // ROS has no empty list of strings on the command line.
+                let names = names.iter().filter(|node| !node.is_empty());
+                let node = |text: &String| {
+                    text.parse().map_err(|reason: String| InvalidParameter {
+                        name,
+                        value: format!("{text:?}"),
+                        right: format!("names or patterns of nodes ({reason})"),
+                    })
+                };
+                names.map(node).collect()
+            };
         let number = |name, default: u32, max: u32, description: &str| {
             let range = rclrs::ParameterRange { lower: Some(1), upper: Some(i64::from(max)), step: None };
             let value = node.declare_parameter::<i64>(name).default(i64::from(default)).range(range);
@@ -101,6 +138,15 @@ impl Options {
                 "diagnostics_topics",
                 self.diagnostics_topics,
                 "Topics with diagnostics",
+            )?,
+            include: nodes("include", &self.include, "Nodes that are exported; none: all")?,
+            exclude: nodes("exclude", &self.exclude, "Nodes that are not exported")?,
+            classic_buckets,
+            max_series_per_node: number(
+                "max_series_per_node",
+                self.max_series_per_node,
+                10_000_000,
+                "The largest number of time series of a node",
             )?,
             max_series: number(
                 "max_series",
@@ -124,17 +170,31 @@ impl Options {
         })
     }
 
+    /// Returns which nodes are exported.
+    pub fn filter(&self) -> NodeFilter {
+        NodeFilter::new(self.include.clone(), self.exclude.clone())
+    }
+
     /// Returns the bounds of the state.
     pub fn limits(&self) -> Limits {
         Limits {
             max_series: self.max_series as usize,
+            max_series_per_node: self.max_series_per_node as usize,
+            classic_buckets: self.classic_buckets.clone(),
             keep_windows: self.keep_windows,
             keep_diagnostics: Duration::from_secs(self.keep_diagnostics.into()),
         }
     }
 }
 
-const ADDRESS: &str = "an address and a port: 127.0.0.1:9877 or [::]:9877";
+/// Returns the value of a parameter that is written as a text.
+fn parse<T: FromStr<Err: fmt::Display>>(name: &'static str, text: &str) -> Result<T, InvalidParameter> {
+    text.parse().map_err(|right: T::Err| InvalidParameter {
+        name,
+        value: format!("{text:?}"),
+        right: right.to_string(),
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -154,7 +214,17 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_refused() {
-        for line in [["--listen", "localhost"], ["--max-series", "0"], ["--keep-windows", "-1"]] {
+        for line in [
+            ["--listen", "localhost"],
+            ["--listen", "localhost:"],
+            ["--listen", "localhost:65536"],
+            ["--max-series", "0"],
+            ["--keep-windows", "-1"],
+            ["--include", "/a b"],
+            ["--exclude", "[a"],
+            ["--classic-buckets", "0.1,0.01"],
+            ["--classic-buckets", "0"],
+        ] {
             assert_eq!(
                 Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err().exit_code(),
                 2,

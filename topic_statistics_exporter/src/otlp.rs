@@ -18,6 +18,7 @@ mod environment;
 mod queue;
 mod samples;
 mod sender;
+mod store;
 
 use std::{
     io,
@@ -32,15 +33,18 @@ use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{Answer, Client, ClientOptions},
+    client::{Answer, Client, ClientOptions, Failure},
     delivery::{Delivery, Outcome},
     environment::{
-        environment_url, key_values, metrics_url, Environment, EnvironmentError, Temporality, KEY_VALUES,
+        disabled, environment_url, key_values, metrics_url, Environment, Temporality, Warning, KEY_VALUES,
     },
-    queue::{compress, Limits, Queue},
+    queue::{Limits, Queue},
 };
 use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};
-use crate::{exposition::write_state, state::SharedState};
+use crate::{
+    exposition::write_state,
+    state::{ProcessFigures, SharedState},
+};
 
 /// How long the last requests may take, in all, when the exporter ends.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -86,7 +90,6 @@ pub struct Push {
     sender: Arc<Sender>,
     /// Ends the reports when it is dropped.
     stop: mpsc::Sender<()>,
-    is_on_disk: bool,
     reports: JoinHandle<()>,
 }
 
@@ -110,7 +113,7 @@ impl Push {
         let reports = thread::Builder::new()
             .name("otlp reports".to_owned())
             .spawn(move || report_until(&is_stopped, interval, encoder, &state, &to))?;
-        Ok(Self { sender, stop, is_on_disk: options.buffer_directory.is_some(), reports })
+        Ok(Self { sender, stop, reports })
     }
 
     /// Sends a last report and the waiting requests, for 2 s at most, and ends.
@@ -121,12 +124,7 @@ impl Push {
         let end = Instant::now() + FLUSH;
         // It only encodes.
         let _has_ended = self.reports.join();
-        let counts = self.sender.stop(end.saturating_duration_since(Instant::now()));
-        if self.is_on_disk {
-            0
-        } else {
-            counts.waiting
-        }
+        self.sender.stop(end.saturating_duration_since(Instant::now())).in_memory
     }
 }
 
@@ -145,10 +143,12 @@ fn report_until(
         let wait = next.saturating_duration_since(Instant::now());
         let is_last = is_stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout);
         let counts = sender.counts();
+        let process = ProcessFigures::read();
         let requests = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let (now, monotonic) = (SystemTime::now(), Instant::now());
             state.set_push(counts);
+            state.set_process(process);
             state.expire(monotonic);
             let unix_time = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             write_state(&state, monotonic, unix_time, encoder.report(now))

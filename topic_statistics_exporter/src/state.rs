@@ -5,11 +5,15 @@
 //! Everything that is kept has a bound. Lifetimes are measured on the monotonic clock, and totals are sums of what
 //! nodes have measured, so no step of the system clock changes either.
 
+mod buckets;
 mod budget;
+mod first_zero;
+mod health;
 mod histogram;
 mod life;
 mod metric;
 mod now;
+mod process;
 mod push;
 mod source;
 
@@ -19,15 +23,25 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use self::budget::{Budget, NotAdded};
 pub use self::{
+    buckets::Buckets,
+    first_zero::FirstZero,
+    health::HealthState,
     histogram::{Bucket, Histogram},
     metric::{MetricState, WindowState, QUANTILES},
     now::Now,
+    process::ProcessFigures,
     push::{DroppedRequests, PushCounts},
     source::Source,
 };
-use super::model::{Diagnostic, DiagnosticName, Level, Losses, Received, Refused, SourceName};
+use self::{
+    budget::{Budget, NotAdded},
+    life::Life,
+};
+use super::{
+    filter::NodeFilter,
+    model::{Diagnostic, DiagnosticName, Level, Losses, Received, Refused, SourceHealth, SourceName, Window},
+};
 
 /// The state, as the subscriptions write it and the ways out read it.
 ///
@@ -35,10 +49,14 @@ use super::model::{Diagnostic, DiagnosticName, Level, Losses, Received, Refused,
 pub type SharedState = Arc<Mutex<State>>;
 
 /// The bounds of the state.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// The largest number of time series. A source or a metric that would exceed it is left out.
     pub max_series: usize,
+    /// The largest number of time series of a node. What would exceed it is left out.
+    pub max_series_per_node: usize,
+    /// The classic buckets of histograms.
+    pub classic_buckets: Buckets,
     /// A metric without a window for that many of its windows is gone.
     pub keep_windows: u32,
     /// A diagnostic status that is not repeated for that time is gone.
@@ -53,9 +71,15 @@ pub struct State {
     /// By node and topic. Events do not tell the subscriptions of a topic apart, so these are no losses of a source.
     reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
+    /// By source, which may not publish statistics.
+    healths: BTreeMap<SourceName, HealthState>,
     budget: Budget,
+    /// When room was last made for new sources.
+    made_room: Option<Instant>,
+    filter: NodeFilter,
     counts: Counts,
     push: Option<PushCounts>,
+    process: Option<ProcessFigures>,
     created: SystemTime,
 }
 
@@ -63,10 +87,10 @@ pub struct State {
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
     /// Their number.
-    pub lost: u64,
+    pub lost: FirstZero,
     /// When the last event was received.
     last_received: Instant,
-    /// When the first event was received.
+    /// When they began.
     pub created: SystemTime,
 }
 
@@ -97,8 +121,12 @@ pub struct Counts {
     /// Distributions that the totals cannot take: their samples span more than 12 orders of magnitude, and the smallest
     /// have no bucket.
     pub too_wide: u64,
-    /// Time series left out because their limit is reached.
+    /// Messages left out because the limit of time series is reached.
     pub beyond_max_series: u64,
+    /// Messages left out because the limit of time series of their node is reached.
+    pub beyond_max_of_node: u64,
+    /// Messages of nodes that the options exclude.
+    pub excluded: u64,
 }
 
 /// How many time series a diagnostic status is, and the reported losses of a topic.
@@ -106,10 +134,22 @@ const SINGLE_SERIES: usize = 1;
 /// The reported losses of a topic are kept while the node publishes statistics of it, and for that time after the last
 /// event.
 const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
+/// The losses of the first event of a topic may have begun that long before it: nodes publish one event per second.
+const FIRST_LOSSES: Duration = Duration::from_secs(1);
+/// Room for new sources is made this often, at most.
+const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
+/// The diagnostics share one limit: their names have no node.
+const DIAGNOSTICS: &str = "";
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_series: 100_000, keep_windows: 60, keep_diagnostics: Duration::from_secs(60) }
+        Self {
+            max_series: 100_000,
+            max_series_per_node: 20_000,
+            classic_buckets: Buckets::default(),
+            keep_windows: 60,
+            keep_diagnostics: Duration::from_secs(60),
+        }
     }
 }
 
@@ -117,14 +157,18 @@ impl State {
     /// Returns a state without sources.
     pub fn new(limits: Limits, now: Now) -> Self {
         Self {
-            limits,
             sources: BTreeMap::new(),
             reported_losses: BTreeMap::new(),
             diagnostics: BTreeMap::new(),
-            budget: Budget::new(limits.max_series),
+            healths: BTreeMap::new(),
+            budget: Budget::new(limits.max_series, limits.max_series_per_node),
+            made_room: None,
+            filter: NodeFilter::default(),
             counts: Counts::default(),
             push: None,
+            process: None,
             created: now.system,
+            limits,
         }
     }
 
@@ -134,40 +178,86 @@ impl State {
             self.counts.invalid += 1;
             return;
         };
+        if received.node().is_some_and(|node| !self.filter.includes(node)) {
+            self.counts.excluded += 1;
+            return;
+        }
+        self.make_room(now.monotonic);
         let counter = match &received {
             Received::Window(_) => &mut self.counts.windows,
             Received::Distribution(_) => &mut self.counts.distributions,
             Received::Losses(_) => &mut self.counts.losses,
             Received::Diagnostic(_) => &mut self.counts.diagnostics,
         };
-        let budget = &mut self.budget;
+        let (sources, budget) = (&mut self.sources, &mut self.budget);
+        let metric_series = MetricState::SERIES + self.limits.classic_buckets.series();
         let added = match received {
-            Received::Window(of) => source(&mut self.sources, of.source, budget, now)
-                .and_then(|source| source.accept_window(of.metric, of.window, of.figures, budget, now)),
-            Received::Distribution(of) => {
-                source(&mut self.sources, of.source, budget, now).and_then(|source| {
-                    source.accept_distribution(of.metric, of.window, &of.distribution, budget, now)
-                })
-            }
+            Received::Window(of) => source(sources, &of.source, of.window, metric_series, budget, now)
+                .and_then(|source| {
+                    let windows = source.windows();
+                    let node = &of.source.node;
+                    source.accept_window(node, of.metric, of.window, of.figures, budget, now)?;
+                    if source.windows() > windows {
+                        self.healths.get_mut(&of.source).into_iter().for_each(HealthState::add_window);
+                    }
+                    Ok(())
+                }),
+            Received::Distribution(of) => source(sources, &of.source, of.window, metric_series, budget, now)
+                .and_then(|source| {
+                    let node = &of.source.node;
+                    source.accept_distribution(node, of.metric, of.window, &of.distribution, budget, now)
+                }),
             Received::Losses(of) => accept_losses(&mut self.reported_losses, of, budget, now),
-            Received::Diagnostic(of) => accept_diagnostic(&mut self.diagnostics, of, budget, now.monotonic),
+            Received::Diagnostic(mut of) => {
+                let health = of.health.take().map(|health| (health, of.level));
+                accept_diagnostic(&mut self.diagnostics, of, budget, now.monotonic).and_then(
+                    |()| match health {
+                        Some((health, level)) => accept_health(&mut self.healths, health, level, budget, now),
+                        None => Ok(()),
+                    },
+                )
+            }
         };
         let counter = match added {
             Ok(()) => counter,
             Err(NotAdded::Duplicate) => &mut self.counts.duplicate,
             Err(NotAdded::TooWide) => &mut self.counts.too_wide,
             Err(NotAdded::BeyondMaxSeries) => &mut self.counts.beyond_max_series,
+            Err(NotAdded::BeyondMaxOfNode) => &mut self.counts.beyond_max_of_node,
         };
         *counter += 1;
     }
 
+    /// Removes sources that are not current, if there is no room for a new one: nodes that come and go leave room for
+    /// those that stay.
+    fn make_room(&mut self, now: Instant) {
+        let series = Source::SERIES + MetricState::SERIES + self.limits.classic_buckets.series();
+        let is_recent =
+            self.made_room.is_some_and(|last| now.saturating_duration_since(last) < MAKE_ROOM_PERIOD);
+        if !self.budget.has_room(series) && !is_recent {
+            self.made_room = Some(now);
+            self.remove_ended(Life::CURRENT_WINDOWS, now);
+        }
+    }
+
+    /// A scrape begins: [`FirstZero`].
+    pub fn begin_scrape(&mut self) {
+        self.sources.values_mut().for_each(Source::begin_scrape);
+        self.reported_losses.values_mut().for_each(|losses| losses.lost.begin_scrape());
+    }
+
     /// Removes ended sources and figures. Called before the state is reported, and from time to time.
     pub fn expire(&mut self, now: Instant) {
+        self.remove_ended(self.limits.keep_windows, now);
+    }
+
+    /// Removes sources without a window for `windows` windows, and other ended figures.
+    fn remove_ended(&mut self, windows: u32, now: Instant) {
         let Self { limits, budget, .. } = self;
-        self.sources.retain(|_, source| {
-            let is_kept = source.expire(limits.keep_windows, budget, now);
+        self.sources.retain(|name, source| {
+            let is_kept = source.expire(&name.node, windows, budget, now);
             if !is_kept {
-                budget.release(Source::SERIES);
+                budget.release(&name.node, Source::SERIES);
             }
             is_kept
         });
@@ -176,7 +266,14 @@ impl State {
             let silent = now.saturating_duration_since(losses.last_received);
             let is_kept = silent <= KEEP_LOSSES || sources.contains_key(name);
             if !is_kept {
-                budget.release(SINGLE_SERIES);
+                budget.release(&name.node, SINGLE_SERIES);
+            }
+            is_kept
+        });
+        self.healths.retain(|name, health| {
+            let is_kept = now.saturating_duration_since(health.last_received) <= limits.keep_diagnostics;
+            if !is_kept {
+                budget.release(&name.node, HealthState::series(&health.limits));
             }
             is_kept
         });
@@ -184,7 +281,7 @@ impl State {
             let silent = now.saturating_duration_since(diagnostic.last_received);
             let is_kept = silent <= limits.keep_diagnostics;
             if !is_kept {
-                budget.release(SINGLE_SERIES);
+                budget.release(DIAGNOSTICS, SINGLE_SERIES);
             }
             is_kept
         });
@@ -205,6 +302,11 @@ impl State {
         self.diagnostics.iter()
     }
 
+    /// Returns the health of sources, in the order of their names.
+    pub fn healths(&self) -> impl ExactSizeIterator<Item = (&SourceName, &HealthState)> {
+        self.healths.iter()
+    }
+
     /// Returns the exporter's counts.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -218,6 +320,21 @@ impl State {
     /// Sets the counts of pushed requests.
     pub fn set_push(&mut self, counts: PushCounts) {
         self.push = Some(counts);
+    }
+
+    /// Returns what the exporter used when it was scraped or reported last.
+    pub fn process(&self) -> Option<&ProcessFigures> {
+        self.process.as_ref()
+    }
+
+    /// Sets what the exporter uses.
+    pub fn set_process(&mut self, figures: Option<ProcessFigures>) {
+        self.process = figures;
+    }
+
+    /// Sets the nodes whose messages are accepted.
+    pub fn set_filter(&mut self, filter: NodeFilter) {
+        self.filter = filter;
     }
 
     /// Returns how many time series the sources and diagnostics have, at most.
@@ -236,22 +353,23 @@ impl State {
     }
 }
 
-/// Returns the source of this name, which may be a new one.
+/// Returns the source of this name, which may be a new one whose first window this is.
 fn source<'a>(
     sources: &'a mut BTreeMap<SourceName, Source>,
-    name: SourceName,
+    name: &SourceName,
+    window: Window,
+    metric_series: usize,
     budget: &mut Budget,
     now: Now,
 ) -> Result<&'a mut Source, NotAdded> {
-    match sources.entry(name) {
-        Entry::Occupied(entry) => Ok(entry.into_mut()),
-        Entry::Vacant(entry) => {
-            // A new source is of no use without room for a metric of it.
-            budget.reserve(Source::SERIES + MetricState::SERIES)?;
-            budget.release(MetricState::SERIES);
-            Ok(entry.insert(Source::new(now)))
-        }
+    if !sources.contains_key(name) {
+        // A new source is of no use without room for a metric of it.
+        budget.reserve(&name.node, Source::SERIES + metric_series)?;
+        budget.release(&name.node, metric_series);
+        sources.insert(name.clone(), Source::new(Life::begin(window, now), metric_series));
     }
+    // It is there.
+    sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)
 }
 
 fn accept_losses(
@@ -263,11 +381,12 @@ fn accept_losses(
     let of_topic = match reported.entry(received.source) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            budget.reserve(SINGLE_SERIES)?;
-            entry.insert(ReportedLosses { lost: 0, last_received: now.monotonic, created: now.system })
+            budget.reserve(&entry.key().node, SINGLE_SERIES)?;
+            let created = now.system.checked_sub(FIRST_LOSSES).unwrap_or(SystemTime::UNIX_EPOCH);
+            entry.insert(ReportedLosses { lost: FirstZero::default(), last_received: now.monotonic, created })
         }
     };
-    of_topic.lost = of_topic.lost.saturating_add(received.lost);
+    of_topic.lost.add(received.lost);
     of_topic.last_received = now.monotonic;
     Ok(())
 }
@@ -282,8 +401,32 @@ fn accept_diagnostic(
     match diagnostics.entry(received.name) {
         Entry::Occupied(mut entry) => *entry.get_mut() = state,
         Entry::Vacant(entry) => {
-            budget.reserve(SINGLE_SERIES)?;
+            budget.reserve(DIAGNOSTICS, SINGLE_SERIES)?;
             entry.insert(state);
+        }
+    }
+    Ok(())
+}
+
+fn accept_health(
+    healths: &mut BTreeMap<SourceName, HealthState>,
+    health: SourceHealth,
+    level: Level,
+    budget: &mut Budget,
+    now: Now,
+) -> Result<(), NotAdded> {
+    let node = health.source.node.clone();
+    if let Some(before) = healths.get(&health.source) {
+        budget.release(&node, HealthState::series(&before.limits));
+    }
+    if let Err(no_room) = budget.reserve(&node, HealthState::series(&health.limits)) {
+        healths.remove(&health.source);
+        return Err(no_room);
+    }
+    match healths.entry(health.source.clone()) {
+        Entry::Occupied(mut entry) => entry.get_mut().accept(health, level, now.monotonic),
+        Entry::Vacant(entry) => {
+            entry.insert(HealthState::new(health, level, now));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 use std::{
     any::Any,
     sync::{Arc, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -105,8 +105,8 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Subscribes again to topics with a publisher that the subscription cannot receive from, and logs refusals since
-    /// the last time.
+    /// Subscribes again to topics with a publisher that the subscription cannot receive from, removes ended sources, and
+    /// logs refusals since the last time.
     pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
             let error = |error| SubscriptionError { topic: topic.name.clone(), error };
@@ -126,6 +126,8 @@ impl Subscriptions {
                 (topic.subscribe)(&self.worker, options, Arc::clone(&self.state)).map_err(error)?;
             topic.subscription = Some((subscription, is_reliable));
         }
+        // By itself: nobody may scrape.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).expire(Instant::now());
         self.log_refused();
         Ok(())
     }
@@ -133,10 +135,13 @@ impl Subscriptions {
     fn log_refused(&mut self) {
         let counts = *self.state.lock().unwrap_or_else(PoisonError::into_inner).counts();
         let limit = "There are as many time series as there may be (max_series): some are left out";
+        let of_node =
+            "A node has as many time series as a node may have (max_series_per_node): some are left out";
         let invalid = "Messages with impossible names or numbers are refused";
         let too_wide = "Distributions whose samples span more than 12 orders of magnitude are refused";
         for (now, before, text) in [
             (counts.beyond_max_series, self.logged.beyond_max_series, limit),
+            (counts.beyond_max_of_node, self.logged.beyond_max_of_node, of_node),
             (counts.invalid, self.logged.invalid, invalid),
             (counts.too_wide, self.logged.too_wide, too_wide),
         ] {

@@ -3,11 +3,12 @@
 //! What the fuzz targets call.
 
 pub use crate::{
+    compression::compress,
     exposition::Format,
     http::{serve, Metrics},
     model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
     otlp::{
-        compress, Answer, Backoff, Client, ClientOptions, Delivery, Limits as QueueLimits, Outcome, Queue,
+        Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Queue,
     },
     state::{Limits, Now, State},
 };

@@ -2,14 +2,21 @@
 
 //! The metric families: names, meanings and the places of their values in the state.
 
-use std::{cell::OnceCell, sync::LazyLock, time::Instant};
+use std::{
+    cell::OnceCell,
+    sync::LazyLock,
+    time::{Instant, SystemTime},
+};
 
-use rclrs_topic_statistics::Metric;
+use rclrs_topic_statistics::{Metric, SourceKind};
 
-use super::writer::{Family, Kind, Labels, SummaryValue, Writer};
+use super::{
+    health::write_health,
+    writer::{family, Family, Kind, Labels, SummaryValue, Writer},
+};
 use crate::{
     model::{Level, MetricName, SourceName, Unit},
-    state::{MetricState, Source, State, WindowState},
+    state::{FirstZero, MetricState, ProcessFigures, Source, State, WindowState},
 };
 
 /// The labels of a time series; most are empty.
@@ -23,6 +30,8 @@ static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
 struct MetricFamilies {
     /// `None` for metrics that are not of the library.
     metric: Option<Metric>,
+    /// The part of their names that is the metric's.
+    base_name: &'static str,
     /// The form in which a metric's window is written.
     shape: Shape,
     mean: Family,
@@ -44,6 +53,8 @@ enum Shape {
     OneValue,
     /// One frequency, and the number of events.
     Frequency,
+    /// One count. The sum of all windows is a counter.
+    Count,
 }
 
 impl MetricFamilies {
@@ -57,8 +68,11 @@ impl MetricFamilies {
             Some(Unit::Other(_)) | None => "",
         };
         let shape = match metric {
-            Some(Metric::TimeSinceLastMessage | Metric::ClockOffset) => Shape::OneValue,
+            // One for each thread.
+            Some(Metric::Busy) => Shape::Samples,
             Some(Metric::Frequency) => Shape::Frequency,
+            Some(metric) if metric.is_count() => Shape::Count,
+            Some(metric) if !metric.has_distribution() => Shape::OneValue,
             _ => Shape::Samples,
         };
         let family = |kind, part: &str, help: String| {
@@ -80,6 +94,7 @@ impl MetricFamilies {
                 kind: Kind::Counter,
                 unit: "",
             },
+            Shape::Count => family(Kind::Counter, "", format!("In all windows: {what}. {high}")),
             _ => family(
                 Kind::Summary,
                 "",
@@ -91,6 +106,7 @@ impl MetricFamilies {
         };
         Self {
             metric,
+            base_name: name,
             shape,
             mean,
             min: gauge("min", "Smallest sample"),
@@ -195,6 +211,82 @@ impl Description {
             Some(Metric::Frequency) => {
                 ("frequency", "the frequency of a counter's events", "High: events are frequent")
             }
+            Some(Metric::Busy) => (
+                "busy_percent",
+                "the share of the time in which a thread of an executor ran callbacks",
+                "High: callbacks wait for each other; the largest sample is the busiest thread",
+            ),
+            Some(Metric::ReadyToRun) => (
+                "ready_to_run",
+                "the time that a callback of an executor waited for its thread",
+                "High: another callback took long",
+            ),
+            Some(Metric::LongestCallback) => (
+                "longest_callback",
+                "the duration of the longest callback of an executor",
+                "High: other callbacks wait for it",
+            ),
+            Some(Metric::Requests) => {
+                ("requests", "the requests whose callbacks started", "High: clients call often")
+            }
+            Some(Metric::RequestPeriod) => {
+                ("request_period", "the time between two requests", "Low: clients call often")
+            }
+            Some(Metric::ResponseDuration) => (
+                "response_duration",
+                "the time from the start of an async service callback to the response",
+                "High: the service waits for something else",
+            ),
+            Some(Metric::ActiveRequests) => (
+                "active_requests",
+                "the requests under way at its end",
+                "High: clients call more often than the service responds",
+            ),
+            Some(Metric::MaxActiveRequests) => (
+                "max_active_requests",
+                "the most requests under way at once",
+                "High: clients call more often than the service responds",
+            ),
+            Some(Metric::CallbackPanics) => {
+                ("callback_panics", "the callbacks that panicked", "Above 0: requests have no response")
+            }
+            Some(Metric::Calls) => ("calls", "the calls of a client", "High: the client calls often"),
+            Some(Metric::Responses) => {
+                ("responses", "the responses to a client", "Lower than calls: some have none")
+            }
+            Some(Metric::DroppedCalls) => (
+                "dropped_calls",
+                "the calls that ended without a response",
+                "High: the service does not respond in the time that the caller waits",
+            ),
+            Some(Metric::RoundTrip) => (
+                "round_trip",
+                "the time from a call to its response",
+                "High: the network, the service or the executor of the client is slow",
+            ),
+            Some(Metric::OldestCall) => (
+                "oldest_call",
+                "the age of the oldest call that waits for a response",
+                "High: the service is stuck, or there is none",
+            ),
+            Some(Metric::TimerPeriod) => {
+                ("timer_period", "the time between two callbacks of a timer", "High: periods are skipped")
+            }
+            Some(Metric::TimerLateness) => (
+                "timer_lateness",
+                "the time from the schedule of a timer to its callback",
+                "High: another callback of the executor took long",
+            ),
+            Some(Metric::SkippedPeriods) => (
+                "skipped_periods",
+                "the periods of a timer without a callback",
+                "Above 0: a callback was late by more than a period",
+            ),
+            Some(Metric::CallbackShare) => (
+                "callback_share",
+                "the duration of a callback of a timer as a percentage of its period",
+                "Above 100: the timer cannot keep its period",
+            ),
             // A metric of a later version of the library.
             Some(_) | None => (
                 "other",
@@ -216,7 +308,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
             let index = OF_METRICS.iter().position(|families| families.metric == name.known());
             let Some(of_metric) = of_metrics.get_mut(index.unwrap_or(OF_METRICS.len() - 1)) else { continue };
             let labels = match name {
-                MetricName::Known(metric) => labels.of_kind(SeriesKind::of(*metric)).clone(),
+                MetricName::Known(metric) => labels.of_kind(SeriesKind::of(*metric, source)).clone(),
                 MetricName::Other { name, unit: of_metric } => {
                     labels.with([("metric", name), ("unit", unit(of_metric))])
                 }
@@ -225,13 +317,18 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
         }
     }
     for (families, metrics) in OF_METRICS.iter().zip(&of_metrics) {
-        write_metric(&mut writer, families, metrics, now);
+        write_metric(&mut writer, families, metrics, state.limits().classic_buckets.bounds(), now);
     }
     write_sources(&mut writer, &sources, now, unix_time);
     write_reported_losses(&mut writer, state);
     write_diagnostics(&mut writer, state);
+    write_health(&mut writer, state, |metric| {
+        let families = OF_METRICS.iter().find(|families| families.metric == Some(metric));
+        families.map_or(("other", ""), |of| (of.base_name, of.distribution.unit))
+    });
     write_exporter(&mut writer, state);
     write_push(&mut writer, state);
+    write_process(&mut writer, state.process());
     writer.finish()
 }
 
@@ -239,6 +336,7 @@ fn write_metric<W: Writer>(
     writer: &mut W,
     families: &MetricFamilies,
     metrics: &[(W::Labels, &MetricState)],
+    bounds: &[f64],
     now: Instant,
 ) {
     if metrics.is_empty() {
@@ -254,7 +352,8 @@ fn write_metric<W: Writer>(
         (&families.std_dev, |window| window.figures.std_dev),
     ];
     let others = if families.shape == Shape::Samples { &others[..] } else { &[] };
-    for (family, figure) in [mean].iter().chain(others) {
+    let mean = (families.shape != Shape::Count).then_some(mean);
+    for (family, figure) in mean.iter().chain(others) {
         writer.family(family);
         for (labels, _, window) in windows().filter(|(_, _, window)| window.life.is_current(now)) {
             if let Some(value) = figure(window) {
@@ -270,6 +369,7 @@ fn write_metric<W: Writer>(
         let (total, created) = (window.total, window.life.created);
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
+            Shape::Count if total.count > 0 => writer.counter(labels, total.sum, created),
             // Nothing was measured, or the values cannot be summed.
             _ if total.count == 0 => {}
             _ => {
@@ -280,19 +380,20 @@ fn write_metric<W: Writer>(
             }
         }
     }
-    if families.shape == Shape::Frequency {
+    if matches!(families.shape, Shape::Frequency | Shape::Count) {
         return;
     }
     writer.family(&families.negative_windows);
-    for (labels, _, window) in windows().filter(|(_, _, window)| window.total.negative_windows > 0) {
-        writer.counter(labels, window.total.negative_windows as f64, window.life.created);
+    let has_negative = |window: &WindowState| window.total.negative_windows != FirstZero::default();
+    for (labels, _, window) in windows().filter(|(_, _, window)| has_negative(window)) {
+        writer.counter(labels, window.total.negative_windows.value() as f64, window.life.created);
     }
-    if W::HAS_HISTOGRAMS {
-        writer.family(&families.distribution);
-        for (labels, metric) in metrics {
-            if let Some(of) = metric.distribution.as_ref().filter(|of| of.total.count() > 0) {
-                writer.histogram(labels, &of.total, of.life.created);
-            }
+    writer.family(&families.distribution);
+    // The bounds are in seconds.
+    let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
+    for (labels, metric) in metrics {
+        if let Some(of) = metric.distribution.as_ref().filter(|of| of.total.count() > 0) {
+            writer.histogram(labels, &of.total, bounds, of.life.created);
         }
     }
 }
@@ -366,10 +467,7 @@ fn write_sources<W: Writer>(
             Kind::Gauge,
             "seconds",
             "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or hangs",
-            &|source| {
-                let since = now.saturating_duration_since(source.last_window()?);
-                Some(unix_time - since.as_secs_f64())
-            },
+            &|source| source.last_window(now, unix_time),
         ),
     ];
     for (name, of, kind, unit, help, get) in families {
@@ -393,7 +491,7 @@ fn write_reported_losses<W: Writer>(writer: &mut W, state: &State) {
         let topic = name.name.as_deref().unwrap_or_default();
         writer.counter(
             &W::labels(&[("node", &name.node), ("topic", topic)]),
-            losses.lost as f64,
+            losses.lost.value() as f64,
             losses.created,
         );
     }
@@ -458,11 +556,13 @@ fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
     write(
         "exporter_messages_refused",
         Kind::Counter,
-        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, or the limit of time series is \
-         too low",
+        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, a limit of time series is too \
+         low, or nodes are excluded",
         &[
             (&[("reason", "duplicate")], counts.duplicate as f64),
+            (&[("reason", "excluded")], counts.excluded as f64),
             (&[("reason", "invalid")], counts.invalid as f64),
+            (&[("reason", "node_limit")], counts.beyond_max_of_node as f64),
             (&[("reason", "series_limit")], counts.beyond_max_series as f64),
             (&[("reason", "too_wide")], counts.too_wide as f64),
         ],
@@ -494,9 +594,9 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take them",
         &[
             (&[("reason", "damaged")], push.dropped.damaged as f64),
+            (&[("reason", "expired")], push.dropped.expired as f64),
             (&[("reason", "overflow")], push.dropped.overflow as f64),
             (&[("reason", "refused")], push.refused as f64),
-            (&[("reason", "unwritten")], push.dropped.unwritten as f64),
         ],
     );
     write(
@@ -510,8 +610,13 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "exporter_push_attempts_failed",
         Kind::Counter,
         "",
-        "Attempts after which a request waits and is sent again. High: the collector is away or busy",
-        &[(&[], push.failed_attempts as f64)],
+        "Attempts after which a request waits and is sent again, by the reason. High: the collector is away or busy, or it does not \
+         know the exporter",
+        &[
+            (&[("reason", "busy")], push.failed_attempts.busy as f64),
+            (&[("reason", "denied")], push.failed_attempts.denied as f64),
+            (&[("reason", "unreachable")], push.failed_attempts.unreachable as f64),
+        ],
     );
     write(
         "exporter_push_requests_waiting",
@@ -519,6 +624,13 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "",
         "Requests that wait for the collector. High: it is away or busy, and requests will be lost",
         &[(&[], push.waiting as f64)],
+    );
+    write(
+        "exporter_push_requests_in_memory",
+        Kind::Gauge,
+        "",
+        "Requests that wait in memory only. High, with a directory for them: the disk is full or cannot be written",
+        &[(&[], push.in_memory as f64)],
     );
     write(
         "exporter_push_waiting",
@@ -529,12 +641,37 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
     );
 }
 
-fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
-    let separator = if unit.is_empty() { "" } else { "_" };
-    Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
+/// Writes what the exporter's process uses, by the names of Prometheus's client libraries.
+fn write_process<W: Writer>(writer: &mut W, process: Option<&ProcessFigures>) {
+    let Some(process) = process else { return };
+    let no_labels = W::labels(&[]);
+    let mut write = |name: &str, kind, unit, help: &str, value| {
+        writer.family(&Family { name: name.to_owned(), help: help.to_owned(), kind, unit });
+        match kind {
+            Kind::Counter => writer.counter(&no_labels, value, process.started),
+            _ => writer.gauge(&no_labels, value),
+        }
+    };
+    let cpu = "Processor time of the exporter. High: many nodes, or it is scraped often";
+    write("process_cpu_seconds", Kind::Counter, "seconds", cpu, process.cpu);
+    let open = "Open file descriptors of the exporter. Near the limit: connections will be refused";
+    write("process_open_fds", Kind::Gauge, "", open, process.open_fds as f64);
+    if let Some(max) = process.max_fds {
+        let help = "The largest number of open file descriptors of the exporter";
+        write("process_max_fds", Kind::Gauge, "", help, max as f64);
+    }
+    let memory = "Virtual memory of the exporter. High: it is normal, most is not used";
+    write("process_virtual_memory_bytes", Kind::Gauge, "bytes", memory, process.virtual_memory as f64);
+    let memory = "Memory of the exporter. High: many sources, or requests that wait in memory";
+    write("process_resident_memory_bytes", Kind::Gauge, "bytes", memory, process.resident_memory as f64);
+    let started = process.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let help =
+        "When the exporter was started, in seconds since the epoch. It changes: it ends again and again";
+    write("process_start_time_seconds", Kind::Gauge, "seconds", help, started.as_secs_f64());
 }
 
-/// The labels of a source: `node` and `topic`; `node` and `name` of a stopwatch or a counter; `host` of a host's clock.
+/// The labels of a source: `node` and `topic`, which is also the name of a service; `node` and `name` of a stopwatch, a
+/// counter or a timer; `host` of a host's clock.
 /// They are encoded once for all time series of a kind.
 struct SourceLabels<'a, W: Writer> {
     values: LabelValues<'a>,
@@ -568,8 +705,11 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
     }
 }
 
-/// The only possible kind of source of a time series. It follows from the family, not from other messages of the
-/// source: a label that changes would end the counters.
+/// The kind of source of a time series. A label that changes would end the counters: so it follows from the family,
+/// where only one kind of source has that.
+///
+/// Services, clients and timers have some metrics of subscriptions, too. They are told apart by their own metrics, which
+/// are published within milliseconds.
 #[derive(Clone, Copy)]
 enum SeriesKind {
     Any,
@@ -577,20 +717,34 @@ enum SeriesKind {
     Publisher,
     Stopwatch,
     Counter,
+    Executor,
+    Service,
+    Client,
+    Timer,
 }
 
 /// The label `kind` of each [`SeriesKind`].
-const KINDS: [&str; 5] = ["", "subscription", "publisher", "stopwatch", "counter"];
+const KINDS: [&str; 9] =
+    ["", "subscription", "publisher", "stopwatch", "counter", "executor", "service", "client", "timer"];
 
 impl SeriesKind {
-    fn of(metric: Metric) -> Self {
+    fn of(metric: Metric, source: &Source) -> Self {
         match metric {
             Metric::PublishPeriod | Metric::PublishDuration => Self::Publisher,
             Metric::Duration => Self::Stopwatch,
             Metric::Frequency => Self::Counter,
+            Metric::Busy | Metric::ReadyToRun | Metric::LongestCallback => Self::Executor,
             // Publishers have sizes, too. The clock is the host's.
             Metric::MessageSize | Metric::ClockOffset => Self::Any,
-            metric if Metric::OF_SUBSCRIPTIONS.contains(&metric) => Self::Subscription,
+            metric if Metric::OF_SUBSCRIPTIONS.contains(&metric) => match source.kind() {
+                Some(SourceKind::Service) => Self::Service,
+                Some(SourceKind::Client) => Self::Client,
+                Some(SourceKind::Timer) => Self::Timer,
+                _ => Self::Subscription,
+            },
+            metric if SourceKind::Service.measures(metric) => Self::Service,
+            metric if SourceKind::Client.measures(metric) => Self::Client,
+            metric if SourceKind::Timer.measures(metric) => Self::Timer,
             _ => Self::Any,
         }
     }

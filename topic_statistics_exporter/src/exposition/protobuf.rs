@@ -48,7 +48,6 @@ impl Protobuf {
 }
 
 impl Writer for Protobuf {
-    const HAS_HISTOGRAMS: bool = true;
     /// The labels, as they are encoded in a metric.
     type Labels = Rc<[u8]>;
 
@@ -110,12 +109,17 @@ impl Writer for Protobuf {
         });
     }
 
-    /// Writes it without classic buckets.
-    fn histogram(&mut self, labels: &Rc<[u8]>, histogram: &Histogram, created: SystemTime) {
+    fn histogram(&mut self, labels: &Rc<[u8]>, histogram: &Histogram, bounds: &[f64], created: SystemTime) {
         let shift = histogram.shift();
         self.metric(labels, 7, |out| {
             uint64::encode(1, &histogram.count(), out);
             double::encode(2, &histogram.sum(), out);
+            for bound in bounds {
+                message(out, 3, |out| {
+                    uint64::encode(1, &histogram.count_up_to(*bound), out);
+                    double::encode(2, bound, out);
+                });
+            }
             sint32::encode(5, &histogram.scale(), out);
             double::encode(6, &0.0, out); // the zero threshold
             uint64::encode(7, &histogram.zero_count(), out);

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use prost::Message;
 use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
-    diagnostic_msgs::msg::DiagnosticStatus, topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
+    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
+    topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
             tests::{distribution, message},
             Diagnostic, Losses, MetricDistribution, MetricWindow, Received, SourceName, Window,
         },
-        state::{Limits, Now, PushCounts},
+        state::{Limits, Now, ProcessFigures, PushCounts},
     },
     protobuf::messages::{LabelPair, MetricFamily, MetricType},
     *,
@@ -278,6 +279,53 @@ fn gauges_end_before_counters_when_windows_are_missing() {
     assert_eq!(names(15.1), lasting, "three windows of 5 s are missing");
 }
 
+/// Services, clients and timers have some metrics of subscriptions, and are none.
+#[test]
+fn a_metric_has_the_kind_of_its_source() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let mut receive = |source: &str, metric: Metric, stop, value: f64| {
+        let figures = [value, value, value, 1.0, f64::NAN];
+        let window = message(source, metric.name(), metric.unit(), stop, figures);
+        state.accept(MetricWindow::new(&window).map(Received::Window), start);
+    };
+    for stop in [100, 101] {
+        for (source, shared, own) in [
+            ("/planner:/plan", Metric::SourceToCallback, Metric::Requests),
+            ("/planner:/map", Metric::SourceToCallback, Metric::Calls),
+            ("/planner:timer/10ms", Metric::CallbackDuration, Metric::SkippedPeriods),
+            ("/planner:/imu", Metric::SourceToCallback, Metric::MessageAge),
+        ] {
+            receive(source, shared, stop, 20.0);
+            receive(source, own, stop, 3.0);
+        }
+        receive("/planner:/plan", Metric::ActiveRequests, stop, 2.0);
+    }
+    let text = Format::Text.encode(&state, start.monotonic, 1e9, vec![]);
+    let values = read_text(&String::from_utf8(text).unwrap(), false);
+    let value = |name: &str, labels: &[(&str, &str)]| {
+        let labels = [("node", "/planner")].iter().chain(labels);
+        let labels = labels.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        values.get(&(format!("topic_statistics_{name}"), labels)).copied()
+    };
+    for (kind, name, of_source, family) in [
+        ("service", "topic", "/plan", "source_to_callback"),
+        ("client", "topic", "/map", "source_to_callback"),
+        ("timer", "name", "timer/10ms", "callback_duration"),
+        ("subscription", "topic", "/imu", "source_to_callback"),
+    ] {
+        let labels = [("kind", kind), (name, of_source)];
+        assert_eq!(value(&format!("{family}_mean_seconds"), &labels), Some(0.02), "{kind}: {values:#?}");
+    }
+    let [plan, map] =
+        [("service", "/plan"), ("client", "/map")].map(|(kind, of)| [("kind", kind), ("topic", of)]);
+    assert_eq!((value("requests_total", &plan), value("calls_total", &map)), (Some(6.0), Some(6.0)));
+    assert_eq!(value("skipped_periods_total", &[("kind", "timer"), ("name", "timer/10ms")]), Some(6.0));
+    assert_eq!(value("active_requests", &plan), Some(2.0), "it is no sum");
+    let received = values.keys().filter(|(name, _)| name.contains("messages_received"));
+    assert_eq!(received.count(), 1, "of the subscription");
+}
+
 #[test]
 fn all_names_are_documented_and_none_is_there_twice() {
     let docs = include_str!("../../../docs/fleet.md");
@@ -298,9 +346,15 @@ fn all_names_are_documented_and_none_is_there_twice() {
         MetricDistribution::new(&distribution("/listener:/imu", 100)).map(Received::Distribution),
         start,
     );
-    let status = DiagnosticStatus { name: "x".to_owned(), ..Default::default() };
+    let conditions =
+        "rate>=1 age.p99<1 age.count>1 lost=0 bandwidth>0 bytes>0 received>0 out_of_order=0 publishers>0";
+    let values =
+        [("measurement_source_name", "/a:/b"), ("Actual frequency (Hz)", "1.0"), ("warn_unless", conditions)];
+    let values = values.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
+    let status = DiagnosticStatus { name: "x".to_owned(), values: values.into(), ..Default::default() };
     state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
     state.set_push(PushCounts::default());
+    state.set_process(ProcessFigures::read());
     let (mut bytes, mut names) =
         (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), BTreeSet::new());
     while !bytes.is_empty() {
@@ -327,6 +381,57 @@ fn all_names_are_documented_and_none_is_there_twice() {
         let is_total = word.starts_with("topic_statistics_") && word.ends_with("_total");
         assert!(!is_total || names.contains(word), "{word} is in docs/fleet.md, and does not exist");
     }
+}
+
+#[test]
+fn classic_buckets_count_the_samples_up_to_their_bounds() {
+    let start = Now::read();
+    let limits = Limits { classic_buckets: "0.001,0.1,10".parse().unwrap(), ..Limits::default() };
+    let mut state = State::new(limits, start);
+    let mut add = |topic: &str, samples: &[f64]| {
+        let mut distribution = Box::<Distribution>::default();
+        samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
+        let (source, metric) = (SourceName::new(&format!("/a:{topic}")), Metric::MessageAge);
+        let window = Window { start: 0, stop: 1 };
+        let message = MetricDistribution { source, metric, window, distribution };
+        state.accept(Ok(Received::Distribution(message)), start);
+    };
+    // In milliseconds. A bucket that contains a bound counts as above it.
+    add("/b", &[0.0, 0.5, 0.9, 2.0, 50.0, 95.0, 101.0, 110.0, 5000.0, 20_000.0]);
+    add("/c", &[-3.0, 50.0]);
+    let text = String::from_utf8(Format::Text.encode(&state, start.monotonic, 1e9, vec![])).unwrap();
+    let series = |topic: &str| {
+        let labels = format!("{{node=\"/a\",topic=\"{topic}\",kind=\"subscription\"");
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("topic_statistics_message_age_distribution_seconds"));
+        lines.filter(|line| line.contains(&labels)).map(|line| line.replace(&labels, "")).collect::<Vec<_>>()
+    };
+    let buckets = [
+        "_bucket,le=\"0.001\"} 3",
+        "_bucket,le=\"0.1\"} 6",
+        "_bucket,le=\"10.0\"} 9",
+        "_bucket,le=\"+Inf\"} 10",
+    ];
+    let of_b = series("/b");
+    assert_eq!(of_b[..4], buckets);
+    assert!(of_b[4].starts_with("_sum} 25.35") && of_b[5] == "_count} 10", "{of_b:?}");
+    let negative = ["_bucket,le=\"0.001\"} 1", "_bucket,le=\"0.1\"} 2", "_bucket,le=\"10.0\"} 2"];
+    assert_eq!(series("/c")[..3], negative);
+    assert_eq!(series("/c")[4], "_count} 2", "a sum with negative samples would fall");
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("# TYPE") && line.ends_with(" histogram")).count(),
+        1
+    );
+    assert!(text.lines().filter(|line| line.contains("node=\"/a\"")).count() <= state.series());
+    let (mut bytes, mut buckets) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), vec![]);
+    while !bytes.is_empty() {
+        let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
+        buckets.extend(family.metric.iter().flat_map(|metric| &metric.histogram).map(|of| of.bucket.clone()));
+    }
+    let of_b: Vec<_> =
+        buckets[0].iter().map(|bucket| (bucket.upper_bound(), bucket.cumulative_count())).collect();
+    assert_eq!(of_b, [(0.001, 3), (0.1, 6), (10.0, 9)]);
 }
 
 proptest! {

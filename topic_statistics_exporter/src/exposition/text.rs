@@ -24,8 +24,8 @@ impl Text {
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name and a suffix, the labels, and the value.
-    fn sample(&mut self, suffix: &str, labels: &str, quantile: Option<f64>, value: impl Into<Number>) {
+    /// Writes one time series: the family's name and a suffix, the labels, a further label, and the value.
+    fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: impl Into<Number>) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;
         if !self.has_header {
@@ -34,12 +34,17 @@ impl Text {
         }
         out.push_str(&family.name);
         out.push_str(suffix);
-        if !labels.is_empty() || quantile.is_some() {
+        if !labels.is_empty() || further.is_some() {
             out.push('{');
             out.push_str(labels);
-            if let Some(quantile) = quantile {
-                out.push_str(if labels.is_empty() { "quantile=\"" } else { ",quantile=\"" });
-                out.push_str(ryu::Buffer::new().format_finite(quantile));
+            if let Some((name, bound)) = further {
+                out.push_str(if labels.is_empty() { "" } else { "," });
+                out.push_str(name);
+                out.push_str("=\"");
+                match bound.is_finite() {
+                    true => out.push_str(ryu::Buffer::new().format_finite(bound)),
+                    false => out.push_str("+Inf"),
+                }
                 out.push('"');
             }
             out.push('}');
@@ -72,7 +77,6 @@ impl From<f64> for Number {
 }
 
 impl Writer for Text {
-    const HAS_HISTOGRAMS: bool = false;
     type Labels = Rc<str>;
 
     fn labels(labels: Labels<'_>) -> Rc<str> {
@@ -105,14 +109,28 @@ impl Writer for Text {
     fn summary(&mut self, labels: &Rc<str>, summary: SummaryValue) {
         for (quantile, value) in QUANTILES.iter().zip(summary.quantiles) {
             if let Some(value) = value {
-                self.sample("", labels, Some(*quantile), value);
+                self.sample("", labels, Some(("quantile", *quantile)), value);
             }
         }
         self.sample("_sum", labels, None, summary.sum);
         self.sample("_count", labels, None, summary.count);
     }
 
-    fn histogram(&mut self, _labels: &Rc<str>, _histogram: &Histogram, _created: SystemTime) {}
+    /// Writes classic buckets only.
+    fn histogram(&mut self, labels: &Rc<str>, histogram: &Histogram, bounds: &[f64], _created: SystemTime) {
+        if bounds.is_empty() {
+            return;
+        }
+        for bound in bounds {
+            self.sample("_bucket", labels, Some(("le", *bound)), histogram.count_up_to(*bound));
+        }
+        self.sample("_bucket", labels, Some(("le", f64::INFINITY)), histogram.count());
+        // A sum of negative samples would fall.
+        if histogram.negative().is_empty() {
+            self.sample("_sum", labels, None, histogram.sum());
+        }
+        self.sample("_count", labels, None, histogram.count());
+    }
 
     fn finish(mut self) -> Vec<u8> {
         if self.is_open_metrics {

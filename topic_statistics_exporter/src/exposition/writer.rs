@@ -19,6 +19,12 @@ pub struct Family {
     pub unit: &'static str,
 }
 
+/// Returns a family of ours, by its name without the namespace and the unit.
+pub fn family(name: &str, kind: Kind, unit: &'static str, help: &str) -> Family {
+    let separator = if unit.is_empty() { "" } else { "_" };
+    Family { name: format!("topic_statistics_{name}{separator}{unit}"), help: help.to_owned(), kind, unit }
+}
+
 /// The types of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -50,8 +56,6 @@ pub struct SummaryValue {
 
 /// Writes families, one after the other, and the time series of each.
 pub trait Writer {
-    /// Whether [`histogram`](Self::histogram) writes anything.
-    const HAS_HISTOGRAMS: bool;
     /// Labels as they are written. A source has the same ones in many time series.
     type Labels: Clone;
 
@@ -68,8 +72,14 @@ pub trait Writer {
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
     /// Adds a summary.
     fn summary(&mut self, labels: &Self::Labels, summary: SummaryValue);
-    /// Adds a histogram, which was empty at `created`.
-    fn histogram(&mut self, labels: &Self::Labels, histogram: &Histogram, created: SystemTime);
+    /// Adds a histogram, which was empty at `created`, and its classic buckets up to these bounds.
+    fn histogram(
+        &mut self,
+        labels: &Self::Labels,
+        histogram: &Histogram,
+        bounds: &[f64],
+        created: SystemTime,
+    );
     /// Ends the last family, and returns what has been written.
     fn finish(self) -> Self::Output;
 }

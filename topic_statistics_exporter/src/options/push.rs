@@ -8,9 +8,7 @@ use clap::Args;
 use rclrs::{Node, ParameterValue};
 
 use super::invalid::InvalidParameter;
-use crate::otlp::{
-    self, key_values, ClientOptions, Environment, EnvironmentError, Limits, Temporality, KEY_VALUES,
-};
+use crate::otlp::{self, key_values, ClientOptions, Environment, Limits, Temporality, Warning, KEY_VALUES};
 
 /// Names and values, as of headers.
 pub type Pairs = Vec<(String, String)>;
@@ -34,6 +32,16 @@ pub struct PushOptions {
     /// [environment: OTEL_EXPORTER_OTLP_CERTIFICATE]
     #[arg(long, value_name = "FILE")]
     otlp_certificate: Option<PathBuf>,
+    /// A file (PEM) with the exporter's own certificate, which the collector checks
+    ///
+    /// [environment: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE]
+    #[arg(long, value_name = "FILE")]
+    otlp_client_certificate: Option<PathBuf>,
+    /// A file (PEM) with the key of that certificate
+    ///
+    /// [environment: OTEL_EXPORTER_OTLP_CLIENT_KEY]
+    #[arg(long, value_name = "FILE")]
+    otlp_client_key: Option<PathBuf>,
     /// What the robot is: attributes of the resource
     ///
     /// service.instance.id and host.name are the host's name unless they are given. [environment:
@@ -64,10 +72,10 @@ pub struct PushOptions {
     /// Where requests wait for the collector, also over a restart. Without it, in memory
     #[arg(long, value_name = "DIRECTORY")]
     otlp_buffer_directory: Option<PathBuf>,
-    /// How many requests wait at most. The oldest are dropped [default: 10000]
-    #[arg(long, value_name = "NUMBER", value_parser = number)]
-    otlp_buffer_requests: Option<u32>,
-    /// How many megabytes (10^6, compressed) wait at most [default: 64]
+    /// How many hours a request waits at most, while an exporter runs [default: 72]
+    #[arg(long, value_name = "HOURS", value_parser = number)]
+    otlp_buffer_hours: Option<u32>,
+    /// How many megabytes (10^6, compressed) wait at most. The oldest requests are dropped [default: 64]
     #[arg(long, value_name = "MEGABYTES", value_parser = number)]
     otlp_buffer_megabytes: Option<u32>,
 }
@@ -83,6 +91,12 @@ impl PushOptions {
             otlp_endpoint: parameters.read("otlp_endpoint", self.otlp_endpoint, text)?,
             otlp_headers: parameters.read("otlp_headers", self.otlp_headers, pairs)?,
             otlp_certificate: parameters.read("otlp_certificate", self.otlp_certificate, path)?,
+            otlp_client_certificate: parameters.read(
+                "otlp_client_certificate",
+                self.otlp_client_certificate,
+                path,
+            )?,
+            otlp_client_key: parameters.read("otlp_client_key", self.otlp_client_key, path)?,
             otlp_resource: parameters.read("otlp_resource", self.otlp_resource, pairs)?,
             otlp_interval: parameters.read("otlp_interval", self.otlp_interval, seconds)?,
             otlp_temporality: parameters.read("otlp_temporality", self.otlp_temporality, temporality)?,
@@ -95,11 +109,7 @@ impl PushOptions {
                 self.otlp_buffer_directory,
                 path,
             )?,
-            otlp_buffer_requests: parameters.read(
-                "otlp_buffer_requests",
-                self.otlp_buffer_requests,
-                number,
-            )?,
+            otlp_buffer_hours: parameters.read("otlp_buffer_hours", self.otlp_buffer_hours, number)?,
             otlp_buffer_megabytes: parameters.read(
                 "otlp_buffer_megabytes",
                 self.otlp_buffer_megabytes,
@@ -108,33 +118,57 @@ impl PushOptions {
         })
     }
 
-    /// Returns how to push, on the host of that name. None if no collector is given. `get` returns an environment
-    /// variable.
+    /// Returns how to push, on the host of that name, and what to log. None if no collector is given, or the environment
+    /// turns it off. `get` returns an environment variable.
     pub fn complete(
         self,
         host: &str,
         get: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<otlp::Options>, EnvironmentError> {
+    ) -> (Option<otlp::Options>, Vec<Warning>) {
         let Some(url) =
             self.otlp_endpoint.as_deref().map(otlp::metrics_url).or_else(|| otlp::environment_url(&get))
         else {
-            return Ok(None);
+            return (None, vec![]);
         };
-        let environment = Environment::read(get)?;
-        let defaults =
-            [("service.name", env!("CARGO_PKG_NAME")), ("service.instance.id", host), ("host.name", host)];
+        if let Some(reason) = otlp::disabled(&get) {
+            return (None, vec![reason]);
+        }
+        let (environment, mut warnings) = Environment::read(get);
+        let client_files = (
+            self.otlp_client_certificate.or(environment.client_certificate),
+            self.otlp_client_key.or(environment.client_key),
+        );
+        let client = match client_files {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (certificate, key) => {
+                warnings.push(Warning::Unusable {
+                    variable: "The client certificate".to_owned(),
+                    value: format!("{:?}", certificate.or(key).unwrap_or_default()),
+                    expected: "it needs both files, the certificate and its key",
+                });
+                None
+            }
+        };
+        let defaults = [
+            ("service.name", env!("CARGO_PKG_NAME")),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("service.instance.id", host),
+            ("host.name", host),
+        ];
         let mut resource: Pairs = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         resource.extend(environment.resource);
         resource.extend(self.otlp_resource.unwrap_or_default());
         let ten_seconds = Duration::from_secs(10);
         let client = ClientOptions {
+            client,
             url,
             headers: self.otlp_headers.unwrap_or(environment.headers),
             timeout: self.otlp_timeout.or(environment.timeout).unwrap_or(ten_seconds),
             gzip: self.otlp_compression.or(environment.gzip).unwrap_or(true),
             certificate: self.otlp_certificate.or(environment.certificate),
         };
-        Ok(Some(otlp::Options {
+        let options = otlp::Options {
             client,
             interval: self.otlp_interval.or(environment.interval).unwrap_or(ten_seconds),
             temporality: self.otlp_temporality.or(environment.temporality).unwrap_or_default(),
@@ -143,10 +177,11 @@ impl PushOptions {
             retry_max: self.otlp_retry_max.unwrap_or(Duration::from_secs(60)),
             buffer_directory: self.otlp_buffer_directory,
             buffer_limits: Limits {
-                requests: self.otlp_buffer_requests.unwrap_or(10_000) as usize,
                 bytes: u64::from(self.otlp_buffer_megabytes.unwrap_or(64)) * 1_000_000,
+                age: Duration::from_secs(3600) * self.otlp_buffer_hours.unwrap_or(72),
             },
-        }))
+        };
+        (Some(options), warnings)
     }
 }
 
@@ -230,7 +265,7 @@ mod tests {
         let get = |name: &str| {
             variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
         };
-        options.push.complete("spot-1", get).unwrap()
+        options.push.complete("spot-1", get).0
     }
 
     fn value<'a>(options: &'a otlp::Options, name: &str) -> Option<&'a str> {
@@ -258,7 +293,10 @@ mod tests {
         assert_eq!(by_environment.client.timeout, Duration::from_secs(3));
         assert_eq!(by_environment.interval, Duration::from_secs(60));
         assert_eq!(by_environment.temporality, Temporality::Cumulative);
-        assert_eq!(by_environment.buffer_limits, Limits { requests: 10_000, bytes: 64_000_000 });
+        assert_eq!(
+            by_environment.buffer_limits,
+            Limits { bytes: 64_000_000, age: Duration::from_secs(72 * 3600) }
+        );
         assert_eq!(value(&by_environment, "service.instance.id"), Some("spot-1"));
         let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 --otlp-resource robot=2,service.instance.id=two \
                          --otlp-temporality delta --otlp-compression none --otlp-buffer-megabytes 1";
@@ -267,11 +305,39 @@ mod tests {
         assert_eq!((by_arguments.interval, by_arguments.client.gzip), (Duration::from_millis(500), false));
         assert_eq!(by_arguments.temporality, Temporality::Delta);
         assert_eq!(by_arguments.buffer_limits.bytes, 1_000_000);
-        for (name, expected) in
-            [("robot", "2"), ("site", "north"), ("service.instance.id", "two"), ("host.name", "spot-1")]
-        {
+        for (name, expected) in [
+            ("robot", "2"),
+            ("site", "north"),
+            ("service.instance.id", "two"),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("host.name", "spot-1"),
+        ] {
             assert_eq!(value(&by_arguments, name), Some(expected));
         }
+    }
+
+    #[test]
+    fn the_environment_can_turn_it_off_and_wrong_variables_are_logged() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
+        assert!(complete(&[], &[endpoint, ("OTEL_SDK_DISABLED", "true")]).is_none());
+        assert!(complete(&["--otlp-endpoint", "http://x"], &[("OTEL_METRICS_EXPORTER", "none")]).is_none());
+        let options = Options::try_parse_from(["exporter", "--otlp-client-key", "/key.pem"]).unwrap();
+        let get = |name: &str| {
+            [endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]
+                .iter()
+                .find(|(other, _)| *other == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        let (pushed, warnings) = options.push.complete("spot-1", get);
+        assert!(pushed.unwrap().client.client.is_none());
+        let warnings: Vec<_> = warnings.iter().map(Warning::to_string).collect();
+        assert_eq!(
+            warnings,
+            [
+                "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\", and is ignored: this exporter has http/protobuf only, and pushes so",
+                "The client certificate is \"/key.pem\", and is ignored: it needs both files, the certificate and its key",
+            ]
+        );
     }
 
     #[test]
@@ -282,7 +348,7 @@ mod tests {
             ["--otlp-interval", "inf"],
             ["--otlp-timeout", "1e9"],
             ["--otlp-retry-max", "-1"],
-            ["--otlp-buffer-requests", "0"],
+            ["--otlp-buffer-hours", "0"],
             ["--otlp-temporality", "lowmemory"],
             ["--otlp-compression", "zstd"],
             ["--otlp-resource", "robot"],

@@ -4,7 +4,13 @@
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
-use std::{fs, io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
@@ -16,11 +22,12 @@ use ureq::{
         header::{CONTENT_TYPE, RETRY_AFTER},
         HeaderName, HeaderValue, StatusCode, Uri,
     },
-    tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig},
+    tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig},
     Agent, Body,
 };
 
-use super::{backoff::retry_after, queue::decompress};
+use super::backoff::retry_after;
+use crate::compression::decompress;
 
 /// How much of an answer is read, in bytes.
 const MAX_ANSWER: u64 = 64 << 10;
@@ -41,6 +48,8 @@ pub struct ClientOptions {
     pub gzip: bool,
     /// A file of certificates (PEM) to check a collector's certificate. None: the system's certificates.
     pub certificate: Option<PathBuf>,
+    /// The files (PEM) of the exporter's own certificate and its key, which the collector checks.
+    pub client: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why no request can be sent with these options.
@@ -55,8 +64,8 @@ pub enum ClientError {
     /// A header. Its value can be a secret.
     #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
-    /// The file of certificates.
-    #[error("The certificates {path} for OTLP cannot be read: {reason}")]
+    /// A file of certificates, or of a key.
+    #[error("The file {path} for OTLP cannot be used: {reason}")]
     Certificate {
         /// The file.
         path: PathBuf,
@@ -88,7 +97,20 @@ pub enum Answer {
         retry_after: Option<Duration>,
         /// The status, or the error.
         reason: String,
+        /// The kind of the failure.
+        failure: Failure,
     },
+}
+
+/// Why a request waits and is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The collector wants it later.
+    Busy,
+    /// The collector does not accept who sends it, or has no such URL: a token has expired, or a proxy is not ready.
+    Denied,
+    /// There was no answer.
+    Unreachable,
 }
 
 /// Sends requests to one URL, and keeps the connection.
@@ -134,12 +156,12 @@ impl Client {
             config = config.proxy(None);
         }
         if url.scheme_str() == Some("https") {
-            config = config.tls_config(tls(options.certificate.as_ref())?);
+            config = config.tls_config(tls(options)?);
         }
         Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
     }
 
-    /// Sends a request that [`compress`](super::queue::compress) has compressed, and waits for the answer.
+    /// Sends a request that [`compress`](crate::compression::compress) has compressed, and waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut request = self.agent.post(&self.url).header("Content-Type", "application/x-protobuf");
         for (name, value) in &self.headers {
@@ -157,7 +179,11 @@ impl Client {
         match response {
             Ok(response) => answer(response),
             // It can have names of a certificate.
-            Err(error) => Answer::Later { retry_after: None, reason: printable(&error.to_string()) },
+            Err(error) => Answer::Later {
+                retry_after: None,
+                reason: error_text(&error.to_string()),
+                failure: Failure::Unreachable,
+            },
         }
     }
 }
@@ -183,7 +209,15 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         | StatusCode::BAD_GATEWAY
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT) => {
-            Answer::Later { retry_after: wait, reason: format!("status {status}") }
+            Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
+        }
+        // Not among those that OTLP repeats. But somebody can renew a token or repair a proxy, and then the figures of the
+        // time until then are there.
+        status @ (StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::NOT_FOUND
+        | StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
+            Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Denied }
         }
         status => {
             let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
@@ -217,32 +251,64 @@ fn printable(text: &str) -> String {
     Escaped(text).to_string().chars().take(MAX_TEXT).collect()
 }
 
-fn tls(certificates: Option<&PathBuf>) -> Result<TlsConfig, ClientError> {
-    let certificates: Vec<_> = match certificates {
-        Some(path) => {
-            let error = |reason: String| ClientError::Certificate { path: path.clone(), reason };
-            let pem = fs::read(path).map_err(|source: io::Error| error(source.to_string()))?;
-            let mut certificates = Vec::new();
-            for item in parse_pem(&pem) {
-                if let PemItem::Certificate(certificate) = item.map_err(|source| error(source.to_string()))? {
-                    certificates.push(certificate);
-                }
-            }
-            if certificates.is_empty() {
-                return Err(error("it has none".to_owned()));
-            }
-            certificates
-        }
+fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
+    let certificates = match &options.certificate {
+        Some(path) => certificates(path)?,
         // Unreadable certificates are not trusted.
         None => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
         }
     };
+    let client = options.client.as_ref().map(|(certificate, key)| {
+        Ok(ClientCert::new_with_certs(&self::certificates(certificate)?, private_key(key)?))
+    });
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&certificates))
+        .client_cert(client.transpose()?)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
+    let is_certificate = |item| match item {
+        PemItem::Certificate(certificate) => Some(certificate),
+        _ => None,
+    };
+    let certificates: Vec<_> = pem(path)?.into_iter().filter_map(is_certificate).collect();
+    match certificates.is_empty() {
+        true => Err(unusable(path, "it has no certificate in PEM")),
+        false => Ok(certificates),
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKey<'static>, ClientError> {
+    let is_key = |item| match item {
+        PemItem::PrivateKey(key) => Some(key),
+        _ => None,
+    };
+    let key = pem(path)?.into_iter().find_map(is_key);
+    key.ok_or_else(|| unusable(path, "it has no private key in PEM without a passphrase"))
+}
+
+fn pem(path: &Path) -> Result<Vec<PemItem<'static>>, ClientError> {
+    let text = fs::read(path).map_err(|error| unusable(path, error))?;
+    parse_pem(&text).collect::<Result<_, _>>().map_err(|error| unusable(path, error))
+}
+
+fn unusable(path: &Path, reason: impl ToString) -> ClientError {
+    ClientError::Certificate { path: path.to_owned(), reason: reason.to_string() }
+}
+
+/// Returns the text of a failure. A certificate that `openssl req -x509` makes is one of an authority.
+fn error_text(error: &str) -> String {
+    let reason = printable(error);
+    match error.contains("CaUsedAsEndEntity") {
+        true => format!(
+            "{reason}: the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE"
+        ),
+        false => reason,
+    }
 }
 
 #[cfg(test)]

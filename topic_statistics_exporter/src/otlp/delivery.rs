@@ -4,7 +4,11 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{backoff::Backoff, client::Answer, queue::Queue};
+use super::{
+    backoff::Backoff,
+    client::{Answer, Failure},
+    queue::Queue,
+};
 use crate::state::{DroppedRequests, PushCounts};
 
 /// The waiting requests, and counts of the others.
@@ -13,6 +17,8 @@ pub struct Delivery {
     queue: Queue,
     backoff: Backoff,
     counts: PushCounts,
+    /// Why the disk cannot be read at present.
+    unreadable: Option<String>,
     reported: Reported,
 }
 
@@ -34,33 +40,46 @@ pub struct Wait {
     pub is_demanded: bool,
 }
 
-/// What has been logged, so that nothing is logged twice.
+/// What has been logged, so that nothing is logged with each attempt.
 #[derive(Debug, Default)]
 struct Reported {
-    /// The collector accepts nothing at present.
-    failing: bool,
-    /// Requests were dropped.
-    dropped: bool,
+    /// The collector accepts nothing at present: whether it denies.
+    failing: Option<bool>,
+    dropped: DroppedRequests,
     refused: Option<u16>,
     rejected: bool,
+    /// The disk cannot be written at present.
+    unwritable: bool,
+    unreadable: bool,
 }
 
 impl Delivery {
     /// Nothing was sent yet.
     pub fn new(queue: Queue, backoff: Backoff) -> Self {
-        Self { queue, backoff, counts: PushCounts::default(), reported: Reported::default() }
+        Self {
+            queue,
+            backoff,
+            counts: PushCounts::default(),
+            unreadable: None,
+            reported: Reported::default(),
+        }
     }
 
-    /// Adds a request, as [`compress`](super::queue::compress) returns it. Returns what to log.
-    pub fn push(&mut self, request: Vec<u8>) -> Option<String> {
+    /// Adds a request, as [`compress`](crate::compression::compress) returns it.
+    pub fn push(&mut self, request: Vec<u8>) {
         self.queue.push(request);
-        self.report_of_dropped()
     }
 
-    /// The oldest request. It waits until its answer is [settled](Self::settle).
-    pub fn take(&mut self) -> Option<Arc<Vec<u8>>> {
-        self.queue.take()
+    /// The oldest request. It waits until its answer is [settled](Self::settle). Errors with the time after which the
+    /// disk can be read again.
+    pub fn take(&mut self) -> Result<Option<Arc<Vec<u8>>>, Duration> {
+        let taken = self.queue.take();
+        self.unreadable = taken.as_ref().err().map(|error| error.to_string());
+        taken.map_err(|_| Self::DISK_WAIT)
     }
+
+    /// How long to wait for a disk that cannot be read.
+    const DISK_WAIT: Duration = Duration::from_secs(10);
 
     /// Counts the answer to the request that is taken, and keeps the request only if it is to be sent again.
     ///
@@ -84,6 +103,7 @@ impl Delivery {
         PushCounts {
             dropped: self.queue.dropped(),
             waiting: self.queue.requests(),
+            in_memory: self.queue.in_memory_only(),
             waiting_bytes: self.queue.bytes(),
             ..self.counts
         }
@@ -92,18 +112,25 @@ impl Delivery {
     /// Counts the answer, and finishes the request or puts it back. Returns what to log.
     fn count(&mut self, answer: &Answer) -> Option<String> {
         match answer {
-            Answer::Later { reason, .. } => {
+            Answer::Later { reason, failure, .. } => {
                 self.queue.put_back();
-                self.counts.failed_attempts += 1;
-                let is_new = !mem::replace(&mut self.reported.failing, true);
+                let attempts = &mut self.counts.failed_attempts;
+                let (counter, is_denied) = match failure {
+                    Failure::Busy => (&mut attempts.busy, false),
+                    Failure::Denied => (&mut attempts.denied, true),
+                    Failure::Unreachable => (&mut attempts.unreachable, false),
+                };
+                *counter += 1;
+                let is_new = self.reported.failing.replace(is_denied) != Some(is_denied);
+                let advice = if is_denied { ": check the endpoint and the headers" } else { "" };
                 is_new.then(|| {
-                    format!("The OTLP collector takes nothing ({reason}). Figures wait, and are sent later")
+                    format!("The OTLP collector takes nothing ({reason}){advice}. Figures wait, and are sent later")
                 })
             }
             Answer::Refused { status, reason } => {
                 self.queue.finish();
                 self.counts.refused += 1;
-                self.reported.failing = false;
+                self.reported.failing = None;
                 let is_new = self.reported.refused.replace(*status) != Some(*status);
                 is_new.then(|| format!("The OTLP collector refuses figures ({reason}). They are lost"))
             }
@@ -111,7 +138,7 @@ impl Delivery {
                 self.queue.finish();
                 self.counts.accepted += 1;
                 self.counts.rejected_data_points = self.counts.rejected_data_points.saturating_add(*rejected);
-                let was_failing = mem::take(&mut self.reported.failing);
+                let was_failing = self.reported.failing.take().is_some();
                 let is_new =
                     (*rejected > 0 || !text.is_empty()) && !mem::replace(&mut self.reported.rejected, true);
                 if is_new {
@@ -130,12 +157,42 @@ impl Delivery {
         }
     }
 
-    /// Returns what to log of dropped requests.
-    fn report_of_dropped(&mut self) -> Option<String> {
-        let dropped = self.queue.dropped();
-        let is_new = dropped != DroppedRequests::default() && !mem::replace(&mut self.reported.dropped, true);
-        is_new.then(|| {
-            format!("OTLP requests were dropped: {} beyond the limits of the buffer, {} damaged, {} not written to disk", dropped.overflow, dropped.damaged, dropped.unwritten)
-        })
+    /// Returns what to log of the requests that wait: a damaged file; a disk that cannot be written; and dropped requests,
+    /// each time that the number of a reason has doubled.
+    pub fn report(&mut self) -> Option<String> {
+        let mut lines = vec![];
+        if let Some(file) = self.queue.take_set_aside() {
+            let file = file.display();
+            lines.push(format!("The file of OTLP requests that wait was damaged. It is kept as {file}"));
+        }
+        match (&self.unreadable, self.reported.unreadable) {
+            (Some(error), false) => lines.push(format!(
+                "OTLP requests that wait cannot be read from the disk ({error}). They stay there, and are sent later"
+            )),
+            (None, true) => lines.push("OTLP requests that wait are read from the disk again".to_owned()),
+            _ => {}
+        }
+        self.reported.unreadable = self.unreadable.is_some();
+        match (self.queue.failure(), self.reported.unwritable) {
+            (Some(error), false) => lines.push(format!(
+                "OTLP requests that wait cannot be written to the disk ({error}). They wait in memory"
+            )),
+            (None, true) => lines.push("OTLP requests that wait are written to the disk again".to_owned()),
+            _ => {}
+        }
+        self.reported.unwritable = self.queue.failure().is_some();
+        let DroppedRequests { overflow, expired, damaged } = self.queue.dropped();
+        let reported = &mut self.reported.dropped;
+        for (now, reported, reason) in [
+            (overflow, &mut reported.overflow, "beyond the size of the buffer"),
+            (expired, &mut reported.expired, "that have waited for too long"),
+            (damaged, &mut reported.damaged, "damaged on the disk"),
+        ] {
+            if now > 0 && now >= 2 * *reported {
+                *reported = now;
+                lines.push(format!("OTLP requests were dropped: {now} {reason}"));
+            }
+        }
+        (!lines.is_empty()).then(|| lines.join(". "))
     }
 }

@@ -212,8 +212,6 @@ impl Report<'_> {
 const COUNT: &str = "_count";
 
 impl Writer for Report<'_> {
-    const HAS_HISTOGRAMS: bool = true;
-
     type Labels = Rc<Attributes>;
 
     type Output = Vec<ExportMetricsServiceRequest>;
@@ -265,7 +263,13 @@ impl Writer for Report<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: &Rc<Attributes>, histogram: &Histogram, created: SystemTime) {
+    fn histogram(
+        &mut self,
+        labels: &Rc<Attributes>,
+        histogram: &Histogram,
+        _bounds: &[f64],
+        created: SystemTime,
+    ) {
         let samples = Samples::of(histogram);
         let (start, before) = self.before("", labels, created, || Cumulative::Samples(samples.clone()));
         let samples = match before {
@@ -382,10 +386,10 @@ mod tests {
             system: start.system + seconds * SECOND,
         };
         for (temporality, expected) in [
-            (Temporality::Delta, [(1.0, 2.0, 50.0), (2.0, 4.0, 100.0), (4.0, 5.0, 0.0), (90.0, 100.0, 50.0)]),
+            (Temporality::Delta, [(0.0, 2.0, 50.0), (2.0, 4.0, 100.0), (4.0, 5.0, 0.0), (89.0, 100.0, 50.0)]),
             (
                 Temporality::Cumulative,
-                [(1.0, 2.0, 50.0), (1.0, 4.0, 150.0), (1.0, 5.0, 150.0), (90.0, 100.0, 50.0)],
+                [(0.0, 2.0, 50.0), (0.0, 4.0, 150.0), (0.0, 5.0, 150.0), (89.0, 100.0, 50.0)],
             ),
         ] {
             let mut encoder = Encoder::new(&[], temporality);
@@ -493,7 +497,7 @@ mod tests {
         let source = SourceName::new("/a:/b");
         state.accept(Ok(Received::Losses(Losses { source, lost: 1 })), now);
         let name = DiagnosticName { name: "a".into(), hardware_id: "b".into() };
-        state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok })), now);
+        state.accept(Ok(Received::Diagnostic(Diagnostic { name, level: Level::Ok, health: None })), now);
         state.set_push(PushCounts::default());
         let text = String::from_utf8(Format::Text.encode(&state, now.monotonic, 0.0, vec![])).unwrap();
         let pulled = text

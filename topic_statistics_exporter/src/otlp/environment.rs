@@ -21,6 +21,10 @@ pub struct Environment {
     pub gzip: Option<bool>,
     /// `OTEL_EXPORTER_OTLP_CERTIFICATE`.
     pub certificate: Option<PathBuf>,
+    /// `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`.
+    pub client_certificate: Option<PathBuf>,
+    /// `OTEL_EXPORTER_OTLP_CLIENT_KEY`.
+    pub client_key: Option<PathBuf>,
     /// `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`.
     pub temporality: Option<Temporality>,
     /// `OTEL_METRIC_EXPORT_INTERVAL`, in milliseconds.
@@ -29,13 +33,27 @@ pub struct Environment {
     pub resource: Vec<(String, String)>,
 }
 
-/// An unusable value of a variable.
+/// A variable that has no effect, or ends the push side, with the reason. It is logged.
 #[derive(Clone, Debug, Error, PartialEq)]
-#[error("{variable} is {value}: {expected}")]
-pub struct EnvironmentError {
-    variable: String,
-    value: String,
-    expected: &'static str,
+pub enum Warning {
+    /// An unusable value.
+    #[error("{variable} is {value}, and is ignored: {expected}")]
+    Unusable {
+        /// The variable.
+        variable: String,
+        /// Its value, unless that can be a secret.
+        value: String,
+        /// The right values.
+        expected: &'static str,
+    },
+    /// Nothing is pushed because of it.
+    #[error("Nothing is pushed: {variable} is {value:?}")]
+    Disabled {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
 }
 
 /// Which samples a sum or a histogram has.
@@ -49,8 +67,8 @@ pub enum Temporality {
 }
 
 impl Environment {
-    /// Reads the variables. `get` returns the value of one.
-    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, EnvironmentError> {
+    /// Reads the variables. `get` returns the value of one. An unusable value counts as unset, as the specification says.
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> (Self, Vec<Warning>) {
         let get = |name: &str| get_if_set(&get, name);
         // The more special variable wins.
         let otlp = |name: &str| {
@@ -59,34 +77,60 @@ impl Environment {
                 .find_map(|variable| get(&variable).map(|value| (variable, value)))
         };
         let plain = |name: &str| get(name).map(|value| (name.to_owned(), value));
-        parse(otlp("PROTOCOL"), "this exporter has http/protobuf only", |value| {
-            (value == "http/protobuf").then_some(())
-        })?;
-        let mut resource = parse(plain("OTEL_RESOURCE_ATTRIBUTES"), PAIRS, key_values)?.unwrap_or_default();
+        let path = |name| otlp(name).map(|(_, path)| path.into());
+        let mut warnings = vec![];
+        let protocol = "this exporter has http/protobuf only, and pushes so";
+        parse(&mut warnings, otlp("PROTOCOL"), protocol, |value| (value == "http/protobuf").then_some(()));
+        let resource = plain("OTEL_RESOURCE_ATTRIBUTES");
+        let mut resource = parse(&mut warnings, resource, PAIRS, key_values).unwrap_or_default();
         if let Some(name) = get("OTEL_SERVICE_NAME") {
             resource.push(("service.name".to_owned(), name));
         }
-        Ok(Self {
-            headers: parse(otlp("HEADERS"), PAIRS, key_values)?.unwrap_or_default(),
-            timeout: parse(otlp("TIMEOUT"), MILLISECONDS, milliseconds)?,
-            gzip: parse(otlp("COMPRESSION"), "it has to be gzip or none", |value| match value {
-                "gzip" => Some(true),
-                "none" => Some(false),
-                _ => None,
-            })?,
-            certificate: otlp("CERTIFICATE").map(|(_, path)| path.into()),
-            temporality: parse(
-                plain("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"),
-                TEMPORALITIES,
-                |value| match value.to_ascii_lowercase().as_str() {
+        let temporality = plain("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE");
+        let environment = Self {
+            headers: parse(&mut warnings, otlp("HEADERS"), PAIRS, key_values).unwrap_or_default(),
+            timeout: parse(&mut warnings, otlp("TIMEOUT"), MILLISECONDS, milliseconds),
+            gzip: parse(
+                &mut warnings,
+                otlp("COMPRESSION"),
+                "it has to be gzip or none",
+                |value| match value {
+                    "gzip" => Some(true),
+                    "none" => Some(false),
+                    _ => None,
+                },
+            ),
+            certificate: path("CERTIFICATE"),
+            client_certificate: path("CLIENT_CERTIFICATE"),
+            client_key: path("CLIENT_KEY"),
+            temporality: parse(&mut warnings, temporality, TEMPORALITIES, |value| {
+                match value.to_ascii_lowercase().as_str() {
                     "cumulative" => Some(Temporality::Cumulative),
                     "delta" | "lowmemory" => Some(Temporality::Delta),
                     _ => None,
-                },
-            )?,
-            interval: parse(plain("OTEL_METRIC_EXPORT_INTERVAL"), MILLISECONDS, milliseconds)?,
+                }
+            }),
+            interval: parse(&mut warnings, plain("OTEL_METRIC_EXPORT_INTERVAL"), MILLISECONDS, milliseconds),
             resource,
-        })
+        };
+        (environment, warnings)
+    }
+}
+
+/// Returns why nothing is pushed, if the variables of OpenTelemetry's SDKs say so. `get` returns a variable.
+pub fn disabled(get: impl Fn(&str) -> Option<String>) -> Option<Warning> {
+    let disabled = |variable, value| Some(Warning::Disabled { variable, value });
+    let get = |name: &str| get_if_set(&get, name);
+    match get("OTEL_SDK_DISABLED") {
+        Some(value) if value.eq_ignore_ascii_case("true") => return disabled("OTEL_SDK_DISABLED", value),
+        _ => {}
+    }
+    let exporters = get("OTEL_METRICS_EXPORTER")?;
+    let has_otlp = exporters.split(',').any(|exporter| exporter.trim() == "otlp");
+    if has_otlp {
+        None
+    } else {
+        disabled("OTEL_METRICS_EXPORTER", exporters)
     }
 }
 
@@ -108,9 +152,10 @@ fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String
     get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The URL that takes metrics, of the base URL of an endpoint.
+/// The URL that takes metrics, of the base URL of an endpoint. One that names the path already has it once.
 pub fn metrics_url(endpoint: &str) -> String {
-    format!("{}/v1/metrics", endpoint.trim_end_matches('/'))
+    let base = endpoint.trim_end_matches('/');
+    format!("{}/v1/metrics", base.strip_suffix("/v1/metrics").unwrap_or(base))
 }
 
 /// Names and values: `name=value,name=value`. Bytes can be written as `%` and two hexadecimal digits. None if it is not
@@ -131,32 +176,36 @@ fn milliseconds(text: &str) -> Option<Duration> {
     text.parse().ok().filter(|number| *number > 0).map(Duration::from_millis)
 }
 
+/// Parses a variable, which may be unset. Adds a warning if its value cannot be used.
 fn parse<T>(
+    warnings: &mut Vec<Warning>,
     found: Option<(String, String)>,
     expected: &'static str,
     parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, EnvironmentError> {
-    let Some((variable, value)) = found else { return Ok(None) };
-    match parse(&value) {
-        Some(parsed) => Ok(Some(parsed)),
-        None => {
-            // A value can be a secret.
-            let value =
-                if variable.ends_with("HEADERS") { "not valid".to_owned() } else { format!("{value:?}") };
-            Err(EnvironmentError { variable, value, expected })
-        }
+) -> Option<T> {
+    let (variable, value) = found?;
+    let parsed = parse(&value);
+    if parsed.is_none() {
+        // A value can be a secret.
+        let value = if variable.ends_with("HEADERS") { "not valid".to_owned() } else { format!("{value:?}") };
+        warnings.push(Warning::Unusable { variable, value, expected });
     }
+    parsed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Environment, String> {
-        let get = |name: &str| {
-            variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
-        };
-        Environment::read(get).map_err(|error| error.to_string())
+    fn get<'a>(variables: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    /// Reads variables without a wrong one.
+    fn read(variables: &[(&str, &str)]) -> Environment {
+        let (environment, warnings) = Environment::read(get(variables));
+        assert_eq!(warnings, []);
+        environment
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -165,10 +214,10 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_set_or_empty_say_nothing() {
-        assert_eq!(read(&[]), Ok(Environment::default()));
+        assert_eq!(read(&[]), Environment::default());
         let empty = ["ENDPOINT", "HEADERS", "TIMEOUT", "COMPRESSION"]
             .map(|name| format!("OTEL_EXPORTER_OTLP_{name}"));
-        assert_eq!(read(&empty.each_ref().map(|name| (name.as_str(), " "))), Ok(Environment::default()));
+        assert_eq!(read(&empty.each_ref().map(|name| (name.as_str(), " "))), Environment::default());
     }
 
     #[test]
@@ -179,6 +228,8 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/etc/robot.pem"),
+            ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "/etc/robot.key"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "60000"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=arm,site=Z%C3%BCrich"),
@@ -189,29 +240,26 @@ mod tests {
             timeout: Some(Duration::from_millis(2500)),
             gzip: Some(false),
             certificate: Some("/etc/ca.pem".into()),
+            client_certificate: Some("/etc/robot.pem".into()),
+            client_key: Some("/etc/robot.key".into()),
             temporality: Some(Temporality::Delta),
             interval: Some(Duration::from_secs(60)),
             resource: pairs(&[("service.name", "arm"), ("site", "Z\u{fc}rich"), ("service.name", "leg")]),
         };
-        assert_eq!(all, Ok(expected));
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn the_variables_of_metrics_win() {
         let both =
-            read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000")])
-                .unwrap();
+            read(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000")]);
 
         assert_eq!(both.timeout, Some(Duration::from_secs(2)));
     }
 
     #[test]
     fn metrics_have_a_url_of_their_own_or_one_below_the_endpoint() {
-        let url = |variables: &[(&str, &str)]| {
-            environment_url(|name| {
-                variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
+        let url = |variables: &[(&str, &str)]| environment_url(get(variables));
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
         let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
         assert_eq!(url(&[endpoint]).as_deref(), Some("http://collector:4318/base/v1/metrics"));
@@ -220,26 +268,61 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_an_error_that_shows_no_secret() {
-        let error = |name: &str, value: &str| read(&[(name, value)]).unwrap_err();
+    fn the_path_of_metrics_is_never_there_twice() {
+        for endpoint in
+            ["http://h:4318", "http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics/"]
+        {
+            assert_eq!(metrics_url(endpoint), "http://h:4318/v1/metrics", "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_ignored_with_a_warning_that_shows_no_secret() {
+        let warning = |name: &str, value: &str| {
+            let (environment, warnings) = Environment::read(get(&[(name, value)]));
+            assert_eq!((environment, warnings.len()), (Environment::default(), 1), "{name}");
+            warnings[0].to_string()
+        };
         assert_eq!(
-            error("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
-            "OTEL_EXPORTER_OTLP_TIMEOUT is \"10s\": it has to be a whole number of milliseconds above 0"
+            warning("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+            "OTEL_EXPORTER_OTLP_TIMEOUT is \"10s\", and is ignored: it has to be a whole number of milliseconds above 0"
         );
         assert_eq!(
-            error("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
-            "OTEL_EXPORTER_OTLP_HEADERS is not valid: it has to be name=value,name=value, with %2C for a comma in a value"
+            warning("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
+            "OTEL_EXPORTER_OTLP_HEADERS is not valid, and is ignored: it has to be name=value,name=value, with %2C for a \
+             comma in a value"
         );
         for (name, value) in [
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "-5"),
-            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zip"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "robot"),
             ("OTEL_RESOURCE_ATTRIBUTES", "=x"),
             ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sum"),
         ] {
-            assert!(error(name, value).starts_with(&format!("{name} is {value:?}: ")));
+            let warning = warning(name, value);
+            assert!(warning.starts_with(&format!("{name} is {value:?}, and is ignored: ")), "{warning}");
+        }
+    }
+
+    #[test]
+    fn the_variables_of_sdks_turn_the_push_side_off() {
+        for (name, value, is_disabled) in [
+            ("OTEL_SDK_DISABLED", "true", true),
+            ("OTEL_SDK_DISABLED", "True", true),
+            ("OTEL_SDK_DISABLED", "false", false),
+            ("OTEL_SDK_DISABLED", "1", false),
+            ("OTEL_METRICS_EXPORTER", "none", true),
+            ("OTEL_METRICS_EXPORTER", "prometheus", true),
+            ("OTEL_METRICS_EXPORTER", "otlp", false),
+            ("OTEL_METRICS_EXPORTER", "prometheus, otlp", false),
+            ("OTEL_METRICS_EXPORTER", "", false),
+        ] {
+            let reason = disabled(get(&[(name, value)])).map(|reason| reason.to_string());
+            let expected = is_disabled.then(|| format!("Nothing is pushed: {name} is {value:?}"));
+            assert_eq!(reason, expected, "{name}={value}");
         }
     }
 }

@@ -13,9 +13,9 @@ use super::{
     backoff::Backoff,
     client::Client,
     delivery::{Delivery, Wait},
-    queue::{compress, Queue},
+    queue::Queue,
 };
-use crate::state::PushCounts;
+use crate::{compression::compress, state::PushCounts};
 
 /// Sends requests to the collector in the order in which they are [pushed](Self::push), on a thread of its own.
 ///
@@ -62,7 +62,11 @@ impl Sender {
     /// Adds a request, the bytes of its protobuf message.
     pub fn push(&self, request: &[u8]) {
         let request = compress(request);
-        let report = self.shared.lock().delivery.push(request);
+        let report = {
+            let mut state = self.shared.lock();
+            state.delivery.push(request);
+            state.delivery.report()
+        };
         self.shared.changed.notify_all();
         self.shared.report(report);
     }
@@ -117,8 +121,12 @@ impl Shared {
     fn send_all(&self, client: &Client) {
         while let Some(request) = self.take() {
             let answer = client.post(&request);
-            let outcome = self.lock().delivery.settle(&answer, fastrand::f64());
+            let (outcome, report) = {
+                let delivery = &mut self.lock().delivery;
+                (delivery.settle(&answer, fastrand::f64()), delivery.report())
+            };
             self.report(outcome.report);
+            self.report(report);
             if outcome.wait.is_some_and(|wait| self.pause(wait)) {
                 return;
             }
@@ -129,13 +137,22 @@ impl Shared {
     fn take(&self) -> Option<Arc<Vec<u8>>> {
         let mut state = self.lock();
         loop {
-            if let Some(request) = state.delivery.take() {
+            let taken = state.delivery.take();
+            if let Ok(Some(request)) = taken {
                 return Some(request);
             }
             if state.is_stopping {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match taken {
+                Err(wait) => {
+                    let report = state.delivery.report();
+                    drop(state);
+                    self.report(report);
+                    self.wait(self.lock(), wait)
+                }
+                Ok(_) => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
@@ -174,15 +191,12 @@ mod tests {
     use prost::Message;
 
     use super::{
-        super::{
-            client::ClientOptions,
-            queue::{decompress, Limits},
-        },
+        super::{client::ClientOptions, queue::Limits},
         *,
     };
-    use crate::state::DroppedRequests;
+    use crate::{compression::decompress, state::DroppedRequests};
 
-    const LIMITS: Limits = Limits { requests: 100, bytes: 1 << 20 };
+    const LIMITS: Limits = Limits { bytes: 1 << 20, age: Duration::MAX };
 
     /// The collector's behaviour in one connection.
     enum Reply {
@@ -270,8 +284,9 @@ mod tests {
 
     fn client(address: &str, timeout: Duration) -> Client {
         let url = format!("http://{address}/v1/metrics");
-        Client::new(&ClientOptions { url, headers: Vec::new(), timeout, gzip: true, certificate: None })
-            .unwrap()
+        let options =
+            ClientOptions { url, headers: Vec::new(), timeout, gzip: true, certificate: None, client: None };
+        Client::new(&options).unwrap()
     }
 
     /// A sender that does not wait long.
@@ -319,7 +334,7 @@ mod tests {
         let sender = sender(&address.to_string(), Queue::in_memory(LIMITS), &lines);
         (0..3).for_each(|number| sender.push(&request(number)));
         // Nobody listens.
-        wait_for(&sender, |counts| counts.failed_attempts >= 2);
+        wait_for(&sender, |counts| counts.failed_attempts.total() >= 2);
         let script = [
             status(503, ""),
             status(200, ""),
@@ -350,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_refused_is_not_sent_again() {
         let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
-        let script = [400, 500, 413, 401, 307]
+        let script = [400, 500, 413, 405, 307]
             .map(|status| Reply::Status(status, "Retry-After: 9\r\n", refusal.clone()));
         let text =
             Reply::Status(422, "Content-Type: text/plain; charset=utf-8\r\n", b"out of\tbounds\n".to_vec());
@@ -359,7 +374,7 @@ mod tests {
         let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
         (0..7).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 1);
-        assert_eq!((counts.refused, counts.failed_attempts, counts.waiting), (6, 0, 0));
+        assert_eq!((counts.refused, counts.failed_attempts.total(), counts.waiting), (6, 0, 0));
         assert_eq!(collector.accepted(), [request(6)]);
         let lines = lines.lock().unwrap();
         assert_eq!(
@@ -378,7 +393,7 @@ mod tests {
         let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
         (0..4).for_each(|number| sender.push(&request(number)));
         let counts = wait_for(&sender, |counts| counts.accepted == 4);
-        assert_eq!((counts.rejected_data_points, counts.refused, counts.failed_attempts), (7, 0, 0));
+        assert_eq!((counts.rejected_data_points, counts.refused, counts.failed_attempts.total()), (7, 0, 0));
         assert_eq!(collector.answers().len(), 4);
         assert_eq!(
             *lines.lock().unwrap(),
@@ -392,17 +407,42 @@ mod tests {
         let collector = Collector::start([Reply::Status(503, "", Vec::new())]);
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (client, hour) = (client(&collector.address, Duration::from_secs(20)), Duration::from_secs(3600));
-        let queue = Queue::in_memory(Limits { requests: 3, ..LIMITS });
+        let bytes = 3 * (0..10).map(|number| compress(&request(number)).len() as u64).max().unwrap();
+        let queue = Queue::in_memory(Limits { bytes, ..LIMITS });
         let of_sender = Arc::clone(&lines);
         let report = move |line: &str| of_sender.lock().unwrap().push(line.to_owned());
         let sender = Sender::start(queue, client, Backoff::new(hour, hour), report).unwrap();
         sender.push(&request(0));
-        wait_for(&sender, |counts| counts.failed_attempts == 1);
+        wait_for(&sender, |counts| counts.failed_attempts.total() == 1);
         (1..10).for_each(|number| sender.push(&request(number)));
         let counts = sender.stop(Duration::from_secs(20));
         assert_eq!(counts.dropped, DroppedRequests { overflow: 7, ..DroppedRequests::default() });
         assert_eq!(collector.accepted(), (7..10).map(request).collect::<Vec<_>>(), "the newest, in order");
-        assert_eq!(lines.lock().unwrap().iter().filter(|line| line.contains("dropped")).count(), 1);
+        let lines = lines.lock().unwrap();
+        let dropped: Vec<_> = lines.iter().filter_map(|line| line.split_once("were dropped: ")).collect();
+        let numbers: Vec<_> = dropped.iter().map(|(_, text)| text.split(' ').next().unwrap()).collect();
+        assert_eq!(numbers, ["1", "2", "4"], "each time that the number has doubled");
+    }
+
+    /// A token that has expired costs nothing, if somebody renews it in time.
+    #[test]
+    fn a_collector_that_denies_gets_all_figures_later() {
+        let script = [401, 401, 403, 404, 407].map(|status| Reply::Status(status, "", Vec::new()));
+        let collector = Collector::start(script);
+        let lines = Arc::default();
+        let sender = sender(&collector.address, Queue::in_memory(LIMITS), &lines);
+        (0..60).for_each(|number| sender.push(&request(number)));
+        let counts = wait_for(&sender, |counts| counts.accepted == 60);
+        assert_eq!(collector.accepted(), (0..60).map(request).collect::<Vec<_>>());
+        assert_eq!((counts.refused, counts.dropped), (0, DroppedRequests::default()));
+        assert_eq!((counts.failed_attempts.denied, counts.failed_attempts.total()), (5, 5));
+        let lines = lines.lock().unwrap();
+        assert_eq!(
+            lines[0],
+            "The OTLP collector takes nothing (status 401 Unauthorized): check the endpoint and the headers. \
+             Figures wait, and are sent later"
+        );
+        assert_eq!(lines.len(), 2, "one for each change: {lines:?}");
     }
 
     #[test]
@@ -435,15 +475,15 @@ mod tests {
         let waiting =
             Sender::start(Queue::in_memory(LIMITS), client, Backoff::new(hour, hour), |_| ()).unwrap();
         waiting.push(&request(0));
-        wait_for(&waiting, |counts| counts.failed_attempts == 1);
-        assert_eq!(waiting.stop(hour).failed_attempts, 2);
+        wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
+        assert_eq!(waiting.stop(hour).failed_attempts.total(), 2);
 
         // None where the collector demands a pause.
         let busy = Collector::start((0..99).map(|_| Reply::Status(429, "Retry-After: 3600\r\n", Vec::new())));
         let waiting = sender(&busy.address, Queue::in_memory(LIMITS), &lines);
         waiting.push(&request(0));
-        wait_for(&waiting, |counts| counts.failed_attempts == 1);
-        assert_eq!(waiting.stop(hour).failed_attempts, 1);
+        wait_for(&waiting, |counts| counts.failed_attempts.total() == 1);
+        assert_eq!(waiting.stop(hour).failed_attempts.total(), 1);
     }
 
     #[test]
@@ -478,6 +518,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             gzip: true,
             certificate: Some("/nowhere/ca.pem".into()),
+            client: None,
         };
         for url in
             ["", "localhost:4318/v1/metrics", "ftp://host/v1/metrics", "http://", "https:///v1/metrics"]
@@ -491,6 +532,6 @@ mod tests {
         assert_eq!(error, "The OTLP header \"key\" has a name or a value that HTTP does not allow");
         assert!(Client::new(&options("http://host", &[("api key", "x")])).is_err());
         let error = Client::new(&options("https://host", &[])).unwrap_err().to_string();
-        assert!(error.starts_with("The certificates /nowhere/ca.pem for OTLP cannot be read: "), "{error}");
+        assert!(error.starts_with("The file /nowhere/ca.pem for OTLP cannot be used: "), "{error}");
     }
 }

@@ -116,6 +116,17 @@ impl Histogram {
         &self.negative
     }
 
+    /// Returns how many samples are at most `bound`, which is above 0 and in the base unit: those of all buckets that end
+    /// there or below. A bucket with the bound in it counts as above it.
+    pub fn count_up_to(&self, bound: f64) -> u64 {
+        // An end is rounded.
+        let bound = bound * (1.0 + 1e-9);
+        let end = |index: i32| (f64::from(index + 1) * (-f64::from(self.scale)).exp2()).exp2() * self.factor;
+        let positive = self.positive.iter().take_while(|(index, _)| end(*index) <= bound);
+        let counts = self.negative.iter().chain(positive).map(|(_, count)| *count);
+        counts.fold(self.zero_count, u64::saturating_add)
+    }
+
     /// Returns the difference between the index of a bucket in the base unit and its index.
     ///
     /// The boundaries in milliseconds and in seconds differ slightly, since 1000 is not a power of the base. The next

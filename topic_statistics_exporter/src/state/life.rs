@@ -14,7 +14,7 @@ pub struct Life {
     pub last: Window,
     /// When it was received.
     pub last_received: Instant,
-    /// When the first window was received. The totals began then.
+    /// When the first window began. The totals began then.
     pub created: SystemTime,
     /// The length of the last window.
     length: Duration,
@@ -31,7 +31,7 @@ impl Life {
     /// How late a window may be received.
     const MAX_DELAY: Duration = Duration::from_secs(5);
     /// A window is no longer the current one when this number of others is missing.
-    const CURRENT_WINDOWS: u32 = 3;
+    pub(super) const CURRENT_WINDOWS: u32 = 3;
     /// Nothing expires before this time.
     const MIN_KEPT: Duration = Duration::from_secs(10);
 
@@ -39,13 +39,25 @@ impl Life {
         let mut life = Self {
             last: first,
             last_received: now.monotonic,
-            created: now.system,
+            created: Self::begin(first, now),
             length: length(first),
             seen: [None; Self::SEEN],
             next: 0,
         };
         life.remember(first);
         life
+    }
+
+    /// Returns when a window began that is received now, by this host's clock: its stamp, unless the clock of the node's
+    /// host differs.
+    pub(super) fn begin(window: Window, now: Now) -> SystemTime {
+        let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
+        let stamped =
+            SystemTime::UNIX_EPOCH + Duration::from_nanos(window.start.try_into().unwrap_or_default());
+        match latest.duration_since(stamped) {
+            Ok(delay) if delay <= Self::MAX_DELAY => stamped,
+            _ => latest,
+        }
     }
 
     /// Adds a window.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
 
-use super::{budget::NotAdded, histogram::Histogram, life::Life, now::Now};
+use super::{budget::NotAdded, first_zero::FirstZero, histogram::Histogram, life::Life, now::Now};
 use crate::model::{Figures, Unit, Window};
 
 /// The quantiles of the last window that are kept.
@@ -54,12 +54,12 @@ pub struct Total {
     /// Their sum, in the base unit.
     pub sum: f64,
     /// Windows with a negative sample: the clocks of two hosts differ.
-    pub negative_windows: u64,
+    pub negative_windows: FirstZero,
 }
 
 impl MetricState {
     /// How many time series a metric is, at most: average, minimum, maximum, standard deviation; sum, count and
-    /// negative windows; three quantiles and a histogram.
+    /// negative windows; three quantiles and a histogram. Classic buckets are further ones.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
     pub(super) fn accept_window(
@@ -108,6 +108,15 @@ impl MetricState {
         state.total.add(distribution)
     }
 
+    /// A scrape begins.
+    pub(super) fn begin_scrape(&mut self) {
+        if let Some(window) =
+            self.window.as_mut().filter(|window| window.total.negative_windows != FirstZero::default())
+        {
+            window.total.negative_windows.begin_scrape();
+        }
+    }
+
     /// Removes ended figures. Returns whether anything is left.
     pub(super) fn expire(&mut self, windows: u32, now: Instant) -> bool {
         self.window.take_if(|state| state.life.is_over(windows, now));
@@ -120,7 +129,7 @@ impl Total {
     fn add(&mut self, figures: &Figures) {
         let Some(sum) = figures.sum() else { return };
         if sum < 0.0 || figures.min.is_some_and(|min| min < 0.0) {
-            self.negative_windows += 1;
+            self.negative_windows.add(1);
         } else {
             self.count += figures.count;
             self.sum += sum;

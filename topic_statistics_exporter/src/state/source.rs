@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source: a subscription, a publisher, a stopwatch, a counter, or the clock of a host.
+//! A source, such as a subscription or a timer, or the clock of a host.
 
 use std::{
     collections::{btree_map::Entry, BTreeMap},
     time::{Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::{Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
 
 use super::{
     budget::{Budget, NotAdded},
+    first_zero::FirstZero,
     metric::MetricState,
     now::Now,
 };
@@ -20,14 +21,16 @@ use crate::model::{Figures, MetricName, Window};
 #[derive(Debug)]
 pub struct Source {
     metrics: BTreeMap<MetricName, MetricState>,
+    /// How many time series a metric is, at most.
+    metric_series: usize,
     received: Option<u64>,
     published: Option<u64>,
-    lost: Option<u64>,
+    lost: Option<FirstZero>,
     /// The last windows, in a ring, with their counts.
     windows: [CountedWindow; Self::WINDOWS],
     next: usize,
     total_windows: u64,
-    last_window: Option<Instant>,
+    last_window: Option<Now>,
     created: SystemTime,
 }
 
@@ -46,10 +49,14 @@ impl Source {
     /// How many windows are remembered: two nodes with the same name, and the subscriptions of a node with rclcpp,
     /// publish in turns.
     const WINDOWS: usize = 8;
+    /// A system clock that differs from the monotonic clock by more seconds was stepped.
+    const MAX_JITTER: f64 = 0.1;
 
-    pub(super) fn new(now: Now) -> Self {
+    /// Returns a source that has begun at that time. A metric of it is that many time series, at most.
+    pub(super) fn new(created: SystemTime, metric_series: usize) -> Self {
         Self {
             metrics: BTreeMap::new(),
+            metric_series,
             received: None,
             published: None,
             lost: None,
@@ -57,12 +64,13 @@ impl Source {
             next: 0,
             total_windows: 0,
             last_window: None,
-            created: now.system,
+            created,
         }
     }
 
     pub(super) fn accept_window(
         &mut self,
+        node: &str,
         metric: MetricName,
         window: Window,
         figures: Figures,
@@ -70,8 +78,8 @@ impl Source {
         now: Now,
     ) -> Result<(), NotAdded> {
         let known = metric.known();
-        self.metric(metric, budget)?.accept_window(window, figures, now)?;
-        self.last_window = Some(now.monotonic);
+        self.metric(node, metric, budget)?.accept_window(window, figures, now)?;
+        self.last_window = Some(now);
         let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
         let count = |total: &mut Option<u64>, counted: &mut u64| {
@@ -99,41 +107,54 @@ impl Source {
         }
         if let (Some(Metric::PublicationSeqGap), Some(sum)) = (known, figures.sum().filter(|sum| *sum >= 0.0))
         {
-            let lost = self.lost.get_or_insert_default();
-            *lost = lost.saturating_add(sum.round() as u64);
+            self.lost.get_or_insert_default().add(sum.round() as u64);
         }
         Ok(())
     }
 
     pub(super) fn accept_distribution(
         &mut self,
+        node: &str,
         metric: Metric,
         window: Window,
         distribution: &Distribution,
         budget: &mut Budget,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let state = self.metric(MetricName::Known(metric), budget)?;
+        let state = self.metric(node, MetricName::Known(metric), budget)?;
         state.accept_distribution(metric, window, distribution, now)
     }
 
+    /// A scrape begins.
+    pub(super) fn begin_scrape(&mut self) {
+        self.lost.iter_mut().for_each(FirstZero::begin_scrape);
+        for metric in self.metrics.values_mut() {
+            metric.begin_scrape();
+        }
+    }
+
     /// Removes the metrics that have ended. Returns whether the source is still there.
-    pub(super) fn expire(&mut self, windows: u32, budget: &mut Budget, now: Instant) -> bool {
+    pub(super) fn expire(&mut self, node: &str, windows: u32, budget: &mut Budget, now: Instant) -> bool {
         self.metrics.retain(|_, metric| {
             let is_kept = metric.expire(windows, now);
             if !is_kept {
-                budget.release(MetricState::SERIES);
+                budget.release(node, self.metric_series);
             }
             is_kept
         });
         !self.metrics.is_empty()
     }
 
-    fn metric(&mut self, metric: MetricName, budget: &mut Budget) -> Result<&mut MetricState, NotAdded> {
+    fn metric(
+        &mut self,
+        node: &str,
+        metric: MetricName,
+        budget: &mut Budget,
+    ) -> Result<&mut MetricState, NotAdded> {
         match self.metrics.entry(metric) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
-                budget.reserve(MetricState::SERIES)?;
+                budget.reserve(node, self.metric_series)?;
                 Ok(entry.insert(MetricState::default()))
             }
         }
@@ -163,10 +184,20 @@ impl Source {
         self.metrics.get(metric)
     }
 
+    /// Returns whether it is a service, a client or a timer: it has a metric of its own, and none that such a source does
+    /// not have. None for other sources.
+    pub fn kind(&self) -> Option<SourceKind> {
+        [SourceKind::Service, SourceKind::Client, SourceKind::Timer].into_iter().find(|kind| {
+            let mut metrics = self.metrics.keys().filter_map(MetricName::known);
+            metrics.clone().all(|metric| kind.measures(metric))
+                && metrics.any(|metric| !Metric::OF_SUBSCRIPTIONS.contains(&metric))
+        })
+    }
+
     /// Returns the messages that a subscription has received, at least: the largest sample count of each window. If
     /// only periods are measured, a window's first message is not among them.
     pub fn received(&self) -> Option<u64> {
-        self.received
+        self.received.filter(|_| self.kind().is_none())
     }
 
     /// Returns the messages that a publisher has published, at least.
@@ -176,7 +207,7 @@ impl Source {
 
     /// Returns the messages that a subscription has lost: all gaps, including messages that arrived late.
     pub fn lost(&self) -> Option<u64> {
-        self.lost
+        self.lost.map(FirstZero::value)
     }
 
     /// Returns the number of windows.
@@ -184,12 +215,17 @@ impl Source {
         self.total_windows
     }
 
-    /// Returns when the last metric of a window was received.
-    pub fn last_window(&self) -> Option<Instant> {
-        self.last_window
+    /// Returns when the last metric of a window was received, in seconds since the epoch, of which `now` is `unix_time`.
+    ///
+    /// It is the time that the clock showed then, as long as the clock was not stepped.
+    pub fn last_window(&self, now: Instant, unix_time: f64) -> Option<f64> {
+        let last = self.last_window?;
+        let shown = last.system.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let elapsed = unix_time - now.saturating_duration_since(last.monotonic).as_secs_f64();
+        Some(if (shown - elapsed).abs() < Self::MAX_JITTER { shown } else { elapsed })
     }
 
-    /// Returns when the source became known. Its totals began then.
+    /// Returns when the first window of the source began. Its totals began then.
     pub fn created(&self) -> SystemTime {
         self.created
     }

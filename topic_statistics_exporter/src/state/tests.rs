@@ -155,7 +155,7 @@ fn losses_of_a_node_without_statistics_are_kept_for_a_day() {
     state.accept(lost("/b", 4), at(start, 80_000.0));
     state.expire(at(start, 160_000.0).monotonic);
     let lost: Vec<_> =
-        state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost)).collect();
+        state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost.value())).collect();
     assert_eq!(lost, [("/a:/b".to_owned(), 7)]);
     state.expire(at(start, 170_000.0).monotonic);
     assert_eq!((state.reported_losses().len(), state.series()), (0, 0));
@@ -186,6 +186,230 @@ fn reported_losses_are_of_the_topic_and_not_of_a_source() {
     assert_eq!(state.series(), Source::SERIES + MetricState::SERIES + 1);
     state.expire(at(start, 86_401.0).monotonic);
     assert_eq!(state.series(), 0);
+}
+
+fn losses(node: &str, messages_lost: u64) -> Result<Received, Refused> {
+    let loss = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
+        topic_name: "/b".to_owned(),
+        messages_lost,
+    };
+    Losses::new(node, &loss).map(Received::Losses)
+}
+
+#[test]
+fn a_scraper_sees_a_counter_of_losses_at_0_before_its_first_value() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let mut scrape = |received: Vec<Result<Received, Refused>>| {
+        received.into_iter().for_each(|received| state.accept(received, start));
+        state.begin_scrape();
+        let negative =
+            only(&state).metrics().next().unwrap().1.window.as_ref().unwrap().total.negative_windows;
+        let reported = state.reported_losses().next().map(|(_, losses)| losses.lost.value());
+        [only(&state).lost(), reported, Some(negative.value())]
+    };
+    let gaps = |stop, mean: f64| window("/a:/b", "publication_seq_gap", stop, [mean, 9.0, 0.0, 10.0, 0.5]);
+    let early = |stop| window("/a:/b", "message_age", stop, [-1.0, 1.0, -2.0, 10.0, 0.5]);
+    assert_eq!(scrape(vec![gaps(100, 0.7), early(100), losses("/a", 500)]), [Some(0), Some(0), Some(0)]);
+    assert_eq!(scrape(vec![losses("/a", 300)]), [Some(7), Some(800), Some(1)]);
+    assert_eq!(scrape(vec![gaps(101, 0.2), early(101), losses("/a", 1)]), [Some(9), Some(801), Some(2)]);
+}
+
+#[test]
+fn no_total_begins_after_its_samples() {
+    let start = Now::read();
+    let created = |begin_before: f64, length: f64, received: Now| {
+        let epoch = start.system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+        let time = |seconds: f64| ros_env::builtin_interfaces::msg::Time {
+            sec: seconds.floor() as i32,
+            nanosec: (seconds.fract() * 1e9) as u32,
+        };
+        let mut of = message("/a:/b", "message_age", "ms", 100, FIGURES);
+        of.window_start = time(epoch - begin_before);
+        of.window_stop = time(epoch - begin_before + length);
+        let mut state = State::new(Limits::default(), start);
+        state.accept(MetricWindow::new(&of).map(Received::Window), received);
+        let source = only(&state);
+        let metric = source.metric_state(&MetricName::Known(Metric::MessageAge)).unwrap();
+        let created = metric.window.as_ref().unwrap().life.created;
+        assert_eq!(created, source.created());
+        start.system.duration_since(created).unwrap_or_default().as_secs_f64()
+    };
+    let is_about = |is: f64, expected: f64| assert!((is - expected).abs() < 1e-3, "{is}, not {expected}");
+    is_about(created(1.2, 1.0, start), 1.2);
+    is_about(created(301.0, 300.0, start), 301.0);
+    // A clock that is an hour behind, or ahead, says nothing of the time here.
+    is_about(created(3601.0, 1.0, start), 1.0);
+    is_about(created(-3600.0, 1.0, start), 1.0);
+}
+
+#[test]
+fn nodes_that_have_ended_leave_their_room_to_new_ones() {
+    let start = Now::read();
+    let node = Source::SERIES + MetricState::SERIES;
+    let mut state = State::new(Limits { max_series: 400 * node, ..Limits::default() }, start);
+    for number in 0..400 {
+        state.accept(window(&format!("/anonymous_{number}:/imu"), "message_age", 100, FIGURES), start);
+    }
+    let arrives = |state: &mut State, seconds: f64| {
+        let stop = 100 + seconds as i32;
+        state.accept(window("/safety_critical:/scan", "message_age", stop, FIGURES), at(start, seconds));
+        state.sources().any(|(name, _)| &*name.node == "/safety_critical")
+    };
+    assert!(!arrives(&mut state, 5.0), "all of them may still be there");
+    assert_eq!(state.counts().beyond_max_series, 1);
+    for number in 0..10 {
+        let name = format!("/anonymous_{number}:/imu");
+        state.accept(window(&name, "message_age", 111, FIGURES), at(start, 11.0));
+    }
+    // Long before the 60 windows that an ended source is kept for.
+    assert!(arrives(&mut state, 12.0));
+    assert_eq!(state.sources().len(), 11, "those that have published a window lately, and the new one");
+}
+
+#[test]
+fn a_node_has_a_limit_of_its_own() {
+    let start = Now::read();
+    let source = Source::SERIES + MetricState::SERIES;
+    let limits = Limits { max_series_per_node: 3 * source, ..Limits::default() };
+    let mut state = State::new(limits, start);
+    for topic in 0..10 {
+        state.accept(window(&format!("/churn:/topic_{topic}"), "message_age", 100, FIGURES), start);
+    }
+    state.accept(window("/safety_critical:/scan", "message_age", 100, FIGURES), start);
+    assert_eq!((state.sources().len(), state.series()), (4, 4 * source));
+    assert_eq!((state.counts().beyond_max_of_node, state.counts().beyond_max_series), (7, 0));
+    state.expire(at(start, 100.0).monotonic);
+    assert_eq!(state.series(), 0);
+    state.accept(window("/churn:/topic_9", "message_age", 200, FIGURES), at(start, 100.0));
+    assert_eq!(state.sources().len(), 1, "its room is used again");
+}
+
+#[test]
+fn messages_of_excluded_nodes_are_only_counted() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    state.set_filter(NodeFilter::new(vec!["/r1/**".parse().unwrap()], vec!["/r1/debug".parse().unwrap()]));
+    for node in ["/r1/camera", "/r1/debug", "/r2/camera"] {
+        state.accept(window(&format!("{node}:/imu"), "message_age", 100, FIGURES), start);
+        state.accept(ages(&format!("{node}:/imu"), 100), start);
+        state.accept(losses(node, 1), start);
+    }
+    let names: Vec<_> = state.sources().map(|(name, _)| name.to_string()).collect();
+    assert_eq!((names, state.reported_losses().len()), (vec!["/r1/camera:/imu".to_owned()], 1));
+    assert_eq!(state.counts().excluded, 6);
+}
+
+#[test]
+fn the_time_of_the_last_window_is_the_same_in_each_scrape_until_the_clock_is_stepped() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    state.accept(window("/a:/b", "message_age", 100, FIGURES), start);
+    let epoch = start.system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+    // Two clocks are read one after the other.
+    let last = |seconds: f64, jitter: f64| {
+        only(&state).last_window(at(start, seconds).monotonic, epoch + seconds + jitter).unwrap()
+    };
+    assert_eq!([last(1.0, 3e-6), last(2.0, -4e-6), last(9.0, 0.05)], [epoch; 3]);
+    assert_eq!(last(2.0, 3600.0), epoch + 3600.0);
+}
+
+/// A status of the library, with conditions.
+fn health(source: &str, level: u8, warn_unless: &str, error_unless: &str) -> Result<Received, Refused> {
+    let values = [
+        ("measurement_source_name", source),
+        ("Actual frequency (Hz)", "41.500000"),
+        ("warn_unless", warn_unless),
+        ("error_unless", error_unless),
+    ];
+    let values = values.map(|(key, value)| ros_env::diagnostic_msgs::msg::KeyValue {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    });
+    let name = format!("health of {source}");
+    let status = DiagnosticStatus { level, name, values: values.into(), ..Default::default() };
+    Diagnostic::new(&status).map(Received::Diagnostic)
+}
+
+#[test]
+fn the_limits_of_authors_are_time_series_with_the_labels_of_their_source() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let (warn, error) =
+        ("rate=100±10% age.p99<50ms age.p99<40ms bandwidth<2MB/s", "rate>=50 lost=0 silent<2s");
+    state.accept(health("/r1/listener:/imu", 1, warn, error), start);
+    state.accept(health("/r1/bridge:get_imu", 0, "duration.max<=20ms", "what is this"), start);
+    let text = crate::exposition::Format::Text.encode(&state, start.monotonic, 1e9, vec![]);
+    let text = String::from_utf8(text).unwrap();
+    let series: BTreeMap<&str, f64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("topic_statistics_")?.rsplit_once(' '))
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .filter(|(name, _)| ["expected_", "health_", "judged_"].iter().any(|start| name.starts_with(start)))
+        .collect();
+    let imu = r#"node="/r1/listener",topic="/imu""#;
+    let expected = [
+        (format!("health_level{{{imu}}}"), 1.0),
+        (r#"health_level{node="/r1/bridge",name="get_imu"}"#.to_owned(), 0.0),
+        (format!("judged_rate_hertz{{{imu}}}"), 41.5),
+        (r#"judged_rate_hertz{node="/r1/bridge",name="get_imu"}"#.to_owned(), 41.5),
+        (format!(r#"expected_rate_hertz{{{imu},bound="lower",level="warn"}}"#), 90.0),
+        (format!(r#"expected_rate_hertz{{{imu},bound="upper",level="warn"}}"#), 110.0),
+        (format!(r#"expected_rate_hertz{{{imu},bound="lower",level="error"}}"#), 50.0),
+        (format!(r#"expected_bandwidth_bytes_per_second{{{imu},bound="upper",level="warn"}}"#), 2e6),
+        (format!(r#"expected_window_messages_lost{{{imu},bound="lower",level="error"}}"#), 0.0),
+        (format!(r#"expected_window_messages_lost{{{imu},bound="upper",level="error"}}"#), 0.0),
+        (format!(r#"expected_message_age_seconds{{{imu},figure="p99",bound="upper",level="warn"}}"#), 0.04),
+        (
+            format!(
+                r#"expected_time_since_last_message_seconds{{{imu},figure="mean",bound="upper",level="error"}}"#
+            ),
+            2.0,
+        ),
+        (
+            r#"expected_duration_seconds{node="/r1/bridge",name="get_imu",figure="max",bound="upper",level="warn"}"#
+                .to_owned(),
+            0.02,
+        ),
+    ];
+    assert_eq!(series.len(), expected.len(), "{series:#?}");
+    for (name, value) in &expected {
+        let is = series.get(&**name).copied().unwrap_or_else(|| panic!("no {name} in {series:#?}"));
+        assert!((is - value).abs() <= 1e-9, "{name} is {is}");
+    }
+    let lines = text.lines().filter(|line| line.contains("/r1/") || line.contains("diagnostic_level{"));
+    assert!(lines.count() <= state.series());
+    state.expire(at(start, 61.0).monotonic);
+    assert_eq!((state.healths().len(), state.series()), (0, 0));
+}
+
+#[test]
+fn windows_count_by_the_health_of_their_source() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    let receive = |state: &mut State, stop| {
+        for metric in ["message_age", "message_period"] {
+            state.accept(window("/a:/b", metric, stop, FIGURES), start);
+        }
+    };
+    receive(&mut state, 100); // before any status: not judged
+    for (level, stop) in [(0, 101), (0, 102), (2, 103), (3, 104), (0, 105)] {
+        state.accept(health("/a:/b", level, "", "rate>=1"), start);
+        receive(&mut state, stop);
+    }
+    let (_, health) = state.healths().next().unwrap();
+    assert_eq!(HealthState::LEVELS.map(|level| health.windows(level)), [3, 0, 1, 1]);
+}
+
+#[test]
+fn a_status_with_more_limits_than_there_is_room_for_is_left_out() {
+    let start = Now::read();
+    let mut state = State::new(Limits { max_series: 10, ..Limits::default() }, start);
+    state.accept(health("/a:/b", 0, "rate>=1", ""), start);
+    assert_eq!((state.healths().len(), state.series()), (1, 8));
+    state.accept(health("/a:/b", 0, "rate=1..2 age<1s lost=0", ""), start);
+    assert_eq!((state.healths().len(), state.series()), (0, 1));
+    assert_eq!(state.counts().beyond_max_series, 1);
 }
 
 #[test]

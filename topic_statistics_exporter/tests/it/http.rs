@@ -20,13 +20,13 @@ use crate::{
 const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
 #[test]
-fn only_two_paths_are_served() {
+fn only_three_paths_are_served() {
     let exporter = Exporter::start(&[], domain());
     let address = exporter.address;
     assert_eq!(get(address, "/healthz").text(), "ok\n");
     for (path, status) in [
         ("/metrics?x=y", 200),
-        ("/", 404),
+        ("/", 200),
         ("/metrics/", 404),
         ("/../../etc/passwd", 404),
         ("/%2e%2e/etc/passwd", 404),
@@ -48,6 +48,75 @@ fn only_two_paths_are_served() {
         accept("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited");
     assert!(headers.contains("content-type: application/vnd.google.protobuf"), "{headers}");
     assert!(!body.starts_with(b"#"));
+}
+
+#[test]
+fn the_page_has_links_to_what_is_served() {
+    let exporter = Exporter::start(&[], domain());
+    let response = get(exporter.address, "/");
+    assert!(response.headers.contains("text/html"), "{}", response.headers);
+    let page = response.text();
+    for path in ["/metrics", "/healthz"] {
+        assert!(page.contains(&format!("<a href=\"{path}\">")), "{page}");
+        assert_eq!(get(exporter.address, path).status, 200);
+    }
+    assert!(page.contains(env!("CARGO_PKG_VERSION")), "{page}");
+}
+
+#[test]
+fn a_scrape_is_compressed_for_a_client_that_takes_gzip() {
+    let domain = domain();
+    let exporter = Exporter::start(&[], domain);
+    let robot = Robot::start();
+    for topic in 0..50 {
+        robot.publish(&format!("/node:/topic_{topic}"), "message_age", 100, FIGURES);
+    }
+    exporter.scrape_until("all", |series| series.with("message_age_mean_seconds").count() == 50);
+    let scrape = |encoding: &str| {
+        let text = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {encoding}\r\n\r\n");
+        request(exporter.address, &text)
+    };
+    let plain = scrape("identity");
+    assert!(!plain.headers.to_lowercase().contains("content-encoding"), "{}", plain.headers);
+    let gzip = scrape("br, gzip");
+    assert!(gzip.headers.to_lowercase().contains("content-encoding: gzip"), "{}", gzip.headers);
+    assert!(gzip.body.len() * 5 < plain.body.len(), "{} of {} bytes", gzip.body.len(), plain.body.len());
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&*gzip.body), &mut text).unwrap();
+    let names =
+        |text: &str| text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&text), names(&plain.text()));
+}
+
+#[test]
+fn it_listens_at_a_name_and_at_all_addresses() {
+    use std::net::{Ipv4Addr, SocketAddr};
+    for listen in ["localhost:0", ":0"] {
+        let exporter = Exporter::start(&["--listen", listen], domain());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, exporter.address.port()));
+        assert_eq!(get(address, "/healthz").text(), "ok\n", "{listen}");
+    }
+}
+
+#[test]
+fn it_tells_what_its_process_uses() {
+    let exporter = Exporter::start(&[], domain());
+    let pid = exporter.process.id();
+    let series = exporter.scrape();
+    let get = |name: &str| series.0.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let resident: f64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    let ratio = get("process_resident_memory_bytes") / (resident * 1024.0);
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as f64;
+    assert!((get("process_open_fds") - open).abs() <= 3.0, "{open}");
+    assert!(get("process_max_fds") >= open && get("process_virtual_memory_bytes") > resident);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let age = now - get("process_start_time_seconds");
+    assert!((-1.0..120.0).contains(&age), "{age} s");
+    let cpu = get("process_cpu_seconds_total");
+    assert!(cpu > 0.0 && cpu < 120.0, "{cpu} s");
 }
 
 #[test]

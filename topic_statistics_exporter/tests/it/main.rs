@@ -2,7 +2,10 @@
 
 //! The exporter as a process of its own, on real topics, read over HTTP and by a real Prometheus.
 
+mod alerts;
+mod deploy;
 mod http;
+mod mixin;
 mod otlp;
 mod process;
 mod prometheus;

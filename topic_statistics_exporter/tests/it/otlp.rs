@@ -7,7 +7,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{mpsc::Receiver, OnceLock},
+    sync::{mpsc::Receiver, Mutex, PoisonError},
     time::Instant,
 };
 
@@ -30,39 +30,38 @@ struct Collector {
     requests: Vec<Value>,
 }
 
-/// Installs OpenTelemetry's package for the collector, and returns where. None where PyPI cannot be reached.
-fn packages() -> Option<&'static Path> {
-    static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let packages = PACKAGES.get_or_init(|| {
-        let requirements =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/opentelemetry.txt");
-        let wanted = fs::read(&requirements).unwrap();
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("otlp_collector");
-        let installed = directory.join("installed.txt");
-        if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
-            return Some(directory);
-        }
-        let _none_yet = fs::remove_dir_all(&directory);
-        let mut pip = Command::new("python3");
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-            "--retries",
-            "1",
-        ]);
-        pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
-        pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
-        if !pip.status().is_ok_and(|status| status.success()) {
-            return None;
-        }
-        fs::write(installed, wanted).unwrap();
-        Some(directory)
-    });
-    packages.as_deref()
+/// Installs packages from PyPI, those of `xtask/requirements/NAME.txt`, and returns where. None where PyPI cannot be
+/// reached.
+pub fn python_packages(name: &str) -> Option<PathBuf> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let requirements =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../xtask/requirements/{name}.txt"));
+    let wanted = fs::read(&requirements).unwrap();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python_{name}"));
+    let installed = directory.join("installed.txt");
+    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+        return Some(directory);
+    }
+    let _none_yet = fs::remove_dir_all(&directory);
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries",
+        "1",
+    ]);
+    pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
+    pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
+    if !pip.status().is_ok_and(|status| status.success()) {
+        return None;
+    }
+    fs::write(installed, wanted).unwrap();
+    Some(directory)
 }
 
 impl Collector {
@@ -73,7 +72,7 @@ impl Collector {
 
     /// Starts it with environment variables.
     fn start_with(port: u64, script: &[&str], what: &str, variables: &[(&str, &Path)]) -> Option<Self> {
-        let Some(packages) = packages() else {
+        let Some(packages) = python_packages("opentelemetry") else {
             test_support::skip(what, "opentelemetry-proto cannot be installed from PyPI");
             return None;
         };
@@ -190,6 +189,7 @@ const QUICKLY: [&str; 8] = [
     "--otlp-retry-max",
     "0.2",
 ];
+const UNREACHABLE: &str = r#"exporter_push_attempts_failed_total{reason="unreachable"}"#;
 const IMU: &str = "node=/listener,topic=/imu,kind=subscription";
 
 #[test]
@@ -212,7 +212,7 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     let port = collector.port;
     let requests = collector.stop();
     sent.publish(&robot);
-    let failed = |exporter: &Exporter| exporter.scrape().get("exporter_push_attempts_failed_total").unwrap();
+    let failed = |exporter: &Exporter| exporter.scrape().get(UNREACHABLE).unwrap();
     let before = failed(&exporter);
     wait_for("refused connections", || failed(&exporter) >= before + 3.0);
     sent.publish(&robot);
@@ -252,7 +252,8 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     assert_eq!(
         resource,
         format!(
-            "service.name=topic_statistics_exporter,service.instance.id={host},host.name={host},site=north"
+            "service.name=topic_statistics_exporter,service.version={},service.instance.id={host},host.name={host},site=north",
+            env!("CARGO_PKG_VERSION")
         )
     );
     assert_eq!(
@@ -486,27 +487,30 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
     let exporter = Exporter::start(&arguments, domain);
     let robot = Robot::start();
     robot.publish("/listener:/imu", "message_age", 100, [2.0, 4.0, 1.0, 50.0, 0.5]);
-    let files = || {
-        let entries = fs::read_dir(&buffer).unwrap().map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> =
-            entries.filter(|path| path.extension().is_some_and(|end| end == "gz")).collect();
-        files.sort();
-        files
-    };
-    wait_for("requests on disk", || files().len() >= 8);
+    let waiting =
+        |series: &crate::process::Series| series.get("exporter_push_requests_waiting").unwrap_or(0.0);
+    exporter.scrape_until("requests on disk", |series| waiting(series) >= 8.0);
+    let mut second = test_support::command(program("exporter"), &arguments, domain);
+    let mut second = Process::spawn(second.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::piped()));
+    let errors = test_support::lines(second.errors());
+    assert_eq!(second.wait().code(), Some(1), "a directory is of one exporter");
+    assert!(errors.iter().any(|line| line.contains("it is in use by another process")));
     exporter.process.signal("KILL");
     drop(exporter);
-    let left = files();
-    let mut damaged = fs::read(&left[3]).unwrap();
-    let middle = damaged.len() / 2;
-    damaged[middle] ^= 4;
-    fs::write(&left[3], damaged).unwrap();
+    let file = rusqlite::Connection::open(buffer.join("requests.sqlite")).unwrap();
+    let query = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let left = query("SELECT count(*) FROM requests") as usize;
+    let fourth = query("SELECT sequence FROM requests ORDER BY sequence LIMIT 1 OFFSET 3");
+    let damage =
+        "UPDATE requests SET body = substr(body, 1, 100) || x'00' || substr(body, 102) WHERE sequence = ?1";
+    file.execute(damage, [fourth]).unwrap();
+    drop(file);
 
     let mut collector = Collector::start(port, &[], "").unwrap();
     let exporter = Exporter::start(&arguments, domain);
     let lost = r#"exporter_push_requests_lost_total{reason="damaged"}"#;
     exporter.scrape_until("the damaged request", |series| series.get(lost) == Some(1.0));
-    let more = left.len() + 3;
+    let more = left + 3;
     collector.read_until("what waited, and more", |collector| collector.requests.len() >= more);
     let reports: Vec<_> =
         collector.points("topic_statistics.exporter_sources").map(|(_, point)| times(point).1).collect();
@@ -514,7 +518,7 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
     let starts = collector.points("topic_statistics.exporter_push_requests_accepted");
     let mut starts: Vec<_> = starts.map(|(_, point)| times(point).0).collect();
     let first = starts.iter().filter(|start| **start == starts[0]).count();
-    assert_eq!(first, left.len() - 1, "those of the first exporter");
+    assert_eq!(first, left - 1, "those of the first exporter");
     starts.dedup();
     assert_eq!(starts.len(), 2, "and then those of the second");
     let summaries: Vec<_> =
@@ -523,8 +527,117 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
     for summary in summaries {
         assert_eq!((number(&summary["count"]), float(&summary["sum"])), (50, 0.1));
     }
-    wait_for("an empty directory", || files().len() <= 1);
+    exporter.scrape_until("nothing that waits", |series| waiting(series) <= 1.0);
     wait_for("a warning", || exporter.log.try_iter().any(|line| line.contains("1 damaged")));
+}
+
+/// A directory on a file system of its own, until this is dropped. None if this process may not mount.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(what: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(directory.path()).stderr(Stdio::null());
+        if !mount.status().is_ok_and(|status| status.success()) {
+            test_support::skip(what, "this process may not mount a small file system");
+            return None;
+        }
+        Some(Self(directory))
+    }
+
+    /// Leaves no room.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.path().join("junk")).unwrap();
+        while std::io::Write::write_all(&mut file, &[0; 1024]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _unmounted = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_nothing() {
+    const WHAT: &str = "OTLP on a full disk";
+    let Some(disk) = SmallDisk::new(WHAT) else { return };
+    let Some(mut collector) = Collector::start(0, &[], WHAT) else { return };
+    let path = disk.0.path().join("otlp");
+    let arguments =
+        ["--otlp-endpoint", &collector.endpoint(), "--otlp-buffer-directory", path.to_str().unwrap()];
+    let domain = domain();
+    let exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
+    collector.read_until("requests", |collector| collector.requests.len() >= 2);
+    disk.fill();
+    let number = collector.requests.len() + 10;
+    collector.read_until("requests over memory", |collector| collector.requests.len() >= number);
+    let log = |text: &str| wait_for(text, || exporter.log.try_iter().any(|line| line.contains(text)));
+    log("cannot be written to the disk");
+    fs::remove_file(disk.0.path().join("junk")).unwrap();
+    log("written to the disk again");
+    let lost = exporter.scrape();
+    assert!(lost.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{lost:?}");
+    drop(exporter);
+    // It starts on a full disk, too.
+    disk.fill();
+    let exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain);
+    let number = collector.requests.len() + 5;
+    collector.read_until("requests of the next exporter", |collector| collector.requests.len() >= number);
+    assert_eq!(exporter.scrape().get(r#"exporter_push_requests_lost_total{reason="damaged"}"#), Some(0.0));
+    let reports: Vec<_> =
+        collector.points("topic_statistics.exporter_sources").map(|(_, point)| times(point).1).collect();
+    assert!(reports.is_sorted_by(|before, after| before < after), "in order, each once: {reports:?}");
+}
+
+/// Without free file descriptors nothing can be opened. What waits is not damaged.
+#[test]
+fn requests_survive_a_time_without_file_descriptors() {
+    use rustix::process::{getrlimit, prlimit, Pid, Resource, Rlimit};
+    let script: Vec<_> = std::iter::repeat_n("503", 60).collect();
+    let Some(mut collector) = Collector::start(0, &script, "OTLP without file descriptors") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let arguments = ["--otlp-endpoint", &collector.endpoint(), "--otlp-buffer-directory", path];
+    let exporter = Exporter::start(&[&arguments, &QUICKLY[..]].concat(), domain());
+    let waiting =
+        |series: &crate::process::Series| series.get("exporter_push_requests_waiting").unwrap_or(0.0);
+    exporter.scrape_until("requests that wait", |series| waiting(series) >= 10.0);
+    let pid = Pid::from_raw(exporter.process.id().try_into().unwrap());
+    let limit = |current| {
+        let all = getrlimit(Resource::Nofile);
+        prlimit(pid, Resource::Nofile, Rlimit { current: Some(current), ..all }).unwrap();
+    };
+    limit(3);
+    let number = collector.requests.len() + 5;
+    // The connection to the collector is open.
+    collector.read_until("attempts", |collector| collector.requests.len() >= number);
+    limit(1024);
+    collector.read_until("all requests", |collector| collector.accepted().count() >= 20);
+    let reports: Vec<_> =
+        collector.points("topic_statistics.exporter_sources").map(|(_, point)| times(point).1).collect();
+    assert!(reports.is_sorted_by(|before, after| before < after), "in order, each once: {reports:?}");
+    let series = exporter.scrape();
+    assert!(series.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{series:?}");
+}
+
+/// An expired token, or a proxy that does not know the path yet.
+#[test]
+fn a_collector_that_denies_for_a_while_gets_everything() {
+    let script = ["200", "401", "403", "404", "401"];
+    let Some(mut collector) = Collector::start(0, &script, "OTLP with an expired token") else { return };
+    let endpoint = format!("{}/v1/metrics", collector.endpoint());
+    let exporter = Exporter::start(&[&["--otlp-endpoint", &endpoint], &QUICKLY[..]].concat(), domain());
+    collector.read_until("requests", |collector| collector.accepted().count() >= 8);
+    assert_retries(&collector);
+    assert!(collector.requests.iter().all(|request| request["path"] == "/v1/metrics"));
+    let series = exporter.scrape();
+    assert_eq!(series.get(r#"exporter_push_attempts_failed_total{reason="denied"}"#), Some(4.0));
+    assert!(series.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{series:?}");
+    wait_for("a line", || {
+        exporter.log.try_iter().any(|line| line.contains("401 Unauthorized): check the endpoint"))
+    });
 }
 
 #[test]
@@ -545,13 +658,92 @@ fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
     let arguments = [&["--otlp-endpoint", &endpoint], &QUICKLY[..]].concat();
     let domain = domain();
     let exporter = Exporter::start(&arguments, domain);
-    let failed = "exporter_push_attempts_failed_total";
-    exporter.scrape_until("failed attempts", |series| series.get(failed) >= Some(2.0));
+    exporter.scrape_until("failed attempts", |series| series.get(UNREACHABLE) >= Some(2.0));
     collector.read_until("nothing", |collector| collector.requests.is_empty());
     drop(exporter);
     let trusted = ["--otlp-certificate", certificate.to_str().unwrap()];
     let _exporter = Exporter::start(&[&arguments, &trusted[..]].concat(), domain);
     collector.read_until("requests", |collector| collector.accepted().count() >= 2);
+}
+
+#[test]
+fn a_collector_that_demands_a_certificate_gets_the_exporters_own() {
+    const WHAT: &str = "OTLP with a client certificate";
+    let directory = tempfile::tempdir().unwrap();
+    let make = |name: &str, further: &[&str]| {
+        let [certificate, key] = ["pem", "key"].map(|end| directory.path().join(format!("{name}.{end}")));
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]);
+        openssl
+            .arg(format!("/CN={name}"))
+            .args(further)
+            .arg("-out")
+            .arg(&certificate)
+            .arg("-keyout")
+            .arg(&key);
+        openssl
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+            .then_some((certificate, key))
+    };
+    let server = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
+    let (Some((server, server_key)), Some((client, client_key))) =
+        (make("collector", &server), make("robot", &[]))
+    else {
+        return test_support::skip(WHAT, "there is no openssl on this machine");
+    };
+    let files = [("CERTIFICATE", &*server), ("KEY", &server_key), ("CLIENT_CERTIFICATE", &client)];
+    let Some(mut collector) = Collector::start_with(0, &[], WHAT, &files) else { return };
+    let endpoint = format!("https://127.0.0.1:{}", collector.port);
+    let arguments = ["--otlp-endpoint", &endpoint, "--otlp-certificate", server.to_str().unwrap()];
+    let arguments = [&arguments, &QUICKLY[..]].concat();
+    let domain = domain();
+    let exporter = Exporter::start(&arguments, domain);
+    exporter.scrape_until("failed attempts", |series| series.get(UNREACHABLE) >= Some(2.0));
+    collector.read_until("nothing", |collector| collector.requests.is_empty());
+    drop(exporter);
+    let variables = [("CLIENT_CERTIFICATE", client), ("CLIENT_KEY", client_key)];
+    let variables = variables
+        .map(|(name, path)| (format!("OTEL_EXPORTER_OTLP_{name}"), path.to_str().unwrap().to_owned()));
+    let variables: Vec<_> = variables.iter().map(|(name, path)| (&**name, path.clone())).collect();
+    let _exporter = Exporter::start_with(&arguments, domain, &variables);
+    collector.read_until("requests", |collector| collector.accepted().count() >= 2);
+}
+
+/// OpenTelemetry's specification: warn, and ignore.
+#[test]
+fn variables_that_cannot_be_used_are_logged_and_end_nothing() {
+    let Some(mut collector) = Collector::start(0, &[], "OTLP with wrong variables") else { return };
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned()),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s".to_owned()),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd".to_owned()),
+        ("OTEL_RESOURCE_ATTRIBUTES", "robot".to_owned()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
+    ];
+    let domain = domain();
+    let exporter = Exporter::start_with(&["--otlp-interval", "0.2"], domain, &variables);
+    collector.read_until("requests", |collector| collector.accepted().count() >= 2);
+    for (name, _) in &variables[..4] {
+        let warning = format!("{name} is ");
+        assert!(
+            exporter.before.iter().any(|line| line.contains(&warning) && line.contains("is ignored")),
+            "{name}"
+        );
+    }
+    drop(exporter);
+    let number = collector.requests.len();
+    for (name, value) in [("OTEL_SDK_DISABLED", "true"), ("OTEL_METRICS_EXPORTER", "none")] {
+        let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()), (name, value.to_owned())];
+        let exporter = Exporter::start_with(&["--otlp-interval", "0.1"], domain, &variables);
+        let series = exporter.scrape();
+        assert_eq!(series.with("exporter_push_").count(), 0, "{name}");
+        assert!(exporter.before.iter().any(|line| line.contains(&format!("Nothing is pushed: {name} is"))));
+    }
+    collector.read_until("no more", |_| true);
+    // The first exporter may have sent its last report.
+    assert!(collector.requests.len() <= number + 2, "{}", collector.requests.len());
 }
 
 /// Returns a Prometheus that takes OTLP, and its option for that. Logs that `what` is skipped if there is none: it is

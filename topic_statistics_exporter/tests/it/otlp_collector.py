@@ -4,7 +4,7 @@
 Requests are decoded by OpenTelemetry's own package. A reply is `200`, another status, a status and the header Retry-After
 (`429:1`), `hang`, which neither reads nor answers, or `close`, which closes the connection without an answer. After the
 script, everything is accepted. For each request a line of JSON is printed, before it is answered. With the environment
-variables CERTIFICATE and KEY, which name files, it serves HTTPS.
+variables CERTIFICATE and KEY, which name files, it serves HTTPS; with CLIENT_CERTIFICATE to clients with that certificate only.
 """
 
 import gzip
@@ -75,6 +75,9 @@ server = ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Collector)
 if 'CERTIFICATE' in os.environ:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.environ['CERTIFICATE'], os.environ['KEY'])
+    if 'CLIENT_CERTIFICATE' in os.environ:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(os.environ['CLIENT_CERTIFICATE'])
     server.socket = context.wrap_socket(server.socket, server_side=True)
 print(json.dumps({'port': server.server_port}), flush=True)
 server.serve_forever()

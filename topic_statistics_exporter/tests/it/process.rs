@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
@@ -17,6 +17,8 @@ use test_support::{command, lines, program, wait_for, Process, LIMIT};
 pub struct Exporter {
     pub process: Process,
     pub address: SocketAddr,
+    /// The lines of its log until it served.
+    pub before: Vec<String>,
     pub log: Receiver<String>,
 }
 
@@ -32,11 +34,16 @@ impl Exporter {
         let listen: &[&str] = if is_given { &[] } else { &["--listen", "127.0.0.1:0"] };
         let mut command = command(program("exporter"), &[listen, arguments].concat(), domain);
         let variables = variables.iter().map(|(name, value)| (name, value));
-        let mut process = Process::spawn(command.envs(variables).stderr(Stdio::piped()));
+        Self::of(command.envs(variables))
+    }
+
+    /// Starts it by a command.
+    pub fn of(command: &mut Command) -> Self {
+        let mut process = Process::spawn(command.stderr(Stdio::piped()));
         let log = lines(process.errors());
         let deadline = Instant::now() + LIMIT;
         let mut lines: Vec<String> = vec![];
-        let address = loop {
+        let address: SocketAddr = loop {
             match log.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => lines.push(line),
                 Err(error) => panic!("the exporter does not serve: {error}; {lines:#?}"),
@@ -47,7 +54,7 @@ impl Exporter {
                 break address.parse().unwrap();
             }
         };
-        Self { process, address, log }
+        Self { process, address, before: lines, log }
     }
 
     /// Returns all time series, as `/metrics` has them as text.

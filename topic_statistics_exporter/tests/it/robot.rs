@@ -6,7 +6,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{Distribution, Metric};
 use ros_env::{
     builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus},
+    diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue},
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
     topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat, MetricsDistribution},
 };
@@ -100,6 +100,19 @@ impl Robot {
         let message =
             MessagesLostEvent { node_name: node.to_owned(), messages_lost_statistics: vec![losses] };
         self.losses.publish(message).unwrap();
+    }
+
+    /// Publishes the health of a source, as the library does.
+    pub fn publish_health(&self, source: &str, level: u8, error_unless: &str) {
+        let pairs = [
+            ("measurement_source_name", source),
+            ("Actual frequency (Hz)", "41.500000"),
+            ("error_unless", error_unless),
+        ];
+        let values = pairs.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
+        let name = source.trim_start_matches('/').replacen(':', ": ", 1);
+        let status = DiagnosticStatus { level, name, values: values.into(), ..Default::default() };
+        self.diagnostics.publish(DiagnosticArray { status: vec![status], ..Default::default() }).unwrap();
     }
 
     pub fn publish_diagnostic(&self, name: &str, level: u8) {

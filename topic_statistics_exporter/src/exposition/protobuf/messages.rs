@@ -83,13 +83,15 @@ pub struct Quantile {
     pub value: Option<f64>,
 }
 
-/// `Histogram`, without classic buckets.
+/// `Histogram`.
 #[derive(Clone, PartialEq, Message)]
 pub struct NativeHistogram {
     #[prost(uint64, optional, tag = "1")]
     pub sample_count: Option<u64>,
     #[prost(double, optional, tag = "2")]
     pub sample_sum: Option<f64>,
+    #[prost(message, repeated, tag = "3")]
+    pub bucket: Vec<ClassicBucket>,
     #[prost(sint32, optional, tag = "5")]
     pub schema: Option<i32>,
     #[prost(double, optional, tag = "6")]
@@ -106,6 +108,14 @@ pub struct NativeHistogram {
     pub positive_delta: Vec<i64>,
     #[prost(message, optional, tag = "15")]
     pub created_timestamp: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct ClassicBucket {
+    #[prost(uint64, optional, tag = "1")]
+    pub cumulative_count: Option<u64>,
+    #[prost(double, optional, tag = "2")]
+    pub upper_bound: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The health of sources, and the limits that authors have set, so that alerts compare with those.
+
+use std::collections::BTreeMap;
+
+use rclrs_topic_statistics::Metric;
+use topic_statistics_core::condition::{Figure, Quantity};
+
+use super::writer::{family, Kind, Writer};
+use crate::{
+    model::{ExpectedLimit, Level, SourceName},
+    state::{HealthState, State},
+};
+
+/// The name and the unit of the expected values of a quantity.
+type Expected = (&'static str, &'static str);
+
+/// Writes the health of all sources. `of_metric` returns the name and the unit of a metric in the names of its families.
+pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
+    let healths = || state.healths().map(|(name, health)| (labels(name), health));
+    let help = "Health of a source, as its node or topic_monitor judges it: 0 OK, 1 warning, 2 error, 3 stale. High: it is not as \
+                its author expects";
+    writer.family(&family("health_level", Kind::Gauge, "", help));
+    for (labels, health) in healths() {
+        writer.gauge(&W::labels(&labels), f64::from(health.level as u8));
+    }
+    let help = "Messages per second of a source, as its health is judged by: counted over as many windows as that takes. Low: \
+                messages do not arrive";
+    writer.family(&family("judged_rate", Kind::Gauge, "hertz", help));
+    for (labels, health) in healths() {
+        if let Some(rate) = health.rate {
+            writer.gauge(&W::labels(&labels), rate);
+        }
+    }
+    let help = "Windows of a source by its health when they were received. High, other than ok: it is often not as expected";
+    writer.family(&family("windows_judged", Kind::Counter, "", help));
+    for (labels, health) in healths() {
+        for level in HealthState::LEVELS {
+            let labels = [&labels[..], &[("level", level_name(level))]].concat();
+            writer.counter(&W::labels(&labels), health.windows(level) as f64, health.created);
+        }
+    }
+    let mut expected: BTreeMap<Expected, Vec<(W::Labels, f64)>> = BTreeMap::new();
+    for (labels, health) in healths() {
+        for limit in &health.limits {
+            let further = [
+                ("figure", figure(limit.quantity)),
+                ("bound", if limit.is_lower { "lower" } else { "upper" }),
+                ("level", if limit.is_error { "error" } else { "warn" }),
+            ];
+            let series = (W::labels(&[&labels[..], &further].concat()), limit.value);
+            expected.entry(name_and_unit(limit, &of_metric)).or_default().push(series);
+        }
+    }
+    for ((name, unit), series) in expected {
+        let help = "A limit that the author of a node, or of topic_monitor's file, expects to be kept: bound is lower or upper, \
+                    level is what the health becomes otherwise";
+        writer.family(&family(&format!("expected_{name}"), Kind::Gauge, unit, help));
+        for (labels, value) in series {
+            writer.gauge(&labels, value);
+        }
+    }
+}
+
+/// Returns the labels that the source has in all families: `node`, and `topic` or `name`.
+fn labels(name: &SourceName) -> [(&'static str, &str); 2] {
+    let label = match name.name.as_deref() {
+        Some(topic) if topic.starts_with('/') => ("topic", topic),
+        name => ("name", name.unwrap_or_default()),
+    };
+    [("node", &name.node), label]
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "ok",
+        Level::Warn => "warn",
+        Level::Error => "error",
+        Level::Stale => "stale",
+    }
+}
+
+fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) -> Expected {
+    match limit.quantity {
+        Quantity::Rate => ("rate", "hertz"),
+        Quantity::Bandwidth => ("bandwidth", "bytes_per_second"),
+        Quantity::Received => ("window_messages_received", ""),
+        Quantity::Bytes => ("window", "bytes"),
+        Quantity::Lost => ("window_messages_lost", ""),
+        Quantity::OutOfOrder => ("window_messages_out_of_order", ""),
+        Quantity::Publishers => ("publishers", ""),
+        Quantity::Metric(metric, Figure::SampleCount) => (of_metric(metric).0, "samples"),
+        Quantity::Metric(metric, _) => of_metric(metric),
+        // A quantity of a later version of the core.
+        _ => ("other", ""),
+    }
+}
+
+/// Returns the label of a metric's figure, as in the conditions' grammar; empty for other quantities.
+fn figure(quantity: Quantity) -> &'static str {
+    let Quantity::Metric(_, figure) = quantity else { return "" };
+    match figure {
+        Figure::Average => "mean",
+        Figure::Minimum => "min",
+        Figure::Maximum => "max",
+        Figure::StandardDeviation => "std",
+        Figure::SampleCount => "count",
+        Figure::P50 => "p50",
+        Figure::P90 => "p90",
+        Figure::P99 => "p99",
+        Figure::P99_9 => "p999",
+        // A figure of a later version of the core.
+        _ => "other",
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Where to listen.
+
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    str::FromStr,
+};
+
+/// An address or a name of this host, and a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listen {
+    /// Empty: all addresses.
+    host: String,
+    port: u16,
+}
+
+impl Listen {
+    /// The valid texts.
+    pub const RIGHT: &str = "an address and a port: 127.0.0.1:9877, localhost:9877, [::1]:9877 or :9877";
+
+    /// Returns the addresses, of which the first possible one is meant. A name is looked up.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        if self.host.is_empty() {
+            // On Linux, [::] is also every IPv4 address.
+            let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, self.port));
+            let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+            return Ok(vec![if has_ipv6 { all } else { (Ipv4Addr::UNSPECIFIED, self.port).into() }]);
+        }
+        let mut addresses: Vec<_> = (&*self.host, self.port).to_socket_addrs()?.collect();
+        // Scrapers are configured with 127.0.0.1 more often than with ::1.
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+        Ok(addresses)
+    }
+}
+
+impl FromStr for Listen {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (host, port) = text.rsplit_once(':').ok_or(Self::RIGHT)?;
+        let port = port.parse().map_err(|_| Self::RIGHT)?;
+        let of_ipv6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_right = match of_ipv6 {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)),
+        };
+        match is_right {
+            true => Ok(Self { host: of_ipv6.unwrap_or(host).to_owned(), port }),
+            false => Err(Self::RIGHT),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_a_name_or_nothing_before_the_port() {
+        for (text, first) in [
+            ("127.0.0.1:9877", "127.0.0.1:9877"),
+            ("localhost:9877", "127.0.0.1:9877"),
+            ("[::1]:0", "[::1]:0"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            let listen: Listen = text.parse().unwrap();
+            assert_eq!(listen.to_string(), text);
+            assert_eq!(listen.addresses().unwrap()[0], first.parse().unwrap());
+        }
+        let all = ":9877".parse::<Listen>().unwrap().addresses().unwrap();
+        assert!(all[0].ip().is_unspecified() && all[0].port() == 9877, "{all:?}");
+        for wrong in
+            ["", "localhost", "localhost:", ":x", "::1:9877", "[::1:9877", "a b:1", "x:70000", "http://x:1"]
+        {
+            assert_eq!(wrong.parse::<Listen>(), Err(Listen::RIGHT), "{wrong:?}");
+        }
+        assert!("no-such-host.invalid:1".parse::<Listen>().unwrap().addresses().is_err());
+    }
+}

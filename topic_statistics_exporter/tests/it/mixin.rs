@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The rendered files are those of the mixin, and each alert has a runbook.
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+use crate::{otlp::python_packages, prometheus::folder};
+
+/// Renders the mixin by jsonnet, and returns the content of each file. None where jsonnet cannot be installed.
+fn rendered() -> Option<serde_json::Map<String, Value>> {
+    let packages = python_packages("jsonnet")?;
+    let program = "import _jsonnet, sys; print(_jsonnet.evaluate_snippet('mixin', '(import \"mixin.libsonnet\").rendered'))";
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .env("PYTHONPATH", packages)
+        .current_dir(folder("grafana"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// With TOPIC_STATISTICS_RENDER=1 it writes the files.
+#[test]
+fn the_files_of_the_mixin_are_rendered() {
+    let Some(rendered) = rendered() else {
+        return test_support::skip("the mixin", "jsonnet cannot be installed from PyPI");
+    };
+    assert_eq!(rendered.keys().collect::<Vec<_>>(), ["alerts.yml", "rules.yml"]);
+    for (name, content) in rendered {
+        let (path, content) = (folder("grafana").join(&name), content.as_str().unwrap().to_owned());
+        if std::env::var_os("TOPIC_STATISTICS_RENDER").is_some() {
+            fs::write(&path, &content).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), content, "{name} is not what mixin.libsonnet renders");
+    }
+}
+
+/// The names and severities of all alerts.
+pub fn alerts() -> Vec<(String, String)> {
+    let text = fs::read_to_string(folder("grafana/alerts.yml")).unwrap();
+    let value = |line: &str, key: &str| Some(line.trim().strip_prefix(key)?.trim_matches('"').to_owned());
+    let mut lines = text.lines();
+    let mut alerts = vec![];
+    while let Some(name) = lines.find_map(|line| value(line, "- alert: ")) {
+        alerts.push((name, lines.find_map(|line| value(line, "severity: ")).unwrap()));
+    }
+    alerts.sort();
+    alerts.dedup();
+    alerts
+}
+
+#[test]
+fn each_alert_has_a_runbook_and_a_severity_that_says_who_acts() {
+    let runbooks = fs::read_to_string(folder("docs/alerts.md")).unwrap();
+    let headings: Vec<_> = runbooks.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let alerts = alerts();
+    assert!(alerts.len() >= 20, "{alerts:?}");
+    for (name, severity) in &alerts {
+        assert!(headings.contains(&&**name), "docs/alerts.md has no runbook of {name}");
+        assert!(["page", "ticket"].contains(&&**severity), "{name} is {severity}");
+    }
+    for heading in headings {
+        assert!(alerts.iter().any(|(name, _)| name == heading), "{heading} is no alert");
+    }
+    let inhibition = fs::read_to_string(folder("grafana/alertmanager.yml")).unwrap();
+    let names = inhibition
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| word.starts_with("TopicStatistics"));
+    for name in names.filter(|name| *name != "TopicStatistics") {
+        assert!(alerts.iter().any(|(alert, _)| alert == name), "alertmanager.yml names {name}");
+    }
+}
