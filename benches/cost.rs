@@ -5,7 +5,7 @@
 
 use std::{
     hint::black_box,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -18,6 +18,15 @@ use criterion::{criterion_group, criterion_main, Criterion};
 use rclrs::{MessageInfo, PublisherGid};
 use ros_env::{
     builtin_interfaces::msg::rmw::Time, geometry_msgs::msg::rmw::Twist, sensor_msgs::msg::rmw::Imu,
+};
+use topic_statistics_core::{
+    record::{
+        clock::HostClock,
+        executions::{Executions, ExecutorNames, ThreadRecorder},
+        source::WindowedCollector,
+        windowed::Windowed,
+    },
+    CallbackKind, ExecutorCallback,
 };
 
 const NOW: i64 = 1_790_000_000_000_000_000;
@@ -196,6 +205,22 @@ fn code(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The cost of a callback beyond the callback itself. A measured executor also looks up which callback it is.
+fn executor(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("executor");
+    let names = ExecutorNames::default();
+    let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
+    let thread = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
+    let timer = names.id(ExecutorCallback::new(CallbackKind::Timer, "10ms"));
+    let run = |ready| black_box(&thread).run(timer, ready, || black_box(()));
+    group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
+    executions.enable(&HostClock);
+    group.bench_function("callback", |bencher| bencher.iter(|| run(None)));
+    // In the future, so that it did not have to wait for one that was preempted.
+    group.bench_function("ready", |bencher| bencher.iter(|| run(Some(i64::MAX))));
+    group.finish();
+}
+
 /// The cost of a window of 1000 subscriptions with two conditions each, and of their health on `/diagnostics`.
 fn health(criterion: &mut Criterion) {
     const SUBSCRIPTIONS: usize = 1000;
@@ -232,5 +257,5 @@ fn health(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, floors, collectors, messages_and_windows, sizes, code, health);
+criterion_group!(benches, floors, collectors, messages_and_windows, sizes, code, executor, health);
 criterion_main!(benches);

@@ -127,7 +127,7 @@ impl JudgedSubscriptions {
         }
         let diagnosed = self.sources.iter().filter_map(|(source, of_source)| of_source.diagnose(source));
         let diagnosed: Vec<_> = diagnosed.collect();
-        let statuses = diagnosed.iter().map(|of| status(&node, &of.source, &of.judge));
+        let statuses = diagnosed.iter().map(|judged| status(&node, &judged.source, &judged.judge));
         statuses.map(std::hint::black_box).count()
     }
 }

@@ -3,6 +3,7 @@
 //! The cost of statistics in a process: allocations, memory, threads and publishers.
 
 mod c_allocations;
+mod waiting;
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use std::{
 };
 
 use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
+use rclrs_topic_statistics::{MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
 use test_support::{context, domain, node, wait_for, Program, Reader, Spinning};
 
@@ -25,13 +26,20 @@ fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().publish_period(Duration::from_secs(3600))
 }
 
-/// Returns the allocations per message, in steady state, of the subscription that `subscribe` creates. Its callback
-/// increments the counter.
+/// Returns the allocations per message, in steady state, of the subscription that `subscribe` creates on the basic
+/// executor. Its callback increments the counter.
 fn allocations_per_message<Subscription>(
     subscribe: impl FnOnce(&Node, Arc<AtomicU64>) -> Subscription,
 ) -> f64 {
+    allocations_on(context(domain(), &[]).create_basic_executor(), subscribe)
+}
+
+fn allocations_on<Subscription>(
+    executor: Executor,
+    subscribe: impl FnOnce(&Node, Arc<AtomicU64>) -> Subscription,
+) -> f64 {
     const MESSAGES: u64 = 1000;
-    let (executor, node) = node("counting", &[]);
+    let node = executor.create_node("counting").unwrap();
     let received = Arc::new(AtomicU64::new(0));
     let _subscription = subscribe(&node, Arc::clone(&received));
     let _spinning = Spinning::start(executor);
@@ -87,6 +95,47 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
     assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
     assert!(everything < plain + 0.1, "{everything} with all metrics, {plain} plain");
     assert!(boxed < plain_boxed + 0.1, "{boxed} measured, {plain_boxed} plain");
+}
+
+#[test]
+fn a_callback_of_a_measured_executor_costs_no_allocation_beyond_the_basic_one() {
+    let _one = ONE_AT_A_TIME.lock();
+    let _profiler = dhat::Profiler::builder().testing().build();
+    // A plain subscription, and a timer, on a worker or in the node's scope.
+    let subscribe = |on_worker: bool, is_measured: bool| {
+        move |node: &Node, count: Arc<AtomicU64>| {
+            let statistics = is_measured.then(|| NodeStatistics::with_options(node, options()).unwrap());
+            assert_eq!(statistics.as_ref().is_some_and(|of| of.executor().is_some()), is_measured);
+            let callback = move |_: Imu| {
+                count.fetch_add(1, Ordering::Relaxed);
+            };
+            let (topic, period) = ("imu".keep_last(100), Duration::from_millis(2));
+            let plain: Box<dyn std::any::Any> = match on_worker {
+                true => {
+                    let worker = node.create_worker(());
+                    let listener = worker.listen(|_| ());
+                    let subscription = worker.create_subscription::<Imu, _>(topic, callback).unwrap();
+                    let timer = worker.create_timer_repeating(period, || ()).unwrap();
+                    Box::new((worker, listener, subscription, timer))
+                }
+                false => {
+                    let subscription = node.create_subscription::<Imu, _>(topic, callback).unwrap();
+                    Box::new((subscription, node.create_timer_repeating(period, || ()).unwrap()))
+                }
+            };
+            (plain, statistics)
+        }
+    };
+    for on_worker in [false, true] {
+        let basic = allocations_per_message(subscribe(on_worker, false));
+        for runtime in [MeasuredExecutor::new(), MeasuredExecutor::single_threaded()] {
+            let name = format!("{runtime:?}, on a worker: {on_worker}");
+            let executor = context(domain(), &[]).create_executor(runtime);
+            let measured = allocations_on(executor, subscribe(on_worker, true));
+            println!("{name}: {measured} allocations per message; basic: {basic}");
+            assert!(measured < basic + 0.1, "{name}: {measured} allocations per message; basic: {basic}");
+        }
+    }
 }
 
 #[test]

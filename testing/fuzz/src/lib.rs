@@ -9,6 +9,7 @@
 mod check;
 mod input;
 mod targets {
+    pub mod bag;
     pub mod collectors;
     pub mod condition;
     pub mod definition;
@@ -23,7 +24,7 @@ mod targets {
 use std::process::ExitCode;
 
 pub use targets::{
-    collectors::collectors, condition::condition, definition::definition, exposition::exposition,
+    bag::bag, collectors::collectors, condition::condition, definition::definition, exposition::exposition,
     from_statistics::from_statistics, http::http, names::names, otlp::otlp, parameters::parameters,
 };
 

@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use crate::{
-    listener::{Listened, Scope, Statistics},
+    listener::{Listened, Runtime, Scope, Statistics},
     process::{argument, report, talker},
     table::{quantile, Table},
     talker::Kind,
@@ -13,21 +13,42 @@ use crate::{
 
 /// Two listeners that are compared, without statistics and with them, except where the name says something else: the
 /// name, the message, its rate (0 is as fast as possible), and both settings.
-type Comparison = (&'static str, Kind, f64, [(Statistics, Scope); 2]);
+type Comparison = (&'static str, Kind, f64, [Setting; 2]);
 
-const COMPARISONS: [Comparison; 10] = {
-    use {Kind::*, Scope::*, Statistics::*};
+/// How a listener runs.
+pub type Setting = (Statistics, Scope, Runtime);
+
+const COMPARISONS: [Comparison; 13] = {
+    use {Kind::*, Runtime::*, Scope::*, Statistics::*};
     [
-        ("Imu, 100 Hz", Imu, 100.0, [(Off, Node), (On, Node)]),
-        ("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node), (On, Node)]),
-        ("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node), (On, Node)]),
-        ("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node), (All, Node)]),
-        ("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node), (Disabled, Node)]),
-        ("Imu, 5000 Hz, an idle publisher instead", Imu, 5000.0, [(Off, Node), (Publisher, Node)]),
-        ("Imu, as fast as possible", Imu, 0.0, [(Off, Node), (On, Node)]),
-        ("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker), (On, Worker)]),
-        ("worker compared with node, both with", Imu, 5000.0, [(On, Node), (On, Worker)]),
-        ("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node), (On, Node)]),
+        ("Imu, 100 Hz", Imu, 100.0, [(Off, Node, Basic), (On, Node, Basic)]),
+        ("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node, Basic), (On, Node, Basic)]),
+        ("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node, Basic), (On, Node, Basic)]),
+        ("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node, Basic), (All, Node, Basic)]),
+        ("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node, Basic), (Disabled, Node, Basic)]),
+        (
+            "Imu, 5000 Hz, an idle publisher instead",
+            Imu,
+            5000.0,
+            [(Off, Node, Basic), (Publisher, Node, Basic)],
+        ),
+        ("Imu, as fast as possible", Imu, 0.0, [(Off, Node, Basic), (On, Node, Basic)]),
+        ("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker, Basic), (On, Worker, Basic)]),
+        ("worker compared with node, both with", Imu, 5000.0, [(On, Node, Basic), (On, Worker, Basic)]),
+        (
+            "measured executor compared with the basic one",
+            Imu,
+            5000.0,
+            [(On, Node, Basic), (On, Node, Measured)],
+        ),
+        ("the same, on a worker", Imu, 5000.0, [(On, Worker, Basic), (On, Worker, Measured)]),
+        (
+            "single-threaded executor compared with the basic one",
+            Imu,
+            5000.0,
+            [(On, Node, Basic), (On, Node, SingleThreaded)],
+        ),
+        ("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node, Basic), (On, Node, Basic)]),
     ]
 };
 
@@ -60,12 +81,14 @@ pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
 pub fn listen(
     message: Kind,
     rate: f64,
-    (statistics, scope): (Statistics, Scope),
+    (statistics, scope, runtime): Setting,
     seconds: f64,
 ) -> Result<Listened> {
     let message = argument(message);
     let _talker = talker(&[&message, &rate.to_string(), "10", "load"]);
-    report(&["listener", &message, &argument(statistics), &argument(scope), &seconds.to_string()])
+    let setting = [argument(statistics), argument(scope), argument(runtime)];
+    let [statistics, scope, runtime] = setting.each_ref().map(String::as_str);
+    report(&["listener", &message, statistics, scope, runtime, &seconds.to_string()])
 }
 
 pub fn table(compared: &[Compared]) -> Table {

@@ -12,8 +12,8 @@ use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredOptions, Metric, NodeStatistics,
-    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredOptions, MeasuredExecutor, Metric,
+    NodeStatistics, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 use ros_env::{
     sensor_msgs::msg::{Image, Imu},
@@ -45,11 +45,20 @@ pub enum Scope {
     Worker,
 }
 
+/// What the listener spins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Runtime {
+    Basic,
+    Measured,
+    SingleThreaded,
+}
+
 #[derive(clap::Args)]
 pub struct Options {
     message: Kind,
     statistics: Statistics,
     scope: Scope,
+    runtime: Runtime,
     seconds: f64,
 }
 
@@ -111,7 +120,12 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Result<()> {
     let seconds = Duration::from_secs_f64(options.seconds);
-    let mut executor = Context::default_from_env()?.create_basic_executor();
+    let context = Context::default_from_env()?;
+    let mut executor = match options.runtime {
+        Runtime::Basic => context.create_basic_executor(),
+        Runtime::Measured => context.create_executor(MeasuredExecutor::new()),
+        Runtime::SingleThreaded => context.create_executor(MeasuredExecutor::single_threaded()),
+    };
     let node = executor.create_node("bench_listener")?;
     let worker = node.create_worker(());
     let count = Arc::clone(&received);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::{process::cargo, table::Table};
 
 /// The rows of the table, and criterion's names of them.
-const ROWS: [(&str, &str); 27] = [
+const ROWS: [(&str, &str); 30] = [
     ("the clock", "floor/clock"),
     ("an empty call under std's `Mutex`", "floor/std_mutex"),
     ("an empty call under our lock", "floor/spin_mutex"),
@@ -34,6 +34,9 @@ const ROWS: [(&str, &str); 27] = [
     ("two readings of the monotonic clock", "code/two_monotonic_clocks"),
     ("a stopwatch's guard", "code/stopwatch"),
     ("a counter", "code/counter"),
+    ("a callback of a measured executor, disabled", "executor/disabled"),
+    ("**a callback of a measured executor**", "executor/callback"),
+    ("a callback of a measured executor that knows when it became ready", "executor/ready"),
     ("judging a window of 1000 sources", "health/judge_1000"),
     ("the same, where all conditions look back over 100 windows", "health/judge_1000_undecided"),
     ("building the statuses of 1000 sources", "health/statuses_1000"),

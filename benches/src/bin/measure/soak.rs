@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::{
     end_to_end::listen,
-    listener::{Listened, Scope, Statistics},
+    listener::{Listened, Runtime, Scope, Statistics},
     process::cargo,
     table::Table,
     talker::Kind,
@@ -18,7 +18,7 @@ pub fn measure(seconds: f64) -> Result<Vec<Listened>> {
     let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];
     cargo(&[&test[..], &["--", "--ignored", "message::soak"]].concat())?;
     eprintln!("100000000 messages recorded: memory constant, every message in its window");
-    let run = |seconds| listen(Kind::Imu, 2000.0, (Statistics::All, Scope::Node), seconds);
+    let run = |seconds| listen(Kind::Imu, 2000.0, (Statistics::All, Scope::Node, Runtime::Basic), seconds);
     [seconds / 10.0, seconds].map(run).into_iter().collect()
 }
 

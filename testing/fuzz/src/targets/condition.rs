@@ -5,7 +5,10 @@
 use std::time::Instant;
 
 use topic_statistics_core::health::Value;
-use topic_statistics_monitor::testing::{Condition, Conditions, Row};
+use topic_statistics_views::{
+    require::{Condition, Conditions},
+    row::Row,
+};
 
 use crate::check::has_no_control;
 

@@ -32,8 +32,9 @@ pub fn exposition(bytes: &[u8]) {
         max_series: 8 + 4 * usize::from(input.u8()),
         keep_windows: 1 + u32::from(input.u8()),
         keep_diagnostics: Duration::from_secs(10),
+        ..Limits::default()
     };
-    let mut state = State::new(limits, now);
+    let mut state = State::new(limits.clone(), now);
     let mut counters = BTreeMap::new();
     for number in 0..200 {
         if input.is_empty() {

@@ -15,11 +15,16 @@ use ros_env::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_monitor::testing::{
-    detail, failures, render_page, Conditions, Figures, Origin, Pattern, Recording, Report, Row, Screen,
-    SourceDistribution, SourceMetric, Sources,
-};
+use topic_statistics_monitor::testing::{detail, Screen, SourceDistribution, SourceMetric, Sources};
 use topic_statistics_programs::statistics::MAX_NAME;
+use topic_statistics_views::{
+    page::{self, Origin},
+    pattern::Pattern,
+    recording::Recording,
+    report::Report,
+    require::{failures, Conditions},
+    row::{Figures, Row},
+};
 
 use crate::{
     check::{has_no_control, is_no_infinity},
@@ -158,13 +163,9 @@ pub fn is_json(row: &Row, now: Instant) {
 pub fn is_page(recording: &mut Recording, rows: &[&Row], now: Instant) {
     recording.finish(rows, now);
     recording.failures().iter().for_each(|failure| has_no_control(failure, "a failure of a condition"));
-    let origin = Origin {
-        host: "robot".to_owned(),
-        distribution: None,
-        middleware: "rmw_fastrtps_cpp".to_owned(),
-        arguments: vec![],
-    };
-    let page = render_page(recording, &origin, now);
+    let (title, program) = ("ROS 2 topics on robot".to_owned(), "topic_monitor");
+    let origin = Origin { title, facts: vec![], program, arguments: vec![] };
+    let page = page::render(recording, &origin, now);
     page.lines().for_each(|line| has_no_control(line, "the page"));
     assert_eq!(page.matches('<').count(), page.matches('>').count(), "{page}");
     for wrong in ["<script", "<img", "value=\"inf", "value=\"-inf", "value=\"NaN"] {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
-/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics` and `/healthz` are served.
+/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics`, `/healthz` and `/` are served.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {
@@ -40,11 +40,14 @@ pub fn http(bytes: &[u8]) {
         assert!(["GET", "HEAD"].contains(&&*method), "{method}: {header}");
         match &*path {
             "/healthz" => assert_eq!(length, 3),
-            "/metrics" => assert!(length > 1000),
+            "/metrics" => assert!(length > 500),
+            "/" => assert!(length > 100),
             other => panic!("{other} is served: {header}"),
         }
         let is_body = body.is_empty()
             || body == b"ok\n"
+            || header.contains("content-encoding: gzip") && body.starts_with(b"\x1f\x8b")
+            || body.starts_with(b"<!DOCTYPE html>")
             || String::from_utf8_lossy(body).contains("topic_statistics_exporter_sources");
         assert!(is_body, "{header}");
     }

@@ -27,9 +27,12 @@ use topic_statistics_core::{
     window, Escaped, Incompatibility, IncompatiblePublisher, Metric, Summary, TopicTotals, Totals,
     WindowStatistics,
 };
-use topic_statistics_monitor::testing::{
-    detail, escaped, explain, failures, Conditions, Figures, MetricFigures, Problem, Publisher, Recording,
-    Row, Window,
+use topic_statistics_monitor::testing::{detail, explain};
+use topic_statistics_views::{
+    format,
+    recording::Recording,
+    require::{failures, Conditions},
+    row::{Figures, MetricFigures, Problem, Publisher, Row, Window},
 };
 
 use super::from_statistics::{is_json, is_page, LiveView};
@@ -47,7 +50,7 @@ pub fn names(bytes: &[u8]) {
         let text = Escaped(name).to_string();
         has_no_control(&text, "an escaped name");
         assert!(text.chars().count() <= 255 * "\\u{10ffff}".len() + 1);
-        assert_eq!(text, escaped(name), "topic_monitor escapes the same");
+        assert_eq!(text, format::name(name), "topic_monitor escapes the same");
     }
     library(&node, &topic, &message_type, &source, &other);
     monitor(&node, &topic, &message_type, &other, &view);
@@ -150,7 +153,7 @@ fn errors(node: &str, topic: &str, other: &str) {
     let io = || std::io::Error::from(std::io::ErrorKind::NotFound);
     let rclrs = || RclrsError::NegativeDuration(1);
     let errors = [
-        StatisticsError::CreateService { name: "x", node: node.clone(), source: rclrs() },
+        StatisticsError::CreateService { name: "x".to_string(), node: node.clone(), source: rclrs() },
         StatisticsError::CreatePublisher { topic: topic.clone(), node: node.clone(), source: rclrs() },
         StatisticsError::CreateSubscription { topic, node: node.clone(), source: rclrs() },
         StatisticsError::SpawnThread { node: node.clone(), source: io() },

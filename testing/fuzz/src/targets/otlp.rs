@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 };
 use prost::{encoding::encode_varint, Message};
 use topic_statistics_exporter::testing::{
-    compress, Answer, Backoff, Client, ClientOptions, Delivery, Outcome, Queue, QueueLimits,
+    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Queue, QueueLimits,
 };
 use ureq::{
     config::Config,
@@ -57,6 +57,7 @@ pub fn otlp(bytes: &[u8]) {
         timeout: Duration::from_secs(86_400),
         gzip,
         certificate: None,
+        client: None,
     };
     let connector = Collector(Arc::clone(&line));
     let agent = |config| Agent::with_parts(config, connector, Address);
@@ -67,17 +68,19 @@ pub fn otlp(bytes: &[u8]) {
         false => (Duration::from_secs(1), Duration::from_secs(60)),
     };
     let initial = initial.min(max);
-    let queue = Queue::in_memory(QueueLimits { requests: REQUESTS.into(), bytes: 1 << 20 });
+    let queue = Queue::in_memory(QueueLimits { bytes: 1 << 20, age: Duration::MAX });
     let mut delivery = Delivery::new(queue, Backoff::new(initial, max));
     let requests = requests();
     for request in requests {
-        assert_eq!(delivery.push(request.clone()), None);
+        delivery.push(request.clone());
     }
+    assert_eq!(delivery.report(), None);
 
     let mut expected = delivery.counts();
     let mut failures = 0;
     let mut refused = None;
-    let mut is_failing = false;
+    // Whether it denies.
+    let mut failing = None;
     for _ in 0..REQUESTS {
         if input.is_empty() {
             break;
@@ -88,7 +91,7 @@ pub fn otlp(bytes: &[u8]) {
         let text = String::from_utf8_lossy(&sent.bytes).into_owned();
         line.begin(sent);
         let next = &requests[(expected.accepted + expected.refused) as usize];
-        let request = delivery.take().expect("a request that waits");
+        let request = delivery.take().expect("memory").expect("a request that waits");
         assert_eq!(&*request, next, "requests are sent in order");
         let before = SystemTime::now();
         let answer = client.post(&request);
@@ -110,12 +113,18 @@ pub fn otlp(bytes: &[u8]) {
                 is_short(reason);
                 assert!(has_status(&text, &status.to_string()), "refused by {status}: {text}");
             }
-            Answer::Later { reason, .. } => {
-                expected.failed_attempts += 1;
+            Answer::Later { reason, failure, .. } => {
+                let attempts = &mut expected.failed_attempts;
+                match failure {
+                    Failure::Busy => attempts.busy += 1,
+                    Failure::Denied => attempts.denied += 1,
+                    Failure::Unreachable => attempts.unreachable += 1,
+                }
                 is_short(reason);
             }
         }
         expected.waiting = requests.len() - (expected.accepted + expected.refused) as usize;
+        expected.in_memory = expected.waiting;
         expected.waiting_bytes =
             requests[requests.len() - expected.waiting..].iter().map(|r| r.len() as u64).sum();
         assert_eq!(delivery.counts(), expected, "{answer:?} to {text}");
@@ -157,10 +166,14 @@ pub fn otlp(bytes: &[u8]) {
         }
         match &answer {
             Answer::Refused { .. } => assert_eq!(report.is_some(), is_new_status, "{report:?}"),
-            Answer::Later { .. } => assert_eq!(report.is_some(), !is_failing, "{report:?}"),
-            Answer::Accepted { .. } => assert!(report.is_some() || !is_failing, "it is accepted again"),
+            Answer::Later { failure, .. } => {
+                let is_new =
+                    failing.replace(*failure == Failure::Denied) != Some(*failure == Failure::Denied);
+                assert_eq!(report.is_some(), is_new, "{report:?}");
+            }
+            Answer::Accepted { .. } => assert!(report.is_some() || failing.is_none(), "it is accepted again"),
         }
-        is_failing = is_later;
+        failing = failing.filter(|_| is_later);
     }
 }
 
@@ -218,7 +231,7 @@ impl Meaning {
     /// Returns whether the exporter has understood it.
     fn is_of(&self, answer: &Answer) -> bool {
         let is_accepted = (200..=299).contains(&self.status);
-        let is_later = [429, 502, 503, 504].contains(&self.status);
+        let is_later = [401, 403, 404, 407, 429, 502, 503, 504].contains(&self.status);
         match answer {
             Answer::Accepted { rejected, text } => {
                 let (count, reason) = &self.rejected;
@@ -304,9 +317,9 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     }
     let status = match input.below(4) {
         0 => 200,
-        1 => [429, 502, 503, 504][input.below(4)],
+        1 => [401, 403, 404, 407, 429, 502, 503, 504][input.below(8)],
         2 => [
-            101, 202, 204, 205, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 404, 408, 413, 500, 501,
+            101, 202, 204, 205, 206, 300, 301, 302, 303, 304, 307, 308, 400, 405, 408, 413, 422, 500, 501,
             505,
         ][input.below(20)],
         _ => 200 + input.u16() % 800,

@@ -243,7 +243,7 @@ impl World {
             return Ok(());
         }
         let source = Arc::new(match kind {
-            SourceKind::Publisher => source.of_publisher(TOPIC.to_owned(), TOPIC),
+            SourceKind::Publisher => source.of_topic(TOPIC.to_owned(), TOPIC),
             _ => source,
         });
         let scheduler = Arc::downgrade(&self.retired) as Weak<dyn WindowScheduler>;

@@ -9,6 +9,7 @@ mod scope;
 mod subscription;
 mod times;
 mod totals;
+mod waiting;
 
 pub use distribution::{add_distributions, MergedDistributions, Naive};
 pub use health::{Judgement, Limit, Wanted};
@@ -17,6 +18,7 @@ pub use scope::{Kind, Scope};
 pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
+pub use waiting::{Waiting, WaitingKind};
 
 use topic_statistics_core::{record::transport::Gid, Metric};
 

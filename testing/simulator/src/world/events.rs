@@ -18,6 +18,7 @@ impl World {
             self.after(0, Event::Refresh);
         }
         self.add_scopes();
+        self.add_waiting();
         for topic in 0..self.plan.subscriptions {
             self.subscribe(topic);
             let crowd = if self.plan.has(Fault::Crowd) { 300 } else { 0 };
@@ -30,6 +31,7 @@ impl World {
         self.after(0, Event::Wake(0));
         self.after(self.period / 3, Event::Fault);
         self.after(self.period / 7, Event::Scopes);
+        self.after(self.period / 5, Event::Waiting);
     }
 
     /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
@@ -62,6 +64,7 @@ impl World {
             Event::End(running) => self.end(running),
             Event::Created(id) => self.complete(id),
             Event::Scopes => self.run_scopes(),
+            Event::Waiting => self.run_waiting(),
             Event::StopwatchEnd { source, started } => self.end_stopwatch(&source, started),
             Event::Wake(number) if number == self.wake => self.run_thread(),
             Event::Wake(_) => {}

@@ -4,8 +4,8 @@
 //! events, and no thread.
 //!
 //! [`state`] has the world and its queue. Some modules are parts of it: `callback`, `middleware`, `subscription`, `scope`,
-//! `due`, `losses`. The others do something with it: `events`, `executor`, `network`, `node`, `scopes`, `thread`,
-//! `inject`, `compare`.
+//! `waiting`, `due`, `losses`. The others do something with it: `events`, `executor`, `network`, `node`, `scopes`,
+//! `run_waiting`, `thread`, `inject`, `compare`.
 
 mod callback;
 mod compare;
@@ -19,11 +19,13 @@ mod middleware;
 mod network;
 mod node;
 pub mod readers;
+mod run_waiting;
 mod scope;
 mod scopes;
 mod state;
 mod subscription;
 mod thread;
+mod waiting;
 mod warnings;
 
 pub use state::World;

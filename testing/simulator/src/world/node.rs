@@ -201,6 +201,13 @@ impl World {
                 false => scope.oracle.disable(),
             }
         }
+        for waiting in &mut self.waiting {
+            waiting.oracle.set_distributions(distributions);
+            match enabled {
+                true => waiting.oracle.enable(now, offset, suspended),
+                false => waiting.oracle.disable(),
+            }
+        }
     }
 
     pub fn any_subscription(&mut self) -> Option<u64> {

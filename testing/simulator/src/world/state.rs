@@ -23,6 +23,7 @@ use super::{
     readers::{EventReader, Reader, Retired},
     scope::Scope,
     subscription::{Ended, Subscription},
+    waiting::Waiting,
     warnings::Warnings,
 };
 use crate::{
@@ -47,6 +48,8 @@ pub enum Event {
     Created(u64),
     /// The node publishes, times and counts.
     Scopes,
+    /// Something happens to the service, the client and the timer of the node.
+    Waiting,
     /// A stopwatch's duration ends.
     StopwatchEnd { source: Arc<Source>, started: i64 },
     /// The thread of the statistics wakes.
@@ -92,6 +95,7 @@ pub struct World {
     /// How many subscriptions were created.
     pub(super) created: u64,
     pub(super) scopes: Vec<Scope>,
+    pub(super) waiting: Vec<Waiting>,
     /// When the executor is free for the next callback.
     pub(super) executor: i64,
     /// Messages that have to be published, in their order.
@@ -152,6 +156,7 @@ impl World {
             next_subscription: 0,
             created: 0,
             scopes: vec![],
+            waiting: vec![],
             executor: now,
             due: VecDeque::new(),
             refused: 0,

@@ -175,6 +175,19 @@ impl World {
             })?;
             return Ok(self.period);
         }
+        if let Some(waiting) = self.waiting.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) {
+            if !waiting.oracle.is_enabled() {
+                return Err(format!("{} is disabled, and has a window", source.name));
+            }
+            let expected = waiting.end_window(offset, suspended);
+            if expected.step.is_some() {
+                self.warnings.expect_step(expected.offset);
+            }
+            check::window(ours, &expected, &mut self.tally).map_err(|error| {
+                format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
+            })?;
+            return Ok(self.period);
+        }
         let Some(subscription) = self.subscriptions.values_mut().find(|of| Arc::ptr_eq(&of.source, source))
         else {
             return Err("a source that was dropped has a window".to_owned());

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The oracles of a service, a client and a timer of the node.
+
+use topic_statistics_core::Metric;
+
+use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
+
+/// The oracle of a service, a client or a timer: what happened while it was enabled.
+pub struct Waiting {
+    kind: WaitingKind,
+    times: WindowTimes,
+    distributions: Distributions,
+    is_enabled: bool,
+    /// Of this window: the starts of callbacks or calls, the durations or round trips, and what else happened.
+    starts: Vec<i64>,
+    durations: Vec<f64>,
+    /// Responses to a client, or panics of a service's callbacks.
+    others: u64,
+    dropped: u64,
+    /// The requests under way, or the calls that wait: each since then. And how many there were after each change since
+    /// the window's start.
+    under_way: Vec<i64>,
+    numbers: Vec<usize>,
+    /// The lateness and skipped periods of each call of a timer; None if unknown.
+    calls: Vec<Option<(f64, u64)>>,
+}
+
+/// The kind of the source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WaitingKind {
+    Service {
+        is_async: bool,
+    },
+    Client,
+    /// With its period.
+    Timer(i64),
+}
+
+impl Waiting {
+    pub fn new(kind: WaitingKind, offset: i64, suspended: i64) -> Self {
+        Self {
+            kind,
+            times: WindowTimes::new(offset, suspended),
+            distributions: Distributions::default(),
+            is_enabled: false,
+            starts: vec![],
+            durations: vec![],
+            others: 0,
+            dropped: 0,
+            under_way: vec![],
+            numbers: vec![],
+            calls: vec![],
+        }
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    pub fn enable(&mut self, now: i64, offset: i64, suspended: i64) {
+        if std::mem::replace(&mut self.is_enabled, true) {
+            return;
+        }
+        let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
+        self.distributions.start_window();
+        self.forget();
+    }
+
+    pub fn disable(&mut self) {
+        self.is_enabled = false;
+    }
+
+    /// Sets whether the windows from the next one on have distributions.
+    pub fn set_distributions(&mut self, enabled: bool) {
+        self.distributions.of_next = enabled;
+    }
+
+    fn forget(&mut self) {
+        self.starts.clear();
+        self.durations.clear();
+        self.calls.clear();
+        (self.others, self.dropped) = (0, 0);
+        self.numbers = vec![self.under_way.len()];
+    }
+
+    /// A request is taken, or a call begins. It was measured: the statistics were enabled.
+    pub fn begin(&mut self, now: i64) {
+        self.under_way.push(now);
+        self.numbers.push(self.under_way.len());
+    }
+
+    /// A request or a call that was measured ends.
+    pub fn end(&mut self, began: i64) {
+        let index = self.under_way.iter().position(|of| *of == began).expect("it has begun");
+        self.under_way.remove(index);
+        self.numbers.push(self.under_way.len());
+    }
+
+    /// A callback starts, or a request is sent.
+    pub fn start(&mut self, now: i64) {
+        if self.is_enabled {
+            self.starts.push(now);
+        }
+    }
+
+    /// A callback or a round trip has taken that time.
+    pub fn lasted(&mut self, nanoseconds: i64) {
+        if self.is_enabled {
+            self.durations.push(milliseconds(nanoseconds));
+        }
+    }
+
+    /// A client has a response, or a callback of a service has panicked.
+    pub fn add_other(&mut self) {
+        self.others += u64::from(self.is_enabled);
+    }
+
+    /// A call ends without a response.
+    pub fn drop_call(&mut self) {
+        self.dropped += u64::from(self.is_enabled);
+    }
+
+    /// A timer is called so late, in nanoseconds, and skips so many periods; None if it cannot know that.
+    pub fn call(&mut self, call: Option<(i64, u64)>) {
+        if self.is_enabled {
+            self.calls.push(call.map(|(lateness, skipped)| (milliseconds(lateness), skipped)));
+        }
+    }
+
+    /// Ends the window, and returns the knowledge of it.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
+        let start = self.times.start;
+        let step = self.times.end(now, offset, suspended);
+        let periods = self.starts.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
+        let (count, periods) = (self.starts.len() as u64, Expected::Samples(periods));
+        let durations = Expected::Samples(self.durations.clone());
+        let one = |value: u64| Expected::Samples(vec![value as f64]);
+        let none = || Expected::Samples(vec![]);
+        let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
+        let delays = delays.map(|metric| (metric, none())); // there are no timestamps
+        let metrics = match self.kind {
+            WaitingKind::Service { is_async } => {
+                let most = self.numbers.iter().copied().max().unwrap_or_default() as u64;
+                let mut metrics = Vec::from(delays);
+                if !is_async {
+                    metrics.push((Metric::CallbackDuration, durations.clone()));
+                }
+                metrics.extend([(Metric::Requests, one(count)), (Metric::RequestPeriod, periods)]);
+                if is_async {
+                    metrics.push((Metric::ResponseDuration, durations));
+                }
+                metrics.extend([
+                    (Metric::ActiveRequests, one(self.under_way.len() as u64)),
+                    (Metric::MaxActiveRequests, one(most)),
+                    (Metric::CallbackPanics, one(self.others)),
+                ]);
+                metrics
+            }
+            WaitingKind::Client => {
+                let oldest = self.under_way.iter().min().map_or(0, |began| now - began);
+                let mut metrics = Vec::from(delays);
+                metrics.extend([
+                    (Metric::Calls, one(count)),
+                    (Metric::Responses, one(self.others)),
+                    (Metric::DroppedCalls, one(self.dropped)),
+                    (Metric::RoundTrip, durations),
+                    (Metric::OldestCall, Expected::Samples(vec![milliseconds(oldest)])),
+                ]);
+                metrics
+            }
+            WaitingKind::Timer(period) => {
+                let lateness = self.calls.iter().flatten().map(|(lateness, _)| *lateness).collect();
+                let skipped: Option<u64> = self.calls.iter().map(|call| Some(call.as_ref()?.1)).sum();
+                let share = |of: &f64| 100.0 * of / milliseconds(period);
+                let shares = self.durations.iter().map(share).collect();
+                vec![
+                    (Metric::CallbackDuration, durations),
+                    (Metric::TimerPeriod, periods),
+                    (Metric::TimerLateness, Expected::Samples(lateness)),
+                    (Metric::SkippedPeriods, skipped.map_or_else(none, one)),
+                    (Metric::CallbackShare, Expected::Samples(shares)),
+                ]
+            }
+        };
+        self.forget();
+        Window {
+            start,
+            stop: now,
+            offset: self.times.offset,
+            step,
+            count: Some(count),
+            unrecorded: 0,
+            is_unstamped: false,
+            lost: None,
+            metrics,
+            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
+            totals: None,
+        }
+    }
+}
