@@ -202,7 +202,10 @@ fn drop_those_without_dependencies(
         let of_kept = || {
             kept.iter().find_map(|name| {
                 let package = definitions.read.get(*name)?.as_ref().ok()?;
-                let missing = package.dependencies().into_iter().find(|of| removed.contains(of.as_str()))?;
+                let missing = package
+                    .dependencies()
+                    .into_iter()
+                    .find(|dependency| removed.contains(dependency.as_str()))?;
                 let problem = Problem::Needs(missing.clone());
                 is_removed(name, &problem).then(|| ((*name).to_owned(), missing))
             })

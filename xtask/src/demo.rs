@@ -313,7 +313,7 @@ mod tests {
         for sources in [["/listener:/chatter", "/listener:/imu"], ["/a/much/longer/name:/chatter", "/x:/y"]] {
             let mut table = Table::default();
             for (source, metric) in
-                sources.into_iter().flat_map(|of| [(of, "message_age"), (of, "message_period")])
+                sources.into_iter().flat_map(|source| [(source, "message_age"), (source, "message_period")])
             {
                 let numbers = ["1.000 s", "10.001", "9.755", "10.317", "0.105", "99"];
                 let columns = [&[source, metric, "ms"][..], &numbers].concat();

@@ -87,8 +87,9 @@ fn in_each(workspaces: &[PathBuf], check: impl Fn(&Path) -> Result<Outcome>) -> 
 
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let packages = Workspace::read(workspace)?.packages;
-    let of =
-        |package: &Package| package.features().map(|of| format!("{}/{of}", package.name)).collect::<Vec<_>>();
+    let of = |package: &Package| {
+        package.features().map(|feature| format!("{}/{feature}", package.name)).collect::<Vec<_>>()
+    };
     let all = packages.iter().flat_map(of).collect::<Vec<_>>().join(",");
     for features in [&[][..], &["--features", &all]] {
         let mut clippy = environment.command("cargo");
@@ -162,7 +163,7 @@ fn shell_scripts(directory: &Path) -> Result<Vec<PathBuf>> {
         let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
         let kind = entry?;
         if kind.is_dir()
-            && !path.file_name().is_some_and(|name| NOT_OURS.iter().any(|of| name == OsStr::new(of)))
+            && !path.file_name().is_some_and(|name| NOT_OURS.iter().any(|other| name == OsStr::new(other)))
         {
             scripts.extend(shell_scripts(&path)?);
         } else if kind.is_file() && is_shell_script(&path)? {

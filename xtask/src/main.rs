@@ -80,6 +80,12 @@ enum Verb {
         /// Fail if Cargo.lock has to change (not in a colcon workspace, where it has to)
         #[arg(long, conflicts_with = "arguments")]
         locked: bool,
+        /// Without the tests of this package (may be repeated)
+        #[arg(long, value_name = "PACKAGE", conflicts_with = "arguments")]
+        exclude: Vec<String>,
+        /// Without the examples in the documentation
+        #[arg(long, conflicts_with = "arguments")]
+        no_examples: bool,
         #[arg(last = true)]
         arguments: Vec<OsString>,
     },
@@ -217,7 +223,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             environment.require(&["rclpy", "sensor_msgs", "std_msgs"])?;
             demo::run(&environment, &project, seconds)
         }
-        Verb::Test { all, no_run, locked, arguments } => {
+        Verb::Test { all, no_run, locked, exclude, no_examples, arguments } => {
             let mut environment = environment()?;
             // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
@@ -234,7 +240,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if !arguments.is_empty() {
                 return cargo(&environment, &project, "test", &arguments);
             }
-            test::run(&environment, &project, &test::Selection { all, no_run, locked })
+            let selection = test::Selection { all, no_run, locked, exclude, no_examples };
+            test::run(&environment, &project, &selection)
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
         Verb::Simulate { seed, windows } => {

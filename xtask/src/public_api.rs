@@ -74,7 +74,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
 fn without_omitted(list: &str) -> String {
     let is_omitted = |line: &&str| {
         let path = line.split(" for ").next().unwrap_or_default();
-        line.starts_with("impl") && OMITTED.iter().any(|of| path.ends_with(&format!("::{of}")))
+        line.starts_with("impl") && OMITTED.iter().any(|omitted| path.ends_with(&format!("::{omitted}")))
     };
     list.lines().filter(|line| !is_omitted(line)).fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{line}");

@@ -30,6 +30,10 @@ const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 const OF_AUTOMATION: &str = "xtask it";
 /// The tests that build crates anew, with another feature or for their documentation. They run with `--all`.
 const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
+/// Message types and rclrs, of which the counted path of a message has no code, need no optimisation, which takes
+/// minutes.
+const NOT_COUNTED: [&str; 2] =
+    ["profile.release.package.ros-env.opt-level=0", "profile.release.package.rclrs.opt-level=0"];
 /// The program that runs longest, and so begins first.
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
@@ -43,6 +47,18 @@ pub struct Selection {
     pub no_run: bool,
     /// Whether it is an error if Cargo.lock has to change.
     pub locked: bool,
+    /// The packages whose tests are not run.
+    pub exclude: Vec<String>,
+    /// Whether the examples in the documentation are not run.
+    pub no_examples: bool,
+}
+
+impl Selection {
+    /// Returns the arguments of cargo that exclude these packages, and those that were chosen.
+    fn exclude<'a>(&'a self, also: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+        let packages: BTreeSet<_> = self.exclude.iter().map(String::as_str).chain(also).collect();
+        packages.into_iter().flat_map(|package| ["--exclude", package]).collect()
+    }
 }
 
 /// A program of tests, or a command of cargo.
@@ -94,30 +110,31 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
 }
 
 /// Returns the commands of cargo that build for themselves: examples in the documentation and, if all tests run, the
-/// models, the seeds of the fuzz targets, a million simulated windows, and the instructions of a message in a release build.
+/// instructions of a message in a release build, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
-    let job = |name: &str, directory: &str, arguments: &[&str]| {
+    let job = |name: &str, arguments: &[&str]| {
         let mut command = environment.command("nice");
         command.args(["-n", "19", "cargo"]).args(arguments).args(selection.locked.then_some("--locked"));
-        command.current_dir(project.join(directory));
+        command.current_dir(project);
         Job { name: name.to_owned(), command }
     };
-    let mut examples = vec!["test", "--workspace", "--doc"];
-    examples.extend(STATISTICAL.iter().chain(&WITHOUT_EXAMPLES).flat_map(|package| ["--exclude", package]));
-    let examples = job("examples in the documentation", "", &examples);
-    if !selection.all {
-        return vec![examples];
+    let mut jobs = vec![];
+    if selection.all {
+        let valgrind = environment.command("valgrind").arg("--version").output();
+        if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
+            let mut arguments =
+                vec!["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
+            arguments.extend(NOT_COUNTED.iter().flat_map(|package| ["--config", package]));
+            jobs.push(job("instructions of a message", &arguments));
+        }
+        jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
+        let simulator = ["run", "--release", "--quiet", "--package", "simulator"];
+        jobs.push(job("a million simulated windows", &simulator));
     }
-    let mut jobs = vec![
-        Job { name: "models".to_owned(), command: models(environment, project, selection.locked) },
-        job("a million simulated windows", "", &["run", "--release", "--quiet", "--package", "simulator"]),
-        job("seeds of the fuzz targets", "testing/fuzz", &["test"]),
-        examples,
-    ];
-    let valgrind = environment.command("valgrind").arg("--version").output();
-    if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
-        let arguments = ["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
-        jobs.insert(0, job("instructions of a message", "", &arguments));
+    if !selection.no_examples {
+        let mut examples = vec!["test", "--workspace", "--doc"];
+        examples.extend(selection.exclude(STATISTICAL.into_iter().chain(WITHOUT_EXAMPLES)));
+        jobs.push(job("examples in the documentation", &examples));
     }
     jobs
 }
@@ -131,9 +148,7 @@ fn build(
     let mut cargo = environment.command("cargo");
     cargo.current_dir(project).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
     cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked"));
-    if !selection.all {
-        cargo.args(STATISTICAL.iter().flat_map(|package| ["--exclude", package]));
-    }
+    cargo.args(selection.exclude(STATISTICAL.into_iter().filter(|_| !selection.all)));
     let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
     if !output.status.success() {
         return Ok(None);

@@ -99,7 +99,8 @@ impl Package {
 
     /// The targets that its users build, as arguments to cargo.
     pub fn targets(&self) -> Vec<&'static str> {
-        let has = |kind: &str| self.targets.iter().any(|target| target.kind.iter().any(|of| of == kind));
+        let has =
+            |kind: &str| self.targets.iter().any(|target| target.kind.iter().any(|other| other == kind));
         let library = (has("lib") || has("proc-macro")).then_some("--lib");
         library.into_iter().chain(has("bin").then_some("--bins")).collect()
     }
@@ -141,7 +142,7 @@ mod tests {
             let name = package["name"].as_str().unwrap();
             let manifest = fs::read_to_string(path).unwrap();
             assert!(!manifest.contains("workspace = true"), "{name} inherits from the workspace");
-            for key in ["version", "edition", "license", "authors", "repository"] {
+            for key in ["version", "edition", "license", "repository"] {
                 assert_eq!(package[key], library[key], "{key} of {name}");
             }
             // A program may need a newer compiler than the library does.

@@ -100,7 +100,8 @@ impl Modules {
                 Some((_, items)) => self.add(path, items, file, &below)?,
                 None => {
                     let candidates = [below.with_extension("rs"), below.join("mod.rs")];
-                    let of_attribute = child.attrs.iter().find_map(|of| path_attribute(of, file));
+                    let of_attribute =
+                        child.attrs.iter().find_map(|attribute| path_attribute(attribute, file));
                     let found = of_attribute.or_else(|| candidates.into_iter().find(|file| file.is_file()));
                     self.read(path, &found.with_context(|| format!("No file of {name}"))?, &below)?;
                 }
@@ -247,7 +248,8 @@ impl<'a> Visit<'a> for Module {
 
     fn visit_path(&mut self, path: &'a syn::Path) {
         if path.leading_colon.is_none() {
-            self.paths.insert(path.segments.iter().map(|of| of.ident.unraw().to_string()).collect());
+            self.paths
+                .insert(path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect());
         }
         syn::visit::visit_path(self, path);
     }

@@ -29,7 +29,7 @@ const INTERFACES: &str = "topic_statistics_interfaces";
 /// Without a terminal, colcon reads at most this number of bytes of `cargo metadata`'s output of one line.
 const LONGEST_METADATA: usize = 64 * 1024;
 /// The path below which docs/colcon.md promises that this is enough.
-const LONGEST_PATH: usize = 60;
+const LONGEST_PATH: usize = 50;
 /// The node of the pages.
 const APPLICATION: &str = "imu_listener";
 /// Where the pages clone this project.
@@ -43,14 +43,15 @@ const CHANGED: &str =
 
 #[test]
 fn the_pages_build_a_workspace_and_a_cargo_project_with_messages_of_ones_own() {
-    let directory = tempfile::tempdir().unwrap(); // its path is short, which that of a target directory need not be
+    // Its path is as short as that of a home directory, which that of a target directory need not be.
+    let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let venv = directory.path().join("venv");
     if let Err(reason) = install_colcon(&venv, &[]) {
         // Not `println!`, which the test harness keeps to itself.
         let _ = writeln!(io::stderr(), "skipped: the test of the pages about packages, because {reason}");
         return;
     }
-    let home = Home::new(directory.path().join("home"), &venv);
+    let home = Home::new(directory.path().join("u"), &venv);
     in_a_colcon_workspace(&home);
     in_a_cargo_project(&home);
     in_a_workspace_that_is_moved(&home);
