@@ -45,7 +45,6 @@ pub mod compare;
 mod error;
 mod gaps;
 mod mcap;
-mod merged;
 mod message;
 mod metadata;
 mod options;

@@ -15,8 +15,9 @@ use topic_statistics_core::{
     },
     Metric, PublisherTotals, Summary, Timestamp, Totals, Window, WindowStatistics,
 };
+use topic_statistics_views::{recording::Merged, row::Figures};
 
-use crate::{merged::Merged, message::Message, proof::Publisher};
+use crate::{message::Message, proof::Publisher};
 
 /// The metrics that a bag can have. What a callback does is in no bag.
 pub const METRICS: [Metric; 7] = [
@@ -129,7 +130,7 @@ impl Topic {
             nodes: vec![],
             windows: 0,
             received: 0,
-            summaries: METRICS.map(|metric| (metric, Merged::default())).to_vec(),
+            summaries: METRICS.map(|metric| (metric, Merged::NONE)).to_vec(),
             distributions: Distributions::default(),
         }
     }
@@ -206,7 +207,7 @@ impl Topic {
         self.windows += 1;
         for (metric, merged) in &mut self.summaries {
             if let Some(summary) = window.get(*metric) {
-                merged.merge(summary);
+                merged.merge(&Merged::from(&Figures::from(summary)));
             }
         }
         self.distributions.merge(&window.distributions);

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use topic_statistics_core::Summary;
+
 use crate::row::Figures;
 
 /// The figures of the samples of several windows, from the figures of each: as if they had been one window.
@@ -85,6 +87,17 @@ impl Merged {
     /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.weight as u64
+    }
+
+    /// Returns the figures as those of a window.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        summary.average = self.mean();
+        summary.minimum = self.min;
+        summary.maximum = self.max;
+        summary.standard_deviation = self.std_dev();
+        summary.sample_count = self.count();
+        summary
     }
 }
 
