@@ -9,6 +9,7 @@
 mod check;
 mod listener;
 mod monitor;
+mod waiting;
 
 use std::{
     collections::BTreeSet,

@@ -93,6 +93,30 @@ fn every_form_of_a_call_is_measured() {
     });
 }
 
+#[test]
+fn a_thousand_calls_at_once_are_all_answered() {
+    const CALLS: u64 = 1000;
+    let (executor, node) = node("caller", &[]);
+    let statistics = statistics(&node);
+    let client = statistics.create_client::<BasicTypes>("serve".keep_last(2000)).unwrap();
+    let windows = Windows::of(client.watch());
+    let _spinning = Spinning::start(executor);
+    let server = Program::start("service_server.py", &[], domain());
+    wait_for_service(&client);
+    server.signal("STOP");
+    let promises: Vec<Promise<Response>> = (0..CALLS).map(|_| client.call(request(0)).unwrap()).collect();
+    windows.wait_for(Metric::Calls, CALLS as f64);
+    assert_eq!((windows.sum(Metric::Responses), windows.count(Metric::RoundTrip)), (0.0, 0));
+    server.signal("CONT");
+    promises.into_iter().for_each(|promise| drop(resolved(promise)));
+    windows.wait_for(Metric::Responses, CALLS as f64);
+    windows.wait_for_more(1);
+    let sums = [Metric::Calls, Metric::Responses, Metric::DroppedCalls].map(|metric| windows.sum(metric));
+    assert_eq!(sums, [CALLS as f64, CALLS as f64, 0.0]);
+    assert_eq!(windows.count(Metric::RoundTrip), CALLS);
+    assert_eq!(windows.all(Metric::OldestCall).last().unwrap().average, 0.0);
+}
+
 /// A promise is resolved when the response arrives, also if it is awaited much later.
 #[test]
 fn a_round_trip_ends_with_the_response_and_not_when_it_is_awaited() {

@@ -112,6 +112,17 @@ fn every_form_of_a_callback_is_measured() {
                 }
             )
         ),
+        measured!(
+            "payload_info",
+            statistics.create_worker_service::<S, _, _>(
+                &worker,
+                "payload_info",
+                |calls: &mut u64, request: Request, _: ServiceInfo| {
+                    *calls += 1;
+                    response(request)
+                }
+            )
+        ),
     );
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
@@ -211,6 +222,40 @@ fn a_thousand_requests_at_once_are_all_under_way() {
     assert_eq!(windows.maximum(Metric::MaxActiveRequests), REQUESTS as f64);
     assert_eq!(windows.all(Metric::ActiveRequests).last().unwrap().average, 0.0);
     assert_eq!(windows.all(Metric::MaxActiveRequests).last().unwrap().average, 0.0);
+}
+
+#[test]
+fn the_requests_of_a_client_that_was_killed_end_with_their_callbacks() {
+    let (executor, node) = node("server", &[]);
+    let statistics = statistics(&node);
+    let (respond, responds) = tokio::sync::watch::channel(false);
+    let callback = move |request: Request| {
+        let mut responds = responds.clone();
+        async move {
+            responds.wait_for(|responds| *responds).await.unwrap();
+            response(request)
+        }
+    };
+    let service = statistics.create_async_service::<BasicTypes, _>("left", callback).unwrap();
+    let windows = Windows::of(service.watch());
+    let _spinning = Spinning::start(executor);
+    let mut client = Program::start("service_client.py", &[], domain());
+    client.send("left 3");
+    windows.wait_for(Metric::Requests, 3.0);
+    client.signal("KILL");
+    drop(client);
+    windows.wait_for_more(2);
+    assert_eq!(windows.all(Metric::ActiveRequests).last().unwrap().average, 3.0, "their callbacks go on");
+    respond.send_replace(true);
+    wait_for("the end of all requests", || windows.count(Metric::ResponseDuration) == 3);
+    windows.wait_for_more(1);
+    assert_eq!(windows.all(Metric::ActiveRequests).last().unwrap().average, 0.0);
+    // Another client is served and counted as before.
+    let mut client = Program::start("service_client.py", &[], domain());
+    assert_eq!(client.request("left 2"), "2");
+    windows.wait_for(Metric::Requests, 5.0);
+    windows.wait_for_more(1);
+    assert_eq!((windows.sum(Metric::Requests), windows.count(Metric::ResponseDuration)), (5.0, 5));
 }
 
 #[test]
