@@ -70,8 +70,8 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 }
 
 /// The directories of the project's workspaces.
-fn workspaces(project: &Path) -> [PathBuf; 2] {
-    [project.to_owned(), project.join("testing/fuzz")]
+fn workspaces(project: &Path) -> [PathBuf; 3] {
+    [project.to_owned(), project.join("xtask"), project.join("testing/fuzz")]
 }
 
 /// Makes a check in each workspace, until it does not pass in one.
@@ -133,14 +133,16 @@ fn deny(project: &Path) -> Result<Outcome> {
     in_each(&workspaces, |workspace| check(workspace, &["advisories"]))
 }
 
-/// Looks for circles between the modules of each library and program of the workspace.
+/// Looks for circles between the modules of each library and program.
 fn circles(project: &Path) -> Result<Outcome> {
     let mut outcome = Outcome::Passed;
-    for package in Workspace::read(project)?.packages {
-        for root in package.roots() {
-            for circle in circles::find(root)? {
-                eprintln!("{}: {circle}", package.name);
-                outcome = Outcome::Failed;
+    for workspace in workspaces(project) {
+        for package in Workspace::read(&workspace)?.packages {
+            for root in package.roots() {
+                for circle in circles::find(root)? {
+                    eprintln!("{}: {circle}", package.name);
+                    outcome = Outcome::Failed;
+                }
             }
         }
     }

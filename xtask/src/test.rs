@@ -145,17 +145,37 @@ fn build(
     project: &Path,
     selection: &Selection,
 ) -> Result<Option<Vec<(String, Command)>>> {
-    let mut cargo = environment.command("cargo");
-    cargo.current_dir(project).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked"));
-    cargo.args(selection.exclude(STATISTICAL.into_iter().filter(|_| !selection.all)));
-    let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
-    if !output.status.success() {
-        return Ok(None);
+    let exclude = selection.exclude(STATISTICAL.into_iter().filter(|_| !selection.all));
+    let automation = project.join("xtask");
+    let mut workspaces = vec![(project, exclude)];
+    if selection.all {
+        workspaces.push((&automation, vec![]));
     }
-    let workspace = Workspace::read(project)?;
     let mut programs = vec![];
-    for built in String::from_utf8_lossy(&output.stdout).lines().filter_map(Built::parse) {
+    for (workspace, exclude) in workspaces {
+        let mut cargo = environment.command("cargo");
+        cargo.current_dir(workspace).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+        cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked")).args(exclude);
+        let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let printed = String::from_utf8_lossy(&output.stdout);
+        programs.extend(programs_of(environment, &Workspace::read(workspace)?, selection, &printed)?);
+    }
+    programs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(Some(programs))
+}
+
+/// Returns the name and the command of each program of a workspace that cargo has built, by what it has printed.
+fn programs_of(
+    environment: &Environment,
+    workspace: &Workspace,
+    selection: &Selection,
+    printed: &str,
+) -> Result<Vec<(String, Command)>> {
+    let mut programs = vec![];
+    for built in printed.lines().filter_map(Built::parse) {
         let package = workspace.packages.iter().find(|package| package.directory() == built.directory());
         let package = package.with_context(|| format!("{} is of no package", built.executable.display()))?;
         let name = format!("{} {}", package.name, built.target.label());
@@ -173,8 +193,7 @@ fn build(
         command.current_dir(package.directory()).env("CARGO_MANIFEST_DIR", package.directory());
         programs.push((name, command));
     }
-    programs.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(Some(programs))
+    Ok(programs)
 }
 
 /// A line that cargo prints of a program of tests.
