@@ -67,10 +67,10 @@ pub fn write_table(to: &mut impl Write, topics: &[(&Row, Overall)], now: Instant
         );
         for metric in ["message_period", "message_age"] {
             for value in [
-                overall.figure(metric, |of| of.figures.mean()),
-                overall.figure(metric, |of| of.quantile(0.5)),
-                overall.figure(metric, |of| of.quantile(0.99)),
-                overall.figure(metric, |of| of.figures.max()),
+                overall.figure(metric, |recorded| recorded.figures.mean()),
+                overall.figure(metric, |recorded| recorded.quantile(0.5)),
+                overall.figure(metric, |recorded| recorded.quantile(0.99)),
+                overall.figure(metric, |recorded| recorded.figures.max()),
             ] {
                 line += &format!(" {:>6}", figure(value));
             }

@@ -198,9 +198,9 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
                     @for metric in [PERIOD, AGE] {
                         @let metric = topic.metric(metric);
                         @let figure_of = |figure: fn(&RecordedMetric) -> f64| metric.map_or(f64::NAN, figure);
-                        td { (number("mean", figure_of(|of| of.figures.mean()))) }
-                        td { (number("p99", figure_of(|of| of.quantile(0.99)))) }
-                        td { (number("max", figure_of(|of| of.figures.max()))) }
+                        td { (number("mean", figure_of(|metric| metric.figures.mean()))) }
+                        td { (number("p99", figure_of(|metric| metric.quantile(0.99)))) }
+                        td { (number("max", figure_of(|metric| metric.figures.max()))) }
                     }
                     td { (whole("received", topic.row.received)) }
                     td { (known("lost", topic.row.lost)) }

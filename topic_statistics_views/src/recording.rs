@@ -138,8 +138,10 @@ impl Recording {
     /// Returns each condition with each topic that it is about, in the order of the conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
         let of = |number: usize| {
-            let verdicts =
-                self.topics.values().flat_map(|topic| topic.verdicts.iter().map(move |of| (topic, of)));
+            let verdicts = self
+                .topics
+                .values()
+                .flat_map(|topic| topic.verdicts.iter().map(move |verdict| (topic, verdict)));
             verdicts.filter(move |(_, of)| of.0 == number).map(|(topic, of)| (topic, &of.1))
         };
         let all = self.conditions.iter().enumerate();

@@ -254,7 +254,7 @@ impl Row {
     /// Returns the figures of a metric in the last window.
     pub fn figures(&self, metric: &str) -> Figures {
         let mut metrics = self.window.iter().flat_map(|window| &window.metrics);
-        metrics.find(|of| of.name == metric).map_or(Figures::NONE, |of| of.figures)
+        metrics.find(|measured| measured.name == metric).map_or(Figures::NONE, |measured| measured.figures)
     }
 
     /// Returns a quantile of a metric's samples in the last minute. NaN if there are too few.

@@ -168,7 +168,7 @@ pub enum Verdict {
 /// Errors if their windows have different lengths.
 pub fn compare(baseline: &Profile, now: &Profile) -> Result<Vec<Comparison>, DifferentWindows> {
     if baseline.window != now.window {
-        let [baseline, now] = [baseline, now].map(|of| Duration::from_nanos(of.window));
+        let [baseline, now] = [baseline, now].map(|profile| Duration::from_nanos(profile.window));
         return Err(DifferentWindows { baseline, now });
     }
     let mut names: Vec<(&str, &str)> = vec![];
@@ -180,8 +180,8 @@ pub fn compare(baseline: &Profile, now: &Profile) -> Result<Vec<Comparison>, Dif
     names.sort_unstable();
     names.dedup();
     let none = Blocks::default();
-    let blocks = |of: &'_ Profile, (topic, quantity): (&str, &str)| -> Blocks {
-        of.topics.get(topic).and_then(|of| of.get(quantity)).unwrap_or(&none).clone()
+    let blocks = |profile: &Profile, (topic, quantity): (&str, &str)| -> Blocks {
+        profile.topics.get(topic).and_then(|quantities| quantities.get(quantity)).unwrap_or(&none).clone()
     };
     let mut comparisons: Vec<_> =
         names.iter().map(|name| one(name.0, name.1, &blocks(baseline, *name), &blocks(now, *name))).collect();
@@ -219,7 +219,8 @@ fn one(topic: &str, quantity: &str, baseline: &Blocks, now: &Blocks) -> Comparis
 
 /// Adjusts p-values by Holm's method, and decides.
 fn adjust(comparisons: &mut [Comparison]) {
-    let mut tested: Vec<_> = comparisons.iter_mut().filter(|of| of.verdict != Verdict::TooFew).collect();
+    let mut tested: Vec<_> =
+        comparisons.iter_mut().filter(|comparison| comparison.verdict != Verdict::TooFew).collect();
     tested.sort_by(|one, other| one.p_value.total_cmp(&other.p_value));
     let (count, mut largest) = (tested.len(), 0.0_f64);
     for (rank, comparison) in tested.into_iter().enumerate() {

@@ -115,22 +115,26 @@ impl Changes {
     pub fn new(baseline: &Profile, now: &Profile, selection: &Selection) -> Result<Self, Failure> {
         let mut changes = compare(baseline, now)?;
         // The profile of an earlier run can have more.
-        changes.retain(|of| selection.is_wanted(&of.topic));
+        changes.retain(|change| selection.is_wanted(&change.topic));
         Ok(Self(changes))
     }
 
     /// Returns whether something became worse, or is no longer measured.
     pub fn is_worse(&self) -> bool {
-        self.0.iter().any(|of| of.verdict == Verdict::Worse || is_missing(of))
+        self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
     }
 
     /// Writes a line for each quantity that has changed, and how many have not.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|of| word(of).is_some());
-        let count = |verdict| other.iter().filter(|of| of.verdict == verdict).count();
+        let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|change| word(change).is_some());
+        let count = |verdict| other.iter().filter(|change| change.verdict == verdict).count();
         let name_of = |of: &Comparison| format::name(&of.topic);
-        let width =
-            changed.iter().map(|of| name_of(of).chars().count()).max().unwrap_or_default().clamp(20, 48);
+        let width = changed
+            .iter()
+            .map(|change| name_of(change).chars().count())
+            .max()
+            .unwrap_or_default()
+            .clamp(20, 48);
         if !changed.is_empty() {
             writeln!(to, "{:width$} {:26} baseline    now  p-value  blocks", "topic", "quantity")?;
         }

@@ -262,11 +262,11 @@ impl Executions {
 /// the new one.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
     let is_pair = |of: &Wait| of.waiting == wait.waiting && of.running == wait.running;
-    if let Some(same) = waits.iter_mut().find(|of| is_pair(of)) {
+    if let Some(same) = waits.iter_mut().find(|wait| is_pair(wait)) {
         same.duration = same.duration.max(wait.duration);
     } else if waits.len() < Executions::WAITS {
         waits.push(wait);
-    } else if let Some(shortest) = waits.iter_mut().min_by_key(|of| of.duration) {
+    } else if let Some(shortest) = waits.iter_mut().min_by_key(|wait| wait.duration) {
         if shortest.duration < wait.duration {
             *shortest = wait;
         }
@@ -346,7 +346,7 @@ impl Collector for Executions {
         let metrics = vec![
             (Metric::Busy, busy.summary()),
             (Metric::ReadyToRun, self.ready_to_run.take()),
-            (Metric::LongestCallback, single_sample(longest.as_ref().map(|of| of.milliseconds))),
+            (Metric::LongestCallback, single_sample(longest.as_ref().map(|callback| callback.milliseconds))),
         ];
         self.finished = Some(Arc::new(ExecutorWindow { threads, longest, waits }));
         self.start = stop;
