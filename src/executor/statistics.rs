@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use rclrs::Node;
-use tokio::sync::watch;
-use topic_statistics_core::{
-    health::Health,
-    record::source::{SourceHandle, WindowedCollector},
-    TopicStatisticsState, WindowStatistics,
-};
+use topic_statistics_core::record::source::{SourceHandle, WindowedCollector};
 
 use super::task::{self, Measured};
+use crate::measure::handle::source_handle;
 
 /// The statistics of a [`MeasuredExecutor`](crate::MeasuredExecutor), which
-/// [`NodeStatistics::executor`](crate::NodeStatistics::executor) returns.
+/// [`NodeStatistics::executor`](crate::NodeStatistics::executor) returns. Disabled ones cost a callback one atomic load.
+///
+/// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the waits.
 ///
 /// ```
 /// # use rclrs::*;
@@ -33,11 +31,7 @@ pub struct ExecutorStatistics {
     _claimed: Claimed,
 }
 
-impl fmt::Debug for ExecutorStatistics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExecutorStatistics").field("source_name", &self.source_name()).finish_non_exhaustive()
-    }
-}
+source_handle!(ExecutorStatistics);
 
 /// The right to publish the statistics of an executor.
 pub(crate) struct Claimed(Arc<Measured>);
@@ -65,40 +59,5 @@ pub(crate) fn claim(node: &Node) -> Option<Claimed> {
 impl ExecutorStatistics {
     pub(crate) fn new(source: SourceHandle, claimed: Claimed) -> Self {
         Self { source, _claimed: claimed }
-    }
-
-    /// Returns the `measurement_source_name` of the executor's messages on `/statistics`.
-    pub fn source_name(&self) -> &str {
-        &self.source.name
-    }
-
-    /// Returns the last finished window; None before the first one. Its
-    /// [`executor`](WindowStatistics::executor) has the threads, the longest callback and the waits.
-    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.source.latest()
-    }
-
-    /// Returns a receiver of its health; see
-    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
-    pub fn health(&self) -> watch::Receiver<Health> {
-        self.source.health()
-    }
-
-    /// Returns a receiver of finished windows; see
-    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.source.watch()
-    }
-
-    /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state). Disabled ones cost a
-    /// callback one atomic load.
-    pub fn set_state(&self, state: TopicStatisticsState) {
-        self.source.set_state(state);
-    }
-
-    /// Returns whether the statistics are enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.source.collector.is_enabled()
     }
 }

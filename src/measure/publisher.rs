@@ -8,15 +8,11 @@ use std::{
 
 use rclrs::{DynamicMessage, DynamicPublisher, LoanedMessage, MessageCow, Promise, Publisher, RclrsError};
 use rosidl_runtime_rs::{Message, RmwMessage};
-use tokio::sync::watch;
-use topic_statistics_core::{
-    health::Health,
-    record::options::TopicStatisticsState,
-    record::{clock::monotonic, publications::Publications, source::SourceHandle, windowed::Windowed},
-    WindowStatistics,
+use topic_statistics_core::record::{
+    clock::monotonic, publications::Publications, source::SourceHandle, windowed::Windowed,
 };
 
-use super::size::SerializedSize;
+use super::{handle::source_methods, size::SerializedSize};
 
 /// A publisher whose publications are measured: [`Metric::PublishPeriod`](crate::Metric::PublishPeriod) and
 /// [`Metric::PublishDuration`](crate::Metric::PublishDuration), and [`Metric::MessageSize`](crate::Metric::MessageSize)
@@ -46,6 +42,8 @@ impl<T: Message> fmt::Debug for MeasuredPublisherState<T> {
             .finish_non_exhaustive()
     }
 }
+
+source_methods!(MeasuredPublisherState<T: Message>);
 
 impl<T: Message> MeasuredPublisherState<T> {
     pub(crate) fn new(
@@ -92,39 +90,6 @@ impl<T: Message> MeasuredPublisherState<T> {
         self.publisher.get_subscription_count()
     }
 
-    /// Returns the `measurement_source_name` of this publisher's messages on `/statistics`.
-    pub fn source_name(&self) -> &str {
-        &self.source.name
-    }
-
-    /// Returns the last finished window; None before the first one.
-    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.source.latest()
-    }
-
-    /// Returns a receiver of its health; see
-    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
-    pub fn health(&self) -> watch::Receiver<Health> {
-        self.source.health()
-    }
-
-    /// Returns a receiver of finished windows; see
-    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.source.watch()
-    }
-
-    /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
-    pub fn set_state(&self, state: TopicStatisticsState) {
-        self.source.set_state(state);
-    }
-
-    /// Returns whether the statistics are enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.publications.is_enabled()
-    }
-
     /// Returns the size of a message in bytes; 0 if unknown or not measured.
     fn size_of<'a>(&self, message: impl FnOnce() -> &'a T::RmwMsg) -> u32 {
         self.size.as_ref().map_or(0, |size| size.of(message))
@@ -154,6 +119,8 @@ impl fmt::Debug for MeasuredDynamicPublisherState {
             .finish_non_exhaustive()
     }
 }
+
+source_methods!(MeasuredDynamicPublisherState);
 
 impl MeasuredDynamicPublisherState {
     pub(crate) fn new(
@@ -186,39 +153,6 @@ impl MeasuredDynamicPublisherState {
     /// Errors if the graph cannot be read.
     pub fn get_subscription_count(&self) -> Result<usize, RclrsError> {
         self.publisher.get_subscription_count()
-    }
-
-    /// Returns the `measurement_source_name` of this publisher's messages on `/statistics`.
-    pub fn source_name(&self) -> &str {
-        &self.source.name
-    }
-
-    /// Returns the last finished window; None before the first one.
-    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.source.latest()
-    }
-
-    /// Returns a receiver of its health; see
-    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
-    pub fn health(&self) -> watch::Receiver<Health> {
-        self.source.health()
-    }
-
-    /// Returns a receiver of finished windows; see
-    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.source.watch()
-    }
-
-    /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
-    pub fn set_state(&self, state: TopicStatisticsState) {
-        self.source.set_state(state);
-    }
-
-    /// Returns whether the statistics are enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.publications.is_enabled()
     }
 }
 

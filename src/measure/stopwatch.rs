@@ -2,12 +2,9 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Instant};
 
-use tokio::sync::watch;
-use topic_statistics_core::{
-    health::Health,
-    record::{durations::Durations, source::SourceHandle, windowed::Windowed},
-    TopicStatisticsState, WindowStatistics,
-};
+use topic_statistics_core::record::{durations::Durations, source::SourceHandle, windowed::Windowed};
+
+use super::handle::source_handle;
 
 /// A named stopwatch around any code: its duration, as [`Metric::Duration`](crate::Metric::Duration).
 ///
@@ -41,11 +38,7 @@ pub(crate) struct StopwatchState {
     durations: Arc<Windowed<Durations>>,
 }
 
-impl fmt::Debug for Stopwatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stopwatch").field("source_name", &self.source_name()).finish_non_exhaustive()
-    }
-}
+source_handle!(Stopwatch, 0);
 
 impl Stopwatch {
     pub(crate) fn new(source: SourceHandle, durations: Arc<Windowed<Durations>>) -> Self {
@@ -74,39 +67,6 @@ impl Stopwatch {
             let _running = stopwatch.start();
             future.await
         }
-    }
-
-    /// Returns the `measurement_source_name` of this stopwatch's messages on `/statistics`.
-    pub fn source_name(&self) -> &str {
-        &self.0.source.name
-    }
-
-    /// Returns the last finished window; None before the first one.
-    pub fn latest(&self) -> Option<Arc<WindowStatistics>> {
-        self.0.source.latest()
-    }
-
-    /// Returns a receiver of its health; see
-    /// [`MeasuredSubscriptionState::health`](crate::MeasuredSubscriptionState::health).
-    pub fn health(&self) -> watch::Receiver<Health> {
-        self.0.source.health()
-    }
-
-    /// Returns a receiver of finished windows; see
-    /// [`MeasuredSubscriptionState::watch`](crate::MeasuredSubscriptionState::watch).
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<WindowStatistics>>> {
-        self.0.source.watch()
-    }
-
-    /// Enables or disables the statistics, or leaves that to the node; see
-    /// [`MeasuredSubscriptionState::set_state`](crate::MeasuredSubscriptionState::set_state).
-    pub fn set_state(&self, state: TopicStatisticsState) {
-        self.0.source.set_state(state);
-    }
-
-    /// Returns whether the statistics are enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.0.durations.is_enabled()
     }
 }
 
