@@ -30,10 +30,9 @@ const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 const OF_AUTOMATION: &str = "xtask it";
 /// The tests that build crates anew, with another feature or for their documentation. They run with `--all`.
 const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
-/// Message types and rclrs, of which the counted path of a message has no code, need no optimisation, which takes
-/// minutes.
-const NOT_COUNTED: [&str; 2] =
-    ["profile.release.package.ros-env.opt-level=0", "profile.release.package.rclrs.opt-level=0"];
+/// What other crates compile to matters only where the counted path of a message has their code. Optimised, the others
+/// would take minutes.
+const COUNTED: [&str; 4] = ["crossbeam-queue", "libc", "spin", "tokio"];
 /// The program that runs longest, and so begins first.
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
@@ -124,7 +123,13 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
         if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
             let mut arguments =
                 vec!["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
-            arguments.extend(NOT_COUNTED.iter().flat_map(|package| ["--config", package]));
+            let optimised =
+                |package: &str, level| format!("profile.release.package.{package}.opt-level={level}");
+            let levels: Vec<_> = [optimised("\"*\"", 0)]
+                .into_iter()
+                .chain(COUNTED.iter().map(|package| optimised(package, 3)))
+                .collect();
+            arguments.extend(levels.iter().flat_map(|level| ["--config", level]));
             jobs.push(job("instructions of a message", &arguments));
         }
         jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
