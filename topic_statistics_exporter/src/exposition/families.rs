@@ -332,6 +332,10 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
     writer.finish()
 }
 
+fn first_zero<W: Writer>(count: FirstZero) -> f64 {
+    (if W::BEGINS_AT_ZERO { count.scraped() } else { count.count() }) as f64
+}
+
 fn write_metric<W: Writer>(
     writer: &mut W,
     families: &MetricFamilies,
@@ -386,7 +390,7 @@ fn write_metric<W: Writer>(
     writer.family(&families.negative_windows);
     let has_negative = |window: &WindowState| window.total.negative_windows != FirstZero::default();
     for (labels, _, window) in windows().filter(|(_, _, window)| has_negative(window)) {
-        writer.counter(labels, window.total.negative_windows.value() as f64, window.life.created);
+        writer.counter(labels, first_zero::<W>(window.total.negative_windows), window.life.created);
     }
     writer.family(&families.distribution);
     // The bounds are in seconds.
@@ -435,7 +439,7 @@ fn write_sources<W: Writer>(
             "",
             "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. High: \
              messages are lost on the network or in a queue",
-            &|source| count(source.lost()),
+            &|source| source.lost().map(first_zero::<W>),
         ),
         (
             "receive_rate",
@@ -491,7 +495,7 @@ fn write_reported_losses<W: Writer>(writer: &mut W, state: &State) {
         let topic = name.name.as_deref().unwrap_or_default();
         writer.counter(
             &W::labels(&[("node", &name.node), ("topic", topic)]),
-            losses.lost.value() as f64,
+            first_zero::<W>(losses.lost),
             losses.created,
         );
     }

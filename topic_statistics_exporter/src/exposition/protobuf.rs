@@ -48,6 +48,8 @@ impl Protobuf {
 }
 
 impl Writer for Protobuf {
+    const BEGINS_AT_ZERO: bool = true;
+
     /// The labels, as they are encoded in a metric.
     type Labels = Rc<[u8]>;
 

@@ -77,6 +77,8 @@ impl From<f64> for Number {
 }
 
 impl Writer for Text {
+    const BEGINS_AT_ZERO: bool = true;
+
     type Labels = Rc<str>;
 
     fn labels(labels: Labels<'_>) -> Rc<str> {

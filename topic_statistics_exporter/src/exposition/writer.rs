@@ -56,6 +56,9 @@ pub struct SummaryValue {
 
 /// Writes families, one after the other, and the time series of each.
 pub trait Writer {
+    /// Whether a counter has to be 0 at first, because a scraper does not read since when it counts.
+    const BEGINS_AT_ZERO: bool;
+
     /// Labels as they are written. A source has the same ones in many time series.
     type Labels: Clone;
 

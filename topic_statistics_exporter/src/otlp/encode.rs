@@ -212,6 +212,8 @@ impl Report<'_> {
 const COUNT: &str = "_count";
 
 impl Writer for Report<'_> {
+    const BEGINS_AT_ZERO: bool = false;
+
     type Labels = Rc<Attributes>;
 
     type Output = Vec<ExportMetricsServiceRequest>;
@@ -335,6 +337,7 @@ mod tests {
     use std::{collections::BTreeSet, time::Instant};
 
     use rclrs_topic_statistics::Metric as Known;
+    use ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat;
 
     use super::*;
     use crate::{
@@ -376,6 +379,26 @@ mod tests {
         let Some(Value::AsDouble(value)) = point.value else { panic!("{point:?}") };
         let since = |time: u64| (time as f64 - nanoseconds(start) as f64) / 1e9;
         (since(point.start_time_unix_nano).round(), since(point.time_unix_nano).round(), value)
+    }
+
+    #[test]
+    fn a_scrape_between_two_reports_takes_nothing_from_a_counter_of_losses() {
+        let start = Now::read();
+        let mut state = State::new(Limits::default(), start);
+        let lost = MessagesLostEventTopicStat { topic_name: "/b".to_owned(), messages_lost: 5 };
+        state.accept(Losses::new("/a", &lost).map(Received::Losses), start);
+        let mut encoder = Encoder::new(&[], Temporality::Cumulative);
+        let mut reported = |state: &State| {
+            sum(
+                &report(&mut encoder, state, start.system),
+                "topic_statistics.messages_reported_lost",
+                start.system,
+            )
+            .2
+        };
+        let before = reported(&state);
+        state.begin_scrape();
+        assert_eq!((before, reported(&state)), (5.0, 5.0));
     }
 
     #[test]

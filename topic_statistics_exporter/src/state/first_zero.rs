@@ -24,11 +24,16 @@ impl FirstZero {
     }
 
     /// Returns the count, or 0 in the first scrape.
-    pub fn value(self) -> u64 {
+    pub fn scraped(self) -> u64 {
         if self.scrapes == 1 {
             0
         } else {
             self.count
         }
+    }
+
+    /// Returns the count, for a report that says since when it counts.
+    pub fn count(self) -> u64 {
+        self.count
     }
 }

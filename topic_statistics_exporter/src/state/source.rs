@@ -206,8 +206,8 @@ impl Source {
     }
 
     /// Returns the messages that a subscription has lost: all gaps, including messages that arrived late.
-    pub fn lost(&self) -> Option<u64> {
-        self.lost.map(FirstZero::value)
+    pub fn lost(&self) -> Option<FirstZero> {
+        self.lost
     }
 
     /// Returns the number of windows.

@@ -12,7 +12,7 @@ use super::{
         Diagnostic, Losses, MetricDistribution, MetricName, MetricWindow,
     },
     metric::Total,
-    *,
+    FirstZero, *,
 };
 
 /// A time on both clocks, seconds after the start of the test.
@@ -73,7 +73,7 @@ fn the_messages_of_a_window_are_counted_once_whatever_its_metrics_are() {
     }
     let source = only(&state);
     assert_eq!((source.received(), source.published(), source.windows()), (Some(100), Some(14), 2));
-    assert_eq!(source.lost(), Some(2 * 72), "1.5 before each of 48 messages");
+    assert_eq!(source.lost().map(FirstZero::count), Some(2 * 72), "1.5 before each of 48 messages");
 }
 
 /// With rclcpp, they have the same name, and their timers expire one after the other.
@@ -155,7 +155,7 @@ fn losses_of_a_node_without_statistics_are_kept_for_a_day() {
     state.accept(lost("/b", 4), at(start, 80_000.0));
     state.expire(at(start, 160_000.0).monotonic);
     let lost: Vec<_> =
-        state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost.value())).collect();
+        state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost.scraped())).collect();
     assert_eq!(lost, [("/a:/b".to_owned(), 7)]);
     state.expire(at(start, 170_000.0).monotonic);
     assert_eq!((state.reported_losses().len(), state.series()), (0, 0));
@@ -205,8 +205,8 @@ fn a_scraper_sees_a_counter_of_losses_at_0_before_its_first_value() {
         state.begin_scrape();
         let negative =
             only(&state).metrics().next().unwrap().1.window.as_ref().unwrap().total.negative_windows;
-        let reported = state.reported_losses().next().map(|(_, losses)| losses.lost.value());
-        [only(&state).lost(), reported, Some(negative.value())]
+        let reported = state.reported_losses().next().map(|(_, losses)| losses.lost.scraped());
+        [only(&state).lost().map(FirstZero::scraped), reported, Some(negative.scraped())]
     };
     let gaps = |stop, mean: f64| window("/a:/b", "publication_seq_gap", stop, [mean, 9.0, 0.0, 10.0, 0.5]);
     let early = |stop| window("/a:/b", "message_age", stop, [-1.0, 1.0, -2.0, 10.0, 0.5]);
