@@ -16,6 +16,7 @@ use anyhow::Result;
 use rclrs_topic_statistics::Metric;
 
 use super::{
+    exported_health::{self as health, Healths, Labels, KEPT},
     log::{Figures, Process},
     reports::{each_object, number, Distribution, Wire, UNSEEN},
     tally::Tally,
@@ -24,12 +25,9 @@ use super::{
 const SECOND: i64 = 1_000_000_000;
 /// The lateness on a busy machine, unless it stalls.
 const LATENESS: i64 = 3 * SECOND;
-/// How long a gauge, a source and a diagnostic status stay without another message.
+/// How long a gauge stays without another message.
 const CURRENT: i64 = 10 * SECOND;
-const KEPT: i64 = 60 * SECOND;
 
-/// Labels in the order of their names.
-type Labels = BTreeMap<String, String>;
 /// Time series of a source by name; `{0.5}` follows that of a quantile.
 type Values = BTreeMap<String, f64>;
 
@@ -44,6 +42,9 @@ struct Scrape {
     /// Whether histograms are among them.
     is_otlp: bool,
     series: Vec<(String, Labels, f64)>,
+    /// The counters that the scrape before had not, by source and name: they are 0, so that a scraper sees their first
+    /// increase.
+    begin: BTreeSet<(String, String)>,
 }
 
 /// A window as it was read.
@@ -80,9 +81,14 @@ pub fn compare(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut
         source.distributions.entry(metric).or_default().push(of);
     }
     tally.report("/metrics");
+    let mut before = BTreeSet::new();
     for number in 0.. {
         let Ok(text) = fs::read_to_string(directory.join(format!("metrics.{number:04}"))) else { break };
-        Scrape::read(&text, wire).compare(&mut sources, wire, tally);
+        let mut scrape = Scrape::read(&text, wire);
+        let counters = scrape.counters_that_begin_at_0();
+        scrape.begin = counters.difference(&before).cloned().collect();
+        scrape.compare(&mut sources, wire, tally);
+        before = counters;
     }
     tally.report("OTLP");
     each_object(&directory.join("otlp.out"), |request| {
@@ -97,7 +103,11 @@ pub fn compare(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut
         });
         let at = [0, 1].map(|clock| request["at"][clock].as_i64().unwrap_or_default());
         let lateness = LATENESS + wire.stalled(at[0]);
-        Scrape { at, lateness, is_otlp: true, series: series.collect() }.compare(&mut sources, wire, tally);
+        Scrape { at, lateness, is_otlp: true, series: series.collect(), begin: BTreeSet::new() }.compare(
+            &mut sources,
+            wire,
+            tally,
+        );
     })?;
     tally.report("/metrics");
     for (name, source) in &sources {
@@ -133,12 +143,21 @@ impl Scrape {
             lateness: LATENESS + wire.stalled(at[0]),
             is_otlp: false,
             series: text.lines().filter(|line| !line.starts_with('#')).filter_map(line).collect(),
+            begin: BTreeSet::new(),
         }
+    }
+
+    /// Returns the counters whose first increase a scraper has to see, by source and name.
+    fn counters_that_begin_at_0(&self) -> BTreeSet<(String, String)> {
+        let ends = ["_negative_windows_total", "messages_lost_total", "messages_reported_lost_total"];
+        let counters = self.series.iter().filter(|(name, ..)| ends.iter().any(|end| name.ends_with(end)));
+        counters.map(|(name, labels, _)| (health::source_of(labels), name.clone())).collect()
     }
 
     fn compare(&self, sources: &mut BTreeMap<&str, Source>, wire: &Wire, tally: &mut Tally) {
         let mut of_sources = BTreeMap::<String, Values>::new();
         let (mut levels, mut reported) = (BTreeMap::new(), BTreeMap::new());
+        let mut healths = Healths::default();
         for (name, labels, value) in &self.series {
             let fault = || format!("{:?}: {name} {labels:?} {value}", self.at);
             let label = |label: &str| labels.get(label).map(String::as_str).unwrap_or_default();
@@ -174,6 +193,8 @@ impl Scrape {
                     tally.check("sources", range.contains(value), fault);
                 }
                 _ if short.starts_with("exporter_") => {}
+                _ if name.starts_with("process_") => tally.check("labels", labels.is_empty(), fault),
+                _ if health::is_of_health(short) => healths.add(short, labels, *value),
                 _ => {
                     let quantile = labels.get("quantile").map(|of| format!("{{{of}}}")).unwrap_or_default();
                     let mut expected = vec!["node", "topic"];
@@ -199,6 +220,11 @@ impl Scrape {
             }
         }
         self.compare_levels(&levels, wire, tally);
+        let times = |name: &str| {
+            let windows = sources.get(name).map(|source| source.windows.iter().map(|window| window.at));
+            windows.into_iter().flatten().collect()
+        };
+        healths.compare(self.at[0], self.lateness, wire, times, tally);
         self.compare_reported(&reported, wire, tally);
     }
 
@@ -237,7 +263,13 @@ impl Scrape {
         }
         for (topic, (least, most)) in sums {
             let value = reported.get(topic).copied().unwrap_or(0.0);
-            tally.check("reported losses", (least..=most).contains(&value), || {
+            let series = (
+                format!("{}:{}", topic.0, topic.1),
+                "topic_statistics_messages_reported_lost_total".to_owned(),
+            );
+            let is_right =
+                if self.begin.contains(&series) { value == 0.0 } else { (least..=most).contains(&value) };
+            tally.check("reported losses", is_right, || {
                 format!("{:?}: {topic:?} {value}, read were {least} to {most}", self.at)
             });
         }
@@ -263,7 +295,8 @@ impl Scrape {
         let is_it = |index: &usize| {
             *index > 0 && (read(now - self.lateness)..=read(now + self.lateness)).contains(index)
         };
-        let expected = |index: usize| source.expected(index, self);
+        let begins = |series: &str| self.begin.contains(&(name.to_owned(), series.to_owned()));
+        let expected = |index: usize| source.expected(index, self, &begins);
         let differences = |index: usize, has_sums: bool| differences(&expected(index), &values, has_sums);
         let mut all = offsets.filter_map(|offset| Some((offset, at(offset).filter(is_it)?)));
         // Where the windows before the last one explain the values, the exporter has not as many as that.
@@ -381,7 +414,9 @@ fn family(metric: Metric) -> (String, &'static str, f64) {
 
 impl Source<'_> {
     /// Returns the possible values after this number of windows; the last one may be incomplete.
-    fn expected(&self, count: usize, scrape: &Scrape) -> Vec<Group> {
+    ///
+    /// `begins`: whether a counter has its first scrape.
+    fn expected(&self, count: usize, scrape: &Scrape, begins: &dyn Fn(&str) -> bool) -> Vec<Group> {
         let metrics: BTreeSet<Metric> =
             self.windows[..count].iter().flat_map(|of| of.metrics.keys().copied()).collect();
         let age = scrape.at[0] - self.windows[count - 1].at;
@@ -393,7 +428,7 @@ impl Source<'_> {
         };
         let counts = [count, count - 1];
         let mut groups: Vec<Group> =
-            metrics.iter().map(|metric| self.of_metric(*metric, &counts, current, scrape)).collect();
+            metrics.iter().map(|metric| self.of_metric(*metric, &counts, current, scrape, begins)).collect();
         let single = |name: &str, alternatives: Vec<Option<(f64, f64)>>| {
             let prefix = format!("topic_statistics_{name}");
             let of =
@@ -423,7 +458,8 @@ impl Source<'_> {
                 self.windows[..count].iter().filter_map(|of| of.metrics.get(&Metric::PublicationSeqGap));
             let gaps: Vec<f64> =
                 gaps.filter(|gaps| gaps.count() > 0).map(|of| (of.0[0] * of.0[4]).round()).collect();
-            (!gaps.is_empty()).then(|| gaps.iter().sum()).map(|lost: f64| (lost, lost))
+            let lost = if begins("topic_statistics_messages_lost_total") { 0.0 } else { gaps.iter().sum() };
+            (!gaps.is_empty()).then_some((lost, lost))
         };
         groups.push(single("messages_lost_total", counts.map(lost).into()));
         for (name, period) in
@@ -442,7 +478,14 @@ impl Source<'_> {
         groups
     }
 
-    fn of_metric(&self, metric: Metric, counts: &[usize], current: &[bool], scrape: &Scrape) -> Group {
+    fn of_metric(
+        &self,
+        metric: Metric,
+        counts: &[usize],
+        current: &[bool],
+        scrape: &Scrape,
+        begins: &dyn Fn(&str) -> bool,
+    ) -> Group {
         let (name, unit, factor) = family(metric);
         let is_single = metric == Metric::TimeSinceLastMessage;
         let mut alternatives = vec![];
@@ -464,7 +507,9 @@ impl Source<'_> {
                 counters.insert(format!("{name}_{unit}_sum"), (sum * (1.0 - 1e-6), sum * (1.0 + 1e-6)));
             }
             if negative > 0.0 && !is_single {
-                counters.insert(format!("{name}_negative_windows_total"), (negative, negative));
+                let name = format!("{name}_negative_windows_total");
+                let negative = if begins(&name) { 0.0 } else { negative };
+                counters.insert(name, (negative, negative));
             }
             for is_current in current {
                 let mut all = counters.clone();

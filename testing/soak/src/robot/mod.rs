@@ -9,6 +9,7 @@
 mod alarms;
 pub mod collector;
 mod compare;
+mod exported_health;
 mod exporter;
 mod health;
 mod log;
