@@ -16,6 +16,7 @@ use crate::{
     mcap,
     metadata::{self, Metadata},
     options::{BagTime, ReadOptions},
+    recording::RecordingInfo,
     session::{Session, Visitor},
     sqlite,
     topic::Topic,
@@ -64,6 +65,8 @@ pub struct BagStatistics {
     pub messages: u64,
     /// What could not be read. Empty if all of the bag was.
     pub notes: Vec<Note>,
+    /// What MCAP files say of their recording.
+    pub recording: RecordingInfo,
     /// Whether the visitor has ended the reading.
     pub is_interrupted: bool,
 }
@@ -178,8 +181,8 @@ impl Bag {
             }
         }
         let times = session.finish();
-        let Session { topics, messages, notes, .. } = session;
-        Ok(BagStatistics { topics, times, messages, notes: notes.finish(), is_interrupted })
+        let Session { topics, messages, notes, recording, .. } = session;
+        Ok(BagStatistics { topics, times, messages, notes: notes.finish(), recording, is_interrupted })
     }
 
     /// Returns the first log time of the bag; None without a message.

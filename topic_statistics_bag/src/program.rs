@@ -8,6 +8,7 @@ mod error;
 mod info;
 mod outcome;
 mod progress;
+mod qos;
 mod rows;
 mod session;
 

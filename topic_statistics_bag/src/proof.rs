@@ -7,23 +7,14 @@
 //! number that is missing belongs to another channel. So losses are known only where the channel says by
 //! [`SEQUENCE`] that the number is the publisher's, and by [`PUBLISHER_GID`] which publisher's.
 //!
-//! A recorder writes one channel for each publisher, with these keys.
+//! A recorder writes one channel for each publisher, with these keys: `topic_monitor --record` does.
 
 use std::collections::BTreeMap;
 
 use topic_statistics_core::record::transport::Gid;
-
-/// What MCAP's `sequence` is. The only value with a meaning is [`PUBLICATION_SEQUENCE_NUMBER`].
-pub const SEQUENCE: &str = "topic_statistics:sequence";
-
-/// The value of [`SEQUENCE`]: the lower 32 bits of the publication sequence number that the middleware reports.
-pub const PUBLICATION_SEQUENCE_NUMBER: &str = "publication_sequence_number";
-
-/// The publisher's GID: 16 bytes as 32 hexadecimal digits.
-pub const PUBLISHER_GID: &str = "topic_statistics:publisher_gid";
-
-/// The fully qualified name of the publisher's node. Without it, the node is not known.
-pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
+pub use topic_statistics_views::recorded::{
+    PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
+};
 
 /// The publisher of a channel's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

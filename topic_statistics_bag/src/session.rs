@@ -13,6 +13,7 @@ use crate::{
     options::{BagClock, ReadOptions},
     order::{Order, Timed},
     proof::Publisher,
+    recording::RecordingInfo,
     topic::{ReadClock, Stamps, Topic},
 };
 
@@ -101,6 +102,7 @@ pub(crate) struct Session<'a> {
     first: Option<i64>,
     latest: i64,
     pub(crate) notes: Notes,
+    pub(crate) recording: RecordingInfo,
     has_too_many: bool,
     pub(crate) messages: u64,
     /// Bytes of the files before this one, and of all.
@@ -149,6 +151,7 @@ impl<'a> Session<'a> {
             first: None,
             latest: 0,
             notes: Notes::default(),
+            recording: RecordingInfo::default(),
             has_too_many: false,
             messages: 0,
             done: 0,

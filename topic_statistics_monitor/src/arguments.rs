@@ -12,6 +12,8 @@ use topic_statistics_views::{
     require::{Condition, Conditions},
 };
 
+use crate::record::{bytes, update_rate, Compression, Options};
+
 /// Shows how often, how regularly, how old and how completely messages arrive on ROS 2 topics of any type, and their
 /// bytes.
 ///
@@ -121,12 +123,69 @@ pub struct Arguments {
         conflicts_with_all = ["expect", "require", "once", "json", "report"]
     )]
     pub print_expectations: Option<u32>,
+    #[command(flatten)]
+    pub record: Record,
+}
+
+/// What to record.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = RECORD)]
+pub struct Record {
+    /// Record the watched topics in this file, which may not exist yet
+    ///
+    /// The file is MCAP, with the sequence numbers and the publishers of the messages, which prove what was lost. `ros2
+    /// bag`, Foxglove and bag_statistics read it. Without TOPIC, all topics are recorded.
+    #[arg(long, value_name = "FILE.mcap", conflicts_with_all = ["from_statistics", "print_expectations"])]
+    pub record: Option<PathBuf>,
+    /// Compress the recording
+    #[arg(long, value_enum, default_value = "none", requires = "record")]
+    compression: Compression,
+    /// End the recording when its file has this size: 500MB, 2GB, 64MiB
+    ///
+    /// The message that exceeds it is the last one. The index behind it is not counted.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, requires = "record")]
+    max_size: Option<u64>,
+    /// End the recording after that many seconds
+    #[arg(
+        long, value_name = "SECONDS", value_parser = seconds, requires = "record", allow_negative_numbers = true
+    )]
+    max_duration: Option<Duration>,
+    /// Begin the next file at --max-size or --max-duration: FILE_0.mcap, FILE_1.mcap
+    #[arg(long, requires = "record")]
+    split: bool,
+    /// How many bytes of messages may wait to be written
+    ///
+    /// Further ones are lost in the recorder, and are counted.
+    #[arg(long, value_name = "BYTES", default_value = "100MB", value_parser = bytes, requires = "record")]
+    max_cache_size: u64,
+    /// Publish losses on ~/messages_lost at most that many times per second; 0: never
+    #[arg(
+        long, value_name = "HZ", default_value = "1", value_parser = update_rate, requires = "record",
+        allow_negative_numbers = true
+    )]
+    statistics_update_rate: f64,
+}
+
+impl Record {
+    /// Returns how to record. `None` if nothing is recorded.
+    pub fn options(&self) -> Option<Options> {
+        Some(Options {
+            path: self.record.clone()?,
+            compression: self.compression,
+            max_size: self.max_size,
+            max_duration: self.max_duration,
+            split: self.split,
+            max_cache: self.max_cache_size,
+            update_rate: self.statistics_update_rate,
+        })
+    }
 }
 
 const WATCHED: &str = "What is shown";
 const TIME: &str = "Time";
 const OUTPUT: &str = "Output";
 const HEALTH: &str = "Health";
+const RECORD: &str = "Recording";
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| format!("{CONDITIONS_HELP}\n\n{HELP}"));
 
@@ -151,6 +210,12 @@ impl Arguments {
     pub fn check(&self) -> Result<(), clap::Error> {
         let of_conditions = self.conditions().filter_map(|condition| condition.topic.as_ref());
         self.check_sources(self.topics.iter().chain(of_conditions))
+            .and_then(|()| match &self.record {
+                Record { split: true, max_size: None, max_duration: None, .. } => {
+                    Err("--split needs --max-size or --max-duration".to_owned())
+                }
+                _ => Ok(()),
+            })
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
@@ -241,6 +306,11 @@ mod tests {
             &["/r1/listener:/imu"],
             &["--require", "/r1/listener:/imu: rate>5"],
             &["--max-topics", "0"],
+            &["--split"],
+            &["--record", "a.mcap", "--split"],
+            &["--record", "a.mcap", "--max-size", "0"],
+            &["--record", "a.mcap", "--from-statistics"],
+            &["--record", "a.mcap", "--statistics-update-rate", "-1"],
         ] {
             let arguments = Arguments::try_parse_from([&["topic_monitor"], line].concat());
             let error = arguments.and_then(|arguments| arguments.check()).unwrap_err();

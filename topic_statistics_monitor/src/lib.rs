@@ -13,6 +13,8 @@
 //!                                                                                          states, page of --report
 //! ```
 //!
+//! With `--record`, the callbacks of `topics` give each message to `record`, too.
+//!
 //! `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`
 //! and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
 //! imports the other. `arguments` is the command line; `signals`, `output`, `error` and `origin` are about the process.
@@ -23,6 +25,7 @@ mod error;
 mod origin;
 mod output;
 mod provider;
+mod record;
 mod session;
 mod signals;
 mod statistics;
@@ -47,6 +50,7 @@ use crate::{
     error::{has_no_reader, print_error, Failure},
     output::take_stdout,
     provider::RowProvider,
+    record::Recorder,
     session::{Session, FAILED, UNFULFILLED},
     signals::Interrupt,
 };
@@ -78,11 +82,15 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let node = executor.create_node("topic_monitor")?;
     // The rows show the library's warnings in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
-    let mut provider = RowProvider::new(&node, arguments, patterns)?;
+    let recorder =
+        arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
+    let recording = recorder.as_ref().map(Recorder::recording);
+    let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
     let hardware_id = || arguments.hardware_id.clone();
     let diagnostics = arguments.diagnostics.then(|| Diagnostics::new(&node, hardware_id())).transpose()?;
     let spinning = Spinning::start(executor)?;
     let mut session = Session::new(arguments, output, expected, diagnostics, spinning, interrupt);
+    session.recorder = recorder;
     let ended = if let Some(tolerance) = arguments.print_expectations {
         session.print_expectations(&mut provider, tolerance)
     } else if arguments.is_live(is_terminal) {
@@ -95,10 +103,12 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
         other => other,
     };
     // Also of a run that was cut short.
+    let recorded = session.finish_recording();
     let is_fulfilled = match report {
         Some(file) => session.write_report(&file, &provider)?,
         None => true,
     };
     let is_healthy = session.report_errors();
+    recorded?;
     Ok(if is_fulfilled && is_healthy { code? } else { code?.max(UNFULFILLED) })
 }

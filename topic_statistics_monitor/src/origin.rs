@@ -3,6 +3,7 @@
 //! Where a run is made: host, ROS distribution, middleware.
 
 use std::{
+    borrow::Cow,
     env,
     ffi::{c_char, CStr},
 };
@@ -14,12 +15,17 @@ extern "C" {
     fn rmw_get_implementation_identifier() -> *const c_char;
 }
 
-/// Returns the origin of this process's measurements.
-pub fn of_this_process() -> Origin {
+/// Returns the name of the middleware, such as `rmw_fastrtps_cpp`.
+pub fn middleware() -> Cow<'static, str> {
     // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
     // never unloaded.
-    let middleware = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
-    let middleware = middleware.to_string_lossy();
+    let middleware: &'static CStr = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+    middleware.to_string_lossy()
+}
+
+/// Returns the origin of this process's measurements.
+pub fn of_this_process() -> Origin {
+    let middleware = middleware();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let distribution = env::var("ROS_DISTRO").unwrap_or_else(|_| "-".to_owned());
     Origin {

@@ -2,7 +2,10 @@
 
 //! The origin of the rows: watched topics, or the statistics that nodes publish.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rclrs::Node;
 use rclrs_topic_statistics::health::Health;
@@ -14,6 +17,7 @@ use topic_statistics_views::{
 use crate::{
     arguments::Arguments,
     error::Failure,
+    record::Recording,
     statistics::StatisticsReader,
     topics::{self, TopicWatcher},
 };
@@ -25,7 +29,12 @@ pub enum RowProvider {
 }
 
 impl RowProvider {
-    pub fn new(node: &Node, arguments: &Arguments, patterns: Vec<Pattern>) -> Result<Self, Failure> {
+    pub fn new(
+        node: &Node,
+        arguments: &Arguments,
+        patterns: Vec<Pattern>,
+        recording: Option<Arc<Recording>>,
+    ) -> Result<Self, Failure> {
         let max = arguments.max_topics.map(|max| max as usize);
         if let Some(topic) = &arguments.from_statistics {
             let name = topic.name().filter(|_| !topic.is_of_sources());
@@ -42,6 +51,7 @@ impl RowProvider {
             depth: arguments.depth,
             publish: arguments.publish,
             max_topics: max.unwrap_or(TopicWatcher::MAX_TOPICS),
+            recording,
         };
         Ok(Self::Topics(Box::new(TopicWatcher::new(node, options)?)))
     }

@@ -30,6 +30,7 @@ use crate::{
     error::{print_error, Failure},
     origin,
     provider::{Notices, RowProvider},
+    record::Recorder,
     signals::Interrupt,
     views::{Input, LiveTerminal, Screen},
 };
@@ -59,6 +60,8 @@ pub struct Session<'a> {
     diagnostics: Option<Diagnostics>,
     /// The content of the report. `None` without a report.
     recording: Option<Recording>,
+    /// Records the messages.
+    pub recorder: Option<Recorder>,
 }
 
 impl<'a> Session<'a> {
@@ -74,7 +77,7 @@ impl<'a> Session<'a> {
         let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
         let expected = expected.map(|file| Expected::new(file, arguments.period));
         let started = Instant::now();
-        Self { arguments, output, spinning, interrupt, started, expected, diagnostics, recording }
+        Self { arguments, output, spinning, interrupt, started, expected, diagnostics, recording, recorder: None }
     }
 
     /// Shows the live view until the program ends. Returns the exit status.
@@ -235,7 +238,16 @@ impl<'a> Session<'a> {
         self.spinning.check()?;
         let elapsed = self.started.elapsed();
         let is_late = self.arguments.duration().is_some_and(|duration| elapsed >= duration);
-        Ok(is_late || self.interrupt.is_set())
+        let has_recorded = self.recorder.as_ref().is_some_and(Recorder::has_ended);
+        Ok(is_late || has_recorded || self.interrupt.is_set())
+    }
+
+    /// Ends the recording, and reports on standard error what was recorded.
+    pub fn finish_recording(&mut self) -> Result<(), Failure> {
+        let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        self.interrupt.let_end();
+        print_error(&recorder.finish()?);
+        Ok(())
     }
 
     /// Records the last windows of rows for the report.

@@ -30,6 +30,7 @@ use topic_statistics_views::{
     row::{Problem, Row},
 };
 
+use crate::record::Recording;
 use topic::{SubscribeContext, Topic};
 
 /// The metrics of the monitor's subscriptions: all but the duration of their callback, which does nothing.
@@ -46,6 +47,8 @@ pub struct Options {
     /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given
     /// by name are watched in any case.
     pub max_topics: usize,
+    /// Where the messages are recorded.
+    pub recording: Option<Arc<Recording>>,
 }
 
 /// The watched topics.
@@ -142,6 +145,7 @@ impl TopicWatcher {
                 node: &self.node,
                 period: self.options.period,
                 depth: self.options.depth,
+                recording: self.options.recording.as_deref(),
                 free_workers: &mut self.free_workers,
             };
             topic.refresh(self.graph.publishers(name), graph.contains(name), &mut context);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A row holds plain values. A program writes it; the modules here read it. `arguments` and `pattern` are the command
-//! line; `format` and `histogram` are text.
+//! line; `format` and `histogram` are text; `recorded` is what a recorder writes besides messages.
 
 pub mod arguments;
 pub mod expect;
@@ -20,6 +20,7 @@ pub mod json;
 pub mod overall;
 pub mod page;
 pub mod pattern;
+pub mod recorded;
 pub mod recording;
 pub mod report;
 pub mod require;

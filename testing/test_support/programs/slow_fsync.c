@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A busy disk: fsync takes five seconds.
+// A busy disk: fsync and fdatasync take five seconds.
 
 #include <unistd.h>
 
@@ -9,4 +9,9 @@ int fsync(int file)
   (void)file;
   sleep(5);
   return 0;
+}
+
+int fdatasync(int file)
+{
+  return fsync(file);
 }

@@ -83,6 +83,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             None if is_cut => return ControlFlow::Continue(()),
             Some(chunk) if chunk.body() == Some(body) => {
                 start = i64::try_from(chunk.start).ok();
+                self.state.session.recording.add_compression(&chunk.compression);
                 if let Some((first, last)) = self.skipped(at, &chunk) {
                     self.state.session.see(first);
                     self.state.session.see(last);

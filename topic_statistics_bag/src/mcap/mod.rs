@@ -26,6 +26,7 @@ use crate::{
     error::NoteKind,
     message::{ChannelKey, Message},
     proof::Publisher,
+    recording::RecordingInfo,
     session::{ChannelDefinition, Session},
     stamp::{HeaderStamp, Layout},
 };
@@ -140,6 +141,7 @@ struct Definitions {
 #[derive(Debug)]
 struct Schema {
     name: String,
+    encoding: String,
     stamp: HeaderStamp,
 }
 
@@ -179,7 +181,8 @@ impl Definitions {
                 }
                 let text = String::from_utf8_lossy(&data);
                 let stamp = HeaderStamp::of(&header.name, &header.encoding, &text);
-                self.schemas.insert(header.id, Schema { name: header.name, stamp });
+                let schema = Schema { name: header.name, encoding: header.encoding, stamp };
+                self.schemas.insert(header.id, schema);
                 Ok(Some(Defined::Schema(header.id)))
             }
             (_, Ok(Record::Channel(channel))) => {
@@ -206,6 +209,10 @@ impl Definitions {
                     HeaderStamp::NoHeader | HeaderStamp::Unknown => None,
                 };
                 let key = session.add_channel(path, &definition);
+                if key.is_some() {
+                    let encoding = schema.map_or("", |schema| &*schema.encoding);
+                    session.recording.add_channel(&channel.topic, encoding, &channel.metadata);
+                }
                 self.channels[place] = Some(key.map(|key| Channel { key, layout }));
                 Ok(Some(Defined::Channel(channel.id)))
             }
@@ -391,6 +398,14 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 let State { definitions, path, session, .. } = &mut self.state;
                 if definitions.define(kind, &body, path, session).is_err() {
                     self.state.note(NoteKind::Record { at });
+                }
+            }
+            op::METADATA if length <= RecordingInfo::MAX_RECORD => {
+                let mut body = vec![0; length as usize];
+                self.input.until(end).fill(&mut body)?;
+                if let Ok(Record::Metadata(record)) = mcap::parse_record(kind, &body) {
+                    let State { path, session, .. } = &mut self.state;
+                    session.recording.add_metadata(path, &record.name, &record.metadata);
                 }
             }
             _ => {}

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--info`: what the files are, as `ros2 bag info` describes them.
+//! `--info`: what the files are, as `ros2 bag info --verbose` describes them.
 
 use std::io::{self, BufWriter, Write};
 
 use indicatif::BinaryBytes;
 use jiff::{tz::TimeZone, Timestamp};
-use topic_statistics_bag::{Bag, Format, ReadOptions};
-use topic_statistics_views::format;
+use topic_statistics_bag::{Bag, Format, ReadOptions, RecordingInfo};
+use topic_statistics_views::{
+    format,
+    recorded::{RecordedTotals, Scope},
+};
 
 use super::{
     error::{print_error, Failure, FAILED},
     outcome::is_complete,
+    qos,
 };
 
 /// Writes the description. Returns the exit status.
@@ -35,6 +39,9 @@ pub fn write(bag: &Bag) -> Result<u8, Failure> {
         writeln!(output, "{:18} {}", "End:", time(stop.as_nanoseconds()))?;
     }
     writeln!(output, "{:18} {}", "Messages:", read.messages)?;
+    if !read.recording.compressions.is_empty() {
+        writeln!(output, "{:18} {}", "Compression:", compressions(&read.recording))?;
+    }
     let mut topics: Vec<_> = read.topics.iter().collect();
     topics.sort_by(|one, other| one.name().cmp(other.name()));
     for (number, topic) in topics.into_iter().enumerate() {
@@ -47,10 +54,57 @@ pub fn write(bag: &Bag) -> Result<u8, Failure> {
             topic.messages(),
             format::count_if_known(topic.totals().publishers),
         )?;
+        if let Some(recorded) = read.recording.topics.get(topic.name()) {
+            let schema = if recorded.encoding.is_empty() { "-" } else { &recorded.encoding };
+            writeln!(output, "{:18}   Schema: {}", "", format::name(schema))?;
+            for qos in qos::texts(&recorded.offered_qos) {
+                writeln!(output, "{:18}   QoS: {}", "", format::name(&qos))?;
+            }
+        }
     }
+    write_totals(&mut output, &read.recording)?;
     output.flush()?;
     read.notes.iter().for_each(|note| print_error(&note.to_string()));
     Ok(if is_complete(&read) { 0 } else { FAILED })
+}
+
+fn compressions(recording: &RecordingInfo) -> String {
+    let name = |name: &String| if name.is_empty() { "none".to_owned() } else { format::name(name) };
+    recording.compressions.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes what the recorder has told: of each file of a split recording, and of all.
+fn write_totals(output: &mut impl Write, recording: &RecordingInfo) -> io::Result<()> {
+    if recording.totals.len() > 1 {
+        for file in &recording.totals {
+            writeln!(output, "Recorded in {}:", format::name(&file.path.display().to_string()))?;
+            for totals in file.totals.values().filter(|totals| totals.scope == Scope::File) {
+                write_topic_totals(output, totals)?;
+            }
+        }
+    }
+    let whole = recording.whole();
+    if !whole.is_empty() {
+        writeln!(output, "Recorded:")?;
+    }
+    whole.into_iter().try_for_each(|totals| write_topic_totals(output, totals))
+}
+
+fn write_topic_totals(output: &mut impl Write, totals: &RecordedTotals) -> io::Result<()> {
+    writeln!(
+        output,
+        "{:18} Topic: {} | Messages: {} | Lost in transport: {} | Lost in recorder: {} | Bytes: {} | Rate: {} Hz",
+        "",
+        format::name(&totals.topic),
+        totals.messages_recorded,
+        format::count_if_known(totals.messages_lost_in_transport),
+        totals.messages_lost_in_recorder,
+        totals.bytes_written,
+        match totals.messages_rate {
+            rate if rate.is_nan() => "-".to_owned(),
+            rate => format!("{rate:.3}"),
+        },
+    )
 }
 
 fn storage(format: Format) -> &'static str {

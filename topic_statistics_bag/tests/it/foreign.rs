@@ -3,9 +3,8 @@
 //! Bags that other libraries have written, compared with figures of what these libraries read: `foreign_bags.py`.
 
 use std::{
-    fs,
     io::Write,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -13,37 +12,7 @@ use serde_json::Value;
 use topic_statistics_bag::{Bag, BagError, ReadOptions, Stamps};
 use topic_statistics_core::{Metric, Summary};
 
-use crate::support::*;
-
-/// Installs the libraries, and returns where. None where PyPI cannot be reached.
-fn packages() -> Option<PathBuf> {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/bags.txt");
-    let wanted = fs::read(&requirements).unwrap();
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign_bags");
-    let installed = directory.join("installed.txt");
-    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
-        return Some(directory);
-    }
-    let _none_yet = fs::remove_dir_all(&directory);
-    let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--retries",
-        "1",
-    ]);
-    pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
-    pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
-    if !pip.status().is_ok_and(|status| status.success()) {
-        return None;
-    }
-    fs::write(installed, wanted).unwrap();
-    Some(directory)
-}
+use crate::{packages::packages, support::*};
 
 /// Asserts that a summary has these figures: mean, minimum, maximum, standard deviation, count.
 fn assert_figures(summary: &Summary, expected: &Value, what: &str) {

@@ -7,6 +7,7 @@ mod damage;
 mod foreign;
 mod losses;
 mod memory;
+mod packages;
 mod program;
 mod reading;
 mod sqlite;

@@ -2,7 +2,10 @@
 
 //! A watched topic: when it is subscribed to, and with which type and QoS.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
@@ -11,6 +14,11 @@ use rclrs_topic_statistics::{
 use topic_statistics_views::{
     format::name,
     row::{Problem, Row},
+};
+
+use crate::{
+    error::print_error,
+    record::{RecordedTopic, Recording},
 };
 
 use super::{
@@ -32,6 +40,8 @@ pub struct Topic {
     subscribed: Option<Subscribed>,
     /// The messages of ended subscriptions.
     earlier: Earlier,
+    /// Records the messages.
+    recorded: Option<Arc<RecordedTopic>>,
     /// The type and QoS of the last subscription that could not be created.
     failed: Option<(String, Qos)>,
 }
@@ -42,6 +52,7 @@ pub struct SubscribeContext<'a> {
     pub node: &'a Node,
     pub period: Duration,
     pub depth: Option<u32>,
+    pub recording: Option<&'a Recording>,
     /// Workers without a topic.
     pub free_workers: &'a mut Vec<Worker<()>>,
 }
@@ -57,6 +68,7 @@ impl Topic {
             worker: None,
             subscribed: None,
             earlier: Earlier::default(),
+            recorded: None,
             failed: None,
         }
     }
@@ -101,6 +113,9 @@ impl Topic {
         });
         if !is_served && self.failed.as_ref() != Some(&(message_type.clone(), qos)) {
             self.subscribe(&message_type, qos, context);
+        }
+        if let Some(recorded) = &self.recorded {
+            recorded.set_publishers(&publishers);
         }
         if self.failed.is_none() {
             let other = publishers.iter().find(|of| of.topic_type != message_type);
@@ -150,6 +165,12 @@ impl Topic {
             .state(TopicStatisticsState::Enable)
             .publish_period(context.period)
             .distributions(true);
+        self.recorded = context.recording.and_then(|recording| {
+            let recorded = recording.topic(topic, &type_name, metadata.structure());
+            // It is watched all the same.
+            recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()
+        });
+        let recorded = self.recorded.clone();
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
             self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));
@@ -157,7 +178,11 @@ impl Topic {
             worker,
             type_name,
             options.topic_statistics(statistics),
-            |_: &mut (), _, _| (),
+            move |_: &mut (), message, info| {
+                if let Some(recorded) = &recorded {
+                    recorded.record(&message, &info);
+                }
+            },
         );
         let subscription = subscription.map_err(|error| match error {
             StatisticsError::CreateSubscription {

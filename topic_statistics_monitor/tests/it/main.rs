@@ -9,7 +9,10 @@ mod expect;
 mod from_statistics;
 mod live_view;
 mod output;
+#[path = "../../../topic_statistics_bag/tests/it/packages.rs"]
+mod packages;
 mod percentiles;
+mod record;
 mod report;
 mod run;
 mod terminal;

@@ -47,9 +47,15 @@ impl Json {
 
     /// Starts it with windows of this number of seconds.
     pub fn with_period(period: &str, arguments: &[&str], domain: u32) -> Json {
-        let arguments = [&["--json", "--period", period], arguments].concat();
-        let mut child =
-            command(&arguments, domain).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let arguments = [&["--period", period], arguments].concat();
+        Self::start_as(&arguments, domain, |_| ())
+    }
+
+    /// Starts it with a changed command.
+    pub fn start_as(arguments: &[&str], domain: u32, change: impl FnOnce(&mut Command)) -> Json {
+        let mut command = command(&[&["--json"], arguments].concat(), domain);
+        change(&mut command);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = test_support::lines(child.stdout.take().unwrap());
         let errors = test_support::lines(child.stderr.take().unwrap());
         Json { child, lines, errors }

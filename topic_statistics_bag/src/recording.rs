@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What an MCAP file says of its recording besides messages.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use topic_statistics_views::recorded::{RecordedTotals, Scope, OFFERED_QOS, TOTALS};
+
+/// What the files of a bag say of their recording besides messages.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RecordingInfo {
+    /// The compressions of the chunks that were read: `lz4`, `zstd`, or empty.
+    pub compressions: BTreeSet<String>,
+    /// Of each topic.
+    pub topics: BTreeMap<String, RecordedTopic>,
+    /// What the recorder says of each file, in their order. Without files of which it says nothing.
+    pub totals: Vec<FileTotals>,
+}
+
+/// What files say of a topic.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RecordedTopic {
+    /// How the definition of the type is written: `ros2msg` or `ros2idl`. Empty without a definition.
+    pub encoding: String,
+    /// The QoS of its publishers, each one once: YAML as rosbag2 writes it.
+    pub offered_qos: Vec<String>,
+}
+
+/// What the recorder of a file says of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FileTotals {
+    /// The file.
+    pub path: PathBuf,
+    /// Of the file, and of all files up to this one.
+    pub totals: BTreeMap<(Scope, String), RecordedTotals>,
+}
+
+impl RecordingInfo {
+    /// The largest metadata record that is read, in bytes.
+    pub(crate) const MAX_RECORD: u64 = 1 << 16;
+    /// How many compressions, QoS of a topic, and totals of a file are kept.
+    const MAX_COMPRESSIONS: usize = 8;
+    const MAX_QOS: usize = 256;
+    const MAX_TOTALS: usize = 1 << 13;
+    /// The longest name of an encoding, in characters.
+    const MAX_ENCODING: usize = 32;
+    /// The longest QoS that is kept, in bytes.
+    const MAX_QOS_LENGTH: usize = 1 << 15;
+
+    /// Returns the totals of the whole recording, by topic: what its last file says.
+    pub fn whole(&self) -> Vec<&RecordedTotals> {
+        let mut whole = BTreeMap::new();
+        for file in &self.totals {
+            let of_recording = file.totals.values().filter(|totals| totals.scope == Scope::Recording);
+            whole.extend(of_recording.map(|totals| (&totals.topic, totals)));
+        }
+        whole.into_values().collect()
+    }
+
+    pub(crate) fn add_compression(&mut self, name: &[u8]) {
+        let name = String::from_utf8_lossy(name);
+        if self.compressions.len() < Self::MAX_COMPRESSIONS && !self.compressions.contains(&*name) {
+            self.compressions.insert(name.into_owned());
+        }
+    }
+
+    /// Takes in a channel of a topic that is read, so their number has a bound.
+    pub(crate) fn add_channel(&mut self, topic: &str, encoding: &str, metadata: &BTreeMap<String, String>) {
+        if !self.topics.contains_key(topic) {
+            let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();
+            self.topics.insert(topic.to_owned(), RecordedTopic { encoding, offered_qos: vec![] });
+        }
+        let (Some(topic), Some(qos)) = (self.topics.get_mut(topic), metadata.get(OFFERED_QOS)) else { return };
+        let has_room = topic.offered_qos.len() < Self::MAX_QOS && qos.len() <= Self::MAX_QOS_LENGTH;
+        if has_room && !topic.offered_qos.contains(qos) {
+            topic.offered_qos.push(qos.clone());
+        }
+    }
+
+    /// Takes in a metadata record.
+    pub(crate) fn add_metadata(&mut self, path: &Path, name: &str, metadata: &BTreeMap<String, String>) {
+        let Some(totals) = RecordedTotals::from_metadata(metadata).filter(|_| name == TOTALS) else { return };
+        if self.totals.last().is_none_or(|file| file.path != path) {
+            self.totals.push(FileTotals { path: path.to_owned(), totals: BTreeMap::new() });
+        }
+        let Some(file) = self.totals.last_mut() else { return };
+        let key = (totals.scope, totals.topic.clone());
+        if file.totals.len() < Self::MAX_TOTALS || file.totals.contains_key(&key) {
+            file.totals.insert(key, totals);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(topic: &str, scope: Scope, messages: u64) -> BTreeMap<String, String> {
+        let totals = RecordedTotals {
+            topic: topic.to_owned(),
+            scope,
+            messages_recorded: messages,
+            messages_lost_in_transport: None,
+            messages_lost_in_recorder: 0,
+            bytes_written: 0,
+            messages_rate: f64::NAN,
+        };
+        totals.to_metadata()
+    }
+
+    #[test]
+    fn a_later_record_replaces_an_earlier_one_and_the_last_file_has_the_totals_of_all() {
+        let mut info = RecordingInfo::default();
+        let mut add = |file: &str, topic, scope, messages| {
+            info.add_metadata(Path::new(file), TOTALS, &totals(topic, scope, messages));
+        };
+        add("a", "/imu", Scope::File, 1);
+        add("a", "/imu", Scope::File, 5);
+        add("a", "/imu", Scope::Recording, 5);
+        add("a", "/gone", Scope::Recording, 2);
+        add("b", "/imu", Scope::File, 3);
+        add("b", "/imu", Scope::Recording, 8);
+        info.add_metadata(Path::new("b"), "another", &totals("/imu", Scope::Recording, 9));
+        let whole: Vec<_> = info.whole().iter().map(|of| (&*of.topic, of.messages_recorded)).collect();
+        assert_eq!(whole, [("/gone", 2), ("/imu", 8)]);
+        let of_file = |number: usize| &info.totals[number].totals[&(Scope::File, "/imu".to_owned())];
+        assert_eq!((info.totals.len(), of_file(0).messages_recorded, of_file(1).messages_recorded), (2, 5, 3));
+    }
+
+    #[test]
+    fn what_a_file_can_claim_has_a_bound() {
+        let mut info = RecordingInfo::default();
+        for number in 0..10_000_u32 {
+            info.add_compression(&number.to_le_bytes());
+            info.add_metadata(Path::new("a"), TOTALS, &totals(&number.to_string(), Scope::File, 1));
+            let qos = BTreeMap::from([(OFFERED_QOS.to_owned(), number.to_string())]);
+            info.add_channel("/imu", "ros2msg", &qos);
+        }
+        assert_eq!(info.compressions.len(), RecordingInfo::MAX_COMPRESSIONS);
+        assert_eq!(info.totals[0].totals.len(), RecordingInfo::MAX_TOTALS);
+        assert_eq!(info.topics["/imu"].offered_qos.len(), RecordingInfo::MAX_QOS);
+    }
+}

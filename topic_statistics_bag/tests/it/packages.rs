@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Libraries of others that read and write bags, from PyPI. The tests of topic_monitor have this file, too.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Installs the libraries, and returns where. None where PyPI cannot be reached.
+pub fn packages() -> Option<PathBuf> {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/bags.txt");
+    let wanted = fs::read(&requirements).unwrap();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign_bags");
+    let installed = directory.join("installed.txt");
+    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+        return Some(directory);
+    }
+    let _none_yet = fs::remove_dir_all(&directory);
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries",
+        "1",
+    ]);
+    pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
+    pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
+    if !pip.status().is_ok_and(|status| status.success()) {
+        return None;
+    }
+    fs::write(installed, wanted).unwrap();
+    Some(directory)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--record`: the watched messages in MCAP files, with what the middleware reported of each one.
+//!
+//! ```text
+//!  callback of a topic ──▶ topic ──▶ queue ──▶ writer (a thread) ──▶ file
+//!                            │                    │
+//!                            └─────▶ totals ◀─────┴──▶ reports   events, service
+//! ```
+//!
+//! A callback serializes its message and never waits: if the queue is full, the message is lost in the recorder, and
+//! counted as such. A gap in a publisher's sequence numbers is lost in the transport.
+
+mod definition;
+mod error;
+mod file;
+mod options;
+mod qos;
+mod queue;
+mod reports;
+mod serialize;
+mod topic;
+mod totals;
+mod writer;
+
+pub use error::RecordError;
+pub use options::{bytes, update_rate, Compression, Options};
+pub use topic::RecordedTopic;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
+    thread::JoinHandle,
+};
+
+use rclrs::{MessageStructure, MessageTypeName, Node};
+use topic_statistics_core::mutex::lock;
+
+use queue::Queue;
+use reports::Reports;
+use writer::{Outcome, Writer};
+
+/// The topics of a recording, and the queue to its writer.
+pub struct Recording {
+    queue: Arc<Queue>,
+    /// By name and type.
+    topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
+    /// Whether the writer has ended: as asked, or because of an error.
+    has_ended: AtomicBool,
+}
+
+impl Recording {
+    /// How many topics are recorded at most: as many as can be watched.
+    const MAX_TOPICS: usize = 10_000;
+
+    fn new(options: &Options) -> Self {
+        let queue = Arc::new(Queue::new(options.max_cache));
+        Self { queue, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
+    }
+
+    /// Returns the topic of that name and type, for a new subscription.
+    pub fn topic(
+        &self,
+        name: &str,
+        message_type: &MessageTypeName,
+        structure: &MessageStructure,
+    ) -> Result<Arc<RecordedTopic>, RecordError> {
+        let mut topics = lock(&self.topics);
+        let key = (name.to_owned(), message_type.to_string());
+        if let Some(topic) = topics.get(&key) {
+            topic.pause();
+            return Ok(Arc::clone(topic));
+        }
+        if topics.len() >= Self::MAX_TOPICS {
+            return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
+        }
+        let topic = RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue)?;
+        let topic = Arc::new(topic);
+        topics.insert(key, Arc::clone(&topic));
+        Ok(topic)
+    }
+
+    fn topics(&self) -> Vec<Arc<RecordedTopic>> {
+        lock(&self.topics).values().cloned().collect()
+    }
+
+    /// Ends all topics: what is received from now on is neither recorded nor lost.
+    fn close(&self) {
+        self.topics().iter().for_each(|topic| topic.close());
+        self.queue.close();
+    }
+}
+
+/// A recording that is under way.
+pub struct Recorder {
+    recording: Arc<Recording>,
+    writer: Option<JoinHandle<Outcome>>,
+    _reports: Reports,
+}
+
+impl Recorder {
+    /// Creates the first file, and starts the writer. Errors if the file exists or cannot be created.
+    pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
+        let recording = Arc::new(Recording::new(&options));
+        let update_rate = options.update_rate;
+        let writer = Writer::new(options, Arc::clone(&recording))?;
+        let reports = Reports::start(node, &recording, update_rate)?;
+        let thread = std::thread::Builder::new().name("recorder".to_owned());
+        let writer = thread.spawn(move || writer.run()).map_err(RecordError::Thread)?;
+        Ok(Self { recording, writer: Some(writer), _reports: reports })
+    }
+
+    /// Returns what topics are recorded by.
+    pub fn recording(&self) -> Arc<Recording> {
+        Arc::clone(&self.recording)
+    }
+
+    /// Returns whether the recording has ended by itself: at a limit, or by an error.
+    pub fn has_ended(&self) -> bool {
+        self.recording.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Ends the recording: writes what waits, and the end of the file. Returns what was recorded, as a line.
+    ///
+    /// Errors if the recording could not be written to its end. The files are complete up to there if the disk was full.
+    pub fn finish(mut self) -> Result<String, RecordError> {
+        self.recording.close();
+        let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);
+        outcome.ok_or(RecordError::WriterPanicked)?.report()
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! How to record.
+
+use std::{path::PathBuf, time::Duration};
+
+/// How chunks are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// By LZ4.
+    Lz4,
+    /// By Zstandard.
+    Zstd,
+}
+
+impl Compression {
+    pub fn of_mcap(self) -> Option<mcap::Compression> {
+        match self {
+            Self::None => None,
+            Self::Lz4 => Some(mcap::Compression::Lz4),
+            Self::Zstd => Some(mcap::Compression::Zstd),
+        }
+    }
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file. With `split`, its name gets a number.
+    pub path: PathBuf,
+    pub compression: Compression,
+    /// The bytes of a file after which it ends. The message that exceeds them is its last one.
+    pub max_size: Option<u64>,
+    /// The time after which a file ends.
+    pub max_duration: Option<Duration>,
+    /// Whether the next file begins then. Otherwise the recording ends.
+    pub split: bool,
+    /// How many bytes of messages wait to be written at most.
+    pub max_cache: u64,
+    /// How many events per second report losses at most. 0: none.
+    pub update_rate: f64,
+}
+
+impl Options {
+    /// Returns the path of a file of the recording, counted from 0.
+    pub fn file(&self, number: u32) -> PathBuf {
+        if !self.split {
+            return self.path.clone();
+        }
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = self.path.extension().map_or_else(|| "mcap".into(), |of| of.to_string_lossy());
+        self.path.with_file_name(format!("{stem}_{number}.{extension}"))
+    }
+}
+
+/// Reads a number of bytes: `500000`, `500kB`, `1.5GB`, `64MiB`. Errors unless it is at least one.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 8] = [
+        ("", 1.0),
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+    ];
+    let error = || "it has to be a number of bytes: 500000, 500kB, 1.5GB or 64MiB".to_owned();
+    let digits = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.trim().parse().map_err(|_| error())?;
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(error)?.1;
+    match number * factor {
+        bytes if (1.0..1e18).contains(&bytes) => Ok(bytes as u64),
+        _ => Err(error()),
+    }
+}
+
+/// Reads a rate in Hz. Errors unless it is 0 to 1000.
+pub fn update_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.0..=1000.0).contains(rate));
+    rate.ok_or_else(|| "it has to be a number of events per second, 0 to 1000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        for (text, expected) in
+            [("1", 1), ("500kB", 500_000), ("1.5GB", 1_500_000_000), ("64MiB", 64 << 20), ("7B", 7)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "0", "-1", "kB", "1XB", "1e30", "NaN", "inf"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_split_recording_have_numbers() {
+        let mut options = Options {
+            path: "/tmp/run.mcap".into(),
+            compression: Compression::None,
+            max_size: None,
+            max_duration: None,
+            split: false,
+            max_cache: 1,
+            update_rate: 1.0,
+        };
+        assert_eq!(options.file(0), PathBuf::from("/tmp/run.mcap"));
+        options.split = true;
+        assert_eq!(options.file(12), PathBuf::from("/tmp/run_12.mcap"));
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A topic that is recorded: what its callback calls.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use rclrs::{DynamicMessage, MessageInfo, MessageStructure, MessageTypeName, QoSProfile, TopicEndpointInfo};
+use topic_statistics_core::{collector::SequenceTracker, mutex::lock, record::transport::Gid};
+use topic_statistics_views::recorded::{
+    OFFERED_QOS, PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
+};
+
+use super::{
+    definition::{Definition, Prefixes},
+    error::RecordError,
+    qos,
+    queue::{Queue, QueuedMessage},
+    serialize::Serializer,
+    totals::{Losses, Written},
+};
+
+/// A topic that is recorded.
+pub struct RecordedTopic {
+    pub name: String,
+    pub message_type: String,
+    pub definition: Definition,
+    /// Its number in the recording, from 0.
+    pub index: usize,
+    queue: Arc<Queue>,
+    received: Mutex<Received>,
+    publishers: Mutex<Publishers>,
+    /// What the writer has written.
+    written: Mutex<Written>,
+}
+
+/// The messages that were received.
+struct Received {
+    serializer: Option<Serializer>,
+    numbers: SequenceTracker<Gid>,
+    messages: u64,
+    lost_in_recorder: u64,
+    is_closed: bool,
+}
+
+/// The publishers that the graph has shown last.
+#[derive(Default)]
+struct Publishers {
+    /// The node of all of them. `None` if they are of several: rclrs 0.8 drops the GIDs from the graph.
+    node: Option<String>,
+    qos: Vec<QoSProfile>,
+}
+
+impl RecordedTopic {
+    pub fn new(
+        name: &str,
+        message_type: &MessageTypeName,
+        structure: &MessageStructure,
+        index: usize,
+        queue: &Arc<Queue>,
+    ) -> Result<Self, RecordError> {
+        let serializer = Serializer::new(message_type, structure)?;
+        let definition = Definition::of(&Prefixes::new(), message_type);
+        let message_type = message_type.to_string();
+        Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue))
+    }
+
+    fn with_serializer(
+        name: &str,
+        message_type: String,
+        definition: Definition,
+        serializer: Option<Serializer>,
+        index: usize,
+        queue: &Arc<Queue>,
+    ) -> Self {
+        let received = Received {
+            serializer,
+            numbers: SequenceTracker::default(),
+            messages: 0,
+            lost_in_recorder: 0,
+            is_closed: false,
+        };
+        Self {
+            name: name.to_owned(),
+            message_type,
+            definition,
+            index,
+            queue: Arc::clone(queue),
+            received: Mutex::new(received),
+            publishers: Mutex::default(),
+            written: Mutex::default(),
+        }
+    }
+
+    /// Records a message, without waiting for the disk.
+    pub fn record(self: &Arc<Self>, message: &DynamicMessage, info: &MessageInfo) {
+        let now = nanoseconds(Some(SystemTime::now())).unwrap_or_default();
+        let mut received = lock(&self.received);
+        if received.is_closed {
+            return;
+        }
+        let (publisher, number) = (gid(info), info.publication_sequence_number);
+        received.messages += 1;
+        received.numbers.accept(publisher, number, now as i64);
+        let data = received.serializer.as_mut().and_then(|serializer| serializer.serialize(&message.view()));
+        let log_time = nanoseconds(info.received_timestamp).unwrap_or(now);
+        let losses = received.losses();
+        let queue = |data| {
+            self.queue.push(QueuedMessage {
+                topic: Arc::clone(self),
+                publisher,
+                number: (number != u64::MAX).then_some(number),
+                log_time,
+                // A time that equals the log time is unknown.
+                publish_time: nanoseconds(info.source_timestamp).unwrap_or(log_time),
+                data,
+                losses,
+            })
+        };
+        if !data.is_some_and(queue) {
+            received.lost_in_recorder += 1;
+        }
+    }
+
+    /// Messages that are sent before the next one is received are not lost: there was no subscription.
+    pub fn pause(&self) {
+        lock(&self.received).numbers.pause();
+    }
+
+    /// Accepts no further message.
+    pub fn close(&self) {
+        lock(&self.received).is_closed = true;
+    }
+
+    /// Counts a message as lost that was received, and could not be written.
+    pub fn lose(&self) {
+        lock(&self.received).lost_in_recorder += 1;
+    }
+
+    /// Returns the losses up to now.
+    pub fn losses(&self) -> Losses {
+        lock(&self.received).losses()
+    }
+
+    /// Returns what is written. The writer changes it.
+    pub fn written(&self) -> Written {
+        *lock(&self.written)
+    }
+
+    /// Accepts that a message was written.
+    pub fn add_written(&self, log_time: u64, bytes: usize) {
+        lock(&self.written).add(log_time, bytes);
+    }
+
+    /// Takes in the publishers of the graph.
+    pub fn set_publishers(&self, all: &[TopicEndpointInfo]) {
+        /// As many as a subscription follows.
+        const MAX: usize = SequenceTracker::<Gid>::PUBLISHERS;
+        if all.is_empty() {
+            return; // Messages of those before may still wait.
+        }
+        let mut nodes =
+            all.iter().map(|of| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name));
+        let first = nodes.next();
+        let node = first.filter(|first| nodes.all(|node| node == *first));
+        let qos = all.iter().take(MAX).map(|of| of.qos_profile).collect();
+        *lock(&self.publishers) = Publishers { node, qos };
+    }
+
+    /// Returns the metadata of a publisher's channel.
+    pub fn channel_metadata(&self, publisher: &Gid, is_numbered: bool) -> BTreeMap<String, String> {
+        let Publishers { node, qos } = &*lock(&self.publishers);
+        let gid = publisher.iter().map(|byte| format!("{byte:02x}")).collect();
+        let fields = [
+            (OFFERED_QOS, Some(qos::offered(qos))),
+            ("topic_type_hash", self.definition.type_hash.clone()),
+            (PUBLISHER_GID, Some(gid)),
+            (PUBLISHER_NODE, node.clone()),
+            (SEQUENCE, is_numbered.then(|| PUBLICATION_SEQUENCE_NUMBER.to_owned())),
+        ];
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    /// Returns the QoS of all publishers, as rosbag2 writes it.
+    pub fn offered_qos(&self) -> String {
+        qos::offered(&lock(&self.publishers).qos)
+    }
+
+    /// Returns how many messages were received.
+    pub fn received(&self) -> u64 {
+        lock(&self.received).messages
+    }
+}
+
+impl Received {
+    fn losses(&self) -> Losses {
+        let in_transport = match self.messages {
+            0 => Some(0),
+            _ => self.numbers.totals().lost,
+        };
+        Losses { in_transport, in_recorder: self.lost_in_recorder }
+    }
+}
+
+/// Returns the identifier of a message's publisher.
+fn gid(info: &MessageInfo) -> Gid {
+    let mut gid = Gid::default();
+    gid.iter_mut().zip(&info.publisher_gid.data).for_each(|(to, from)| *to = *from);
+    gid
+}
+
+/// Returns a time in nanoseconds since the epoch. `None` if there is none, or if it is before 1970.
+fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
+    time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Returns a topic without a type support.
+    pub fn topic(queue: &Arc<Queue>) -> Arc<RecordedTopic> {
+        let (definition, name) = (Definition::default(), "std_msgs/msg/Empty".to_owned());
+        Arc::new(RecordedTopic::with_serializer("/topic", name, definition, None, 0, queue))
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_lost_in_the_recorder_until_it_is_closed() {
+        let topic = topic(&Arc::new(Queue::new(1000)));
+        let message = DynamicMessage::new("std_msgs/msg/Empty".try_into().unwrap()).unwrap();
+        let record = |number| {
+            let info = MessageInfo {
+                source_timestamp: None,
+                received_timestamp: None,
+                publication_sequence_number: number,
+                reception_sequence_number: u64::MAX,
+                publisher_gid: rclrs::PublisherGid {
+                    data: Default::default(),
+                    implementation_identifier: std::ptr::null(),
+                },
+            };
+            topic.record(&message, &info);
+        };
+        assert_eq!(topic.losses(), Losses::NONE);
+        record(1);
+        record(4);
+        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 2 });
+        topic.pause();
+        record(100);
+        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 3 }, "not subscribed");
+        topic.close();
+        record(200);
+        assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 3 });
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What was recorded of a topic, and what was lost.
+
+use topic_statistics_views::recorded::{RecordedTotals, Scope};
+
+/// The messages of a topic that were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Before the recorder received them. `None` if the middleware provides no sequence numbers.
+    pub in_transport: Option<u64>,
+    /// By the recorder.
+    pub in_recorder: u64,
+}
+
+impl Losses {
+    /// No losses.
+    pub const NONE: Self = Self { in_transport: Some(0), in_recorder: 0 };
+
+    /// Returns the losses since an earlier time. A message that came late can have made fewer of them.
+    pub fn since(self, before: Self) -> Self {
+        let transport = self.in_transport.zip(before.in_transport);
+        Self {
+            in_transport: transport.map(|(now, before)| now.saturating_sub(before)),
+            in_recorder: self.in_recorder.saturating_sub(before.in_recorder),
+        }
+    }
+}
+
+/// The messages of a topic that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub messages: u64,
+    /// Before compression.
+    pub bytes: u64,
+    /// The earliest and the latest log time, in nanoseconds since the epoch.
+    pub first: u64,
+    pub last: u64,
+}
+
+impl Written {
+    /// Adds a message.
+    pub fn add(&mut self, log_time: u64, bytes: usize) {
+        self.first = if self.messages == 0 { log_time } else { self.first.min(log_time) };
+        self.last = self.last.max(log_time);
+        self.messages += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// Returns the rate from the first message to the last, in Hz; NaN with fewer than two.
+    pub fn rate(&self) -> f64 {
+        match self.last.saturating_sub(self.first) {
+            0 => f64::NAN,
+            nanoseconds => (self.messages - 1) as f64 / (nanoseconds as f64 / 1e9),
+        }
+    }
+
+    /// Returns the totals of a topic.
+    pub fn totals(&self, topic: &str, scope: Scope, losses: Losses) -> RecordedTotals {
+        RecordedTotals {
+            topic: topic.to_owned(),
+            scope,
+            messages_recorded: self.messages,
+            messages_lost_in_transport: losses.in_transport,
+            messages_lost_in_recorder: losses.in_recorder,
+            bytes_written: self.bytes,
+            messages_rate: self.rate(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_from_the_first_message_to_the_last_in_any_order() {
+        let mut written = Written::default();
+        assert!(written.rate().is_nan());
+        for time in [3_000_000_000, 1_000_000_000, 2_000_000_000] {
+            written.add(time, 10);
+        }
+        assert_eq!((written.rate(), written.messages, written.bytes), (1.0, 3, 30));
+    }
+
+    #[test]
+    fn unknown_losses_stay_unknown() {
+        let lost = |in_transport, in_recorder| Losses { in_transport, in_recorder };
+        assert_eq!(lost(Some(5), 7).since(lost(Some(2), 3)), lost(Some(3), 4));
+        assert_eq!(lost(Some(1), 7).since(lost(Some(2), 7)), lost(Some(0), 0), "one came late");
+        assert_eq!(lost(None, 7).since(Losses::NONE), lost(None, 7));
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that writes what waits.
+
+use std::{
+    collections::BTreeMap,
+    sync::{atomic::Ordering, Arc},
+    time::{Duration, Instant},
+};
+
+use topic_statistics_views::format;
+
+use super::{
+    error::RecordError,
+    file::{BagFile, WriteError},
+    options::Options,
+    queue::{Next, QueuedMessage},
+    totals::Losses,
+    Recording,
+};
+
+/// Why the writer has ended.
+enum Ended {
+    /// As asked.
+    Closed,
+    /// At the limit of size or duration.
+    AtLimit,
+    Failed(WriteError),
+}
+
+/// What was recorded.
+pub struct Outcome {
+    ended: Ended,
+    summary: String,
+}
+
+impl Outcome {
+    /// Returns what was recorded, as a line. Errors if the recording could not be written to its end.
+    pub fn report(self) -> Result<String, RecordError> {
+        let summary = self.summary;
+        match self.ended {
+            Ended::Closed | Ended::AtLimit => Ok(summary),
+            Ended::Failed(WriteError::Full) => Err(RecordError::DiskFull { summary }),
+            Ended::Failed(WriteError::Failed(reason)) => Err(RecordError::Write { reason, summary }),
+        }
+    }
+}
+
+/// Writes what waits.
+pub struct Writer {
+    options: Options,
+    recording: Arc<Recording>,
+    file: BagFile,
+    /// How many files were begun.
+    files: u32,
+    /// The losses of each topic up to the end of the last file.
+    before: BTreeMap<usize, Losses>,
+}
+
+impl Writer {
+    /// Chunks are written to the disk at least this often.
+    const FLUSH: Duration = Duration::from_secs(1);
+
+    /// Creates the first file.
+    pub fn new(options: Options, recording: Arc<Recording>) -> Result<Self, RecordError> {
+        let file = BagFile::create(&options.file(0), &options)?;
+        Ok(Self { options, recording, file, files: 1, before: BTreeMap::new() })
+    }
+
+    /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
+    pub fn run(mut self) -> Outcome {
+        let ended = self.write_all().unwrap_or_else(Ended::Failed);
+        // From here on, nothing is accepted.
+        self.recording.close();
+        if let Ended::Failed(_) = ended {
+            while let Next::Message(message) = self.recording.queue.pop(Instant::now()) {
+                message.topic.lose();
+            }
+        }
+        if !matches!(ended, Ended::AtLimit) {
+            // The messages behind the last one that was written were lost.
+            self.file.topics.values_mut().for_each(|of| of.losses = of.topic.losses());
+        }
+        let ended = match ended {
+            Ended::Failed(WriteError::Failed(_)) => ended, // it is not complete, and cannot be
+            _ => match self.file.finish(|of| of.topic.written()) {
+                Ok(()) => ended,
+                Err(error) => Ended::Failed(error),
+            },
+        };
+        let summary = summary(&self.recording, &self.options, self.files);
+        self.recording.has_ended.store(true, Ordering::Release);
+        Outcome { ended, summary }
+    }
+
+    fn write_all(&mut self) -> Result<Ended, WriteError> {
+        let (mut next_flush, mut is_flushed) = (Instant::now() + Self::FLUSH, true);
+        loop {
+            let limit = self.file.time_left(&self.options).map(|left| Instant::now() + left);
+            let until = limit.map_or(next_flush, |limit| limit.min(next_flush));
+            match self.recording.queue.pop(until) {
+                Next::Message(message) => {
+                    self.write(&message)?;
+                    is_flushed = false;
+                }
+                Next::Nothing => {}
+                Next::Closed => return Ok(Ended::Closed),
+            }
+            if Instant::now() >= next_flush {
+                if !is_flushed {
+                    self.file.flush(|of| of.topic.written())?;
+                }
+                (next_flush, is_flushed) = (Instant::now() + Self::FLUSH, true);
+            }
+            if self.file.is_at_limit(&self.options) {
+                if !self.options.split {
+                    return Ok(Ended::AtLimit);
+                }
+                if self.file.has_messages() {
+                    self.next_file()?;
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, message: &QueuedMessage) -> Result<(), WriteError> {
+        let before = self.before.get(&message.topic.index).copied().unwrap_or(Losses::NONE);
+        if let Err(error) = self.file.write(message, before) {
+            message.topic.lose();
+            return Err(error);
+        }
+        message.topic.add_written(message.log_time, message.data.len());
+        Ok(())
+    }
+
+    fn next_file(&mut self) -> Result<(), WriteError> {
+        let path = self.options.file(self.files);
+        let next = BagFile::create(&path, &self.options)
+            .map_err(|error| WriteError::Failed(error.to_string()))?;
+        self.files += 1;
+        let file = std::mem::replace(&mut self.file, next);
+        self.before.extend(file.topics.iter().map(|(index, of)| (*index, of.losses)));
+        file.finish(|of| of.topic.written())
+    }
+}
+
+/// Returns what was recorded, as a line.
+fn summary(recording: &Recording, options: &Options, files: u32) -> String {
+    let (mut messages, mut bytes, mut losses) = (0, 0, Losses::NONE);
+    for topic in recording.topics() {
+        let (written, lost) = (topic.written(), topic.losses());
+        messages += written.messages;
+        bytes += written.bytes;
+        losses.in_transport = losses.in_transport.zip(lost.in_transport).map(|(one, other)| one + other);
+        losses.in_recorder += lost.in_recorder;
+    }
+    let last = options.file(files - 1);
+    let name = format::name(&options.file(0).display().to_string());
+    let place = match files {
+        1 => name,
+        _ => format!("{name} to {}", format::name(&last.display().to_string())),
+    };
+    let lost = losses.in_transport.map_or_else(|| "an unknown number".to_owned(), |lost| lost.to_string());
+    format!(
+        "recorded {messages} messages ({bytes} bytes) in {place}; {lost} lost in the transport, {} in the recorder",
+        losses.in_recorder
+    )
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the recorder itself loses is said apart from what the transport loses, while it records and afterwards.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use rclrs::*;
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticArray,
+    topic_statistics_interfaces::{
+        msg::TopicStatistics,
+        srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
+    },
+};
+use test_support::{preload, wait_for};
+
+use super::{read, whole, Recording};
+
+/// The sums of the values of all events.
+type Sums = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// Adds the values of events.
+fn add_events(node: &Node, sums: &Sums) -> Subscription<DiagnosticArray> {
+    let sums = Arc::clone(sums);
+    node.create_subscription("/topic_monitor/messages_lost".keep_last(1000), move |event: DiagnosticArray| {
+        for status in event.status {
+            assert!(status.name.ends_with("/chatter"), "{}", status.name);
+            for of in status.values {
+                if let Ok(number) = of.value.parse::<u64>() {
+                    *sums.lock().unwrap().entry(of.key).or_default() += number;
+                }
+            }
+        }
+    })
+    .unwrap()
+}
+
+/// Returns the totals of the service.
+fn ask(client: &Client<GetTopicStatistics>) -> TopicStatistics {
+    let answer = Arc::new(Mutex::new(None));
+    let to = Arc::clone(&answer);
+    let request = GetTopicStatistics_Request::default();
+    let _promise = client
+        .call_then(&request, move |response: GetTopicStatistics_Response| {
+            *to.lock().unwrap() = Some(response);
+        })
+        .unwrap();
+    wait_for("answer", || answer.lock().unwrap().is_some());
+    let response = answer.lock().unwrap().take().unwrap();
+    assert_eq!(response.node_name, "/topic_monitor");
+    response.topic_statistics.into_iter().find(|of| of.topic_name == "/chatter").unwrap()
+}
+
+fn metric(of: &TopicStatistics, name: &str) -> u64 {
+    of.metrics.iter().find(|metric| metric.metrics_source == name).unwrap().count
+}
+
+#[test]
+fn a_recorder_held_up_by_a_slow_disk_says_its_own_losses() {
+    let Some(library) = preload::library("slow_fsync") else { return };
+    let arguments = ["--max-cache-size", "100kB", "--statistics-update-rate", "10"];
+    let mut recording =
+        Recording::start_as(&arguments, |monitor| preload::preload(monitor, &library));
+    let (node, sums) = (Arc::clone(&recording.talker.node), Sums::default());
+    let _events = add_events(&node, &sums);
+    let client = node.create_client::<GetTopicStatistics>("/topic_monitor/get_topic_statistics").unwrap();
+    wait_for("service", || client.service_is_ready().unwrap());
+    let sum = |key: &str| sums.lock().unwrap().get(key).copied().unwrap_or_default();
+
+    wait_for("losses in the recorder", || {
+        recording.talker.send_many(200, 1000);
+        sum("messages_lost_in_recorder") > 0
+    });
+    let received = recording.received();
+    let totals = ask(&client);
+    assert_eq!(totals.messages_received, received);
+    assert_eq!(totals.messages_lost, 0, "none in the transport");
+    let lost = metric(&totals, "messages_lost_in_recorder");
+    wait_for("last event", || sum("messages_lost_in_recorder") == lost);
+    assert_eq!(sum("messages_lost_in_transport"), 0);
+
+    let line = recording.end("INT");
+    assert!(line.contains(&format!("0 lost in the transport, {lost} in the recorder")), "{line}");
+    let bag = read(&[recording.file()]);
+    assert!(bag.notes.is_empty(), "{:?}", bag.notes);
+    let whole = whole(&bag);
+    assert_eq!((whole.messages_lost_in_transport, whole.messages_lost_in_recorder), (Some(0), lost));
+    assert_eq!((whole.messages_recorded, whole.messages_recorded + lost), (bag.messages, received));
+}
+
+#[test]
+fn without_a_loss_there_is_no_event_and_the_service_has_the_totals() {
+    let mut recording = Recording::start(&["--statistics-update-rate", "20"]);
+    let (node, sums) = (Arc::clone(&recording.talker.node), Sums::default());
+    let _events = add_events(&node, &sums);
+    let client = node.create_client::<GetTopicStatistics>("/topic_monitor/get_topic_statistics").unwrap();
+    wait_for("service", || client.service_is_ready().unwrap());
+    recording.talker.send_many(100, 50);
+    let received = recording.received();
+    wait_for("written", || metric(&ask(&client), "messages_recorded") == received);
+    let totals = ask(&client);
+    assert_eq!((totals.messages_lost, metric(&totals, "messages_lost_in_recorder")), (0, 0));
+    assert!(totals.messages_rate > 0.0 && metric(&totals, "bytes_written") > received * 50, "{totals:?}");
+    recording.end("INT");
+    assert!(sums.lock().unwrap().is_empty(), "{sums:?}");
+    assert_eq!(whole(&read(&[recording.file()])).messages_recorded, received);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What `topic_monitor --record` writes into a bag besides messages, and `bag_statistics` reads: the metadata of an MCAP
+//! channel by which it proves losses, and the recorder's totals.
+
+use std::collections::BTreeMap;
+
+/// The key of a channel's metadata that says what MCAP's `sequence` is. The only value with a meaning is
+/// [`PUBLICATION_SEQUENCE_NUMBER`].
+pub const SEQUENCE: &str = "topic_statistics:sequence";
+
+/// The value of [`SEQUENCE`]: the lower 32 bits of the publication sequence number that the middleware reports.
+pub const PUBLICATION_SEQUENCE_NUMBER: &str = "publication_sequence_number";
+
+/// The key of the publisher's GID: 16 bytes as 32 hexadecimal digits.
+pub const PUBLISHER_GID: &str = "topic_statistics:publisher_gid";
+
+/// The key of the fully qualified name of the publisher's node. Without it, the node is not known.
+pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
+
+/// The key of the publishers' QoS, as rosbag2 names it: a sequence in YAML.
+pub const OFFERED_QOS: &str = "offered_qos_profiles";
+
+/// The name of a metadata record with the totals of a topic. A later record replaces an earlier one of the same topic and
+/// scope.
+pub const TOTALS: &str = "topic_statistics:totals";
+
+/// What totals are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// One file of a split recording.
+    File,
+    /// All files up to this one.
+    Recording,
+}
+
+/// The messages of a topic that a recorder has written or lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedTotals {
+    /// The name of the topic.
+    pub topic: String,
+    /// What the numbers are about.
+    pub scope: Scope,
+    /// Messages written.
+    pub messages_recorded: u64,
+    /// Messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None` if the middleware
+    /// provides none.
+    pub messages_lost_in_transport: Option<u64>,
+    /// Messages that the recorder received and did not write: its queue or the disk was full.
+    pub messages_lost_in_recorder: u64,
+    /// The bytes of the messages written, before compression.
+    pub bytes_written: u64,
+    /// The rate of the messages written, from the first to the last, in Hz. NaN with fewer than two.
+    pub messages_rate: f64,
+}
+
+impl Scope {
+    /// Returns its name in the metadata.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Recording => "recording",
+        }
+    }
+}
+
+impl RecordedTotals {
+    /// Returns the metadata of an MCAP record. What is not known is missing.
+    pub fn to_metadata(&self) -> BTreeMap<String, String> {
+        let fields = [
+            ("topic", Some(self.topic.clone())),
+            ("scope", Some(self.scope.name().to_owned())),
+            ("messages_recorded", Some(self.messages_recorded.to_string())),
+            ("messages_lost_in_transport", self.messages_lost_in_transport.map(|lost| lost.to_string())),
+            ("messages_lost_in_recorder", Some(self.messages_lost_in_recorder.to_string())),
+            ("bytes_written", Some(self.bytes_written.to_string())),
+            ("messages_rate", (!self.messages_rate.is_nan()).then(|| self.messages_rate.to_string())),
+        ];
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    /// Reads the metadata of an MCAP record. `None` if they are no totals.
+    pub fn from_metadata(metadata: &BTreeMap<String, String>) -> Option<Self> {
+        let text = |key: &str| metadata.get(key).map(String::as_str);
+        let number = |key: &str| text(key)?.parse::<u64>().ok();
+        let scope = [Scope::File, Scope::Recording].into_iter().find(|of| text("scope") == Some(of.name()))?;
+        let lost = match text("messages_lost_in_transport") {
+            Some(lost) => Some(lost.parse().ok()?),
+            None => None,
+        };
+        let rate = text("messages_rate").and_then(|rate| rate.parse().ok());
+        Some(Self {
+            topic: text("topic")?.to_owned(),
+            scope,
+            messages_recorded: number("messages_recorded")?,
+            messages_lost_in_transport: lost,
+            messages_lost_in_recorder: number("messages_lost_in_recorder")?,
+            bytes_written: number("bytes_written")?,
+            messages_rate: rate.filter(|rate: &f64| rate.is_finite() && *rate >= 0.0).unwrap_or(f64::NAN),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals() -> RecordedTotals {
+        RecordedTotals {
+            topic: "/imu".to_owned(),
+            scope: Scope::Recording,
+            messages_recorded: 1000,
+            messages_lost_in_transport: Some(3),
+            messages_lost_in_recorder: 2,
+            bytes_written: 340_000,
+            messages_rate: 99.875,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(RecordedTotals::from_metadata(&totals().to_metadata()), Some(totals()));
+        let unknown = RecordedTotals { messages_lost_in_transport: None, scope: Scope::File, ..totals() };
+        assert_eq!(RecordedTotals::from_metadata(&unknown.to_metadata()), Some(unknown));
+        let single = RecordedTotals { messages_rate: f64::NAN, ..totals() };
+        assert!(RecordedTotals::from_metadata(&single.to_metadata()).unwrap().messages_rate.is_nan());
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_total() {
+        for (key, value) in [
+            ("messages_lost_in_transport", "some"),
+            ("messages_recorded", "-1"),
+            ("bytes_written", ""),
+            ("scope", "other"),
+        ] {
+            let mut metadata = totals().to_metadata();
+            metadata.insert(key.to_owned(), value.to_owned());
+            assert_eq!(RecordedTotals::from_metadata(&metadata), None, "{key}");
+        }
+        assert_eq!(RecordedTotals::from_metadata(&BTreeMap::new()), None);
+    }
+}
