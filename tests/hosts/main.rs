@@ -10,6 +10,7 @@ mod end;
 mod losses;
 mod monitor;
 mod programs;
+mod recorded;
 mod robots;
 mod waiting;
 

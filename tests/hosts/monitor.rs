@@ -58,6 +58,12 @@ impl Monitor {
         }
     }
 
+    /// Ends it by SIGINT.
+    pub fn end(self) {
+        self.program.signal("INT");
+        self.program.end();
+    }
+
     /// Reads until an object meets a condition.
     pub fn wait(&mut self, what: &str, is: impl Fn(&Value) -> bool) {
         let deadline = Instant::now() + LIMIT;

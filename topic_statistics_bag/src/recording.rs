@@ -76,7 +76,9 @@ impl RecordingInfo {
             let encoding = encoding.chars().take(Self::MAX_ENCODING).collect();
             self.topics.insert(topic.to_owned(), RecordedTopic { encoding, offered_qos: vec![] });
         }
-        let (Some(topic), Some(qos)) = (self.topics.get_mut(topic), metadata.get(OFFERED_QOS)) else { return };
+        let (Some(topic), Some(qos)) = (self.topics.get_mut(topic), metadata.get(OFFERED_QOS)) else {
+            return;
+        };
         let has_room = topic.offered_qos.len() < Self::MAX_QOS && qos.len() <= Self::MAX_QOS_LENGTH;
         if has_room && !topic.offered_qos.contains(qos) {
             topic.offered_qos.push(qos.clone());
@@ -130,7 +132,10 @@ mod tests {
         let whole: Vec<_> = info.whole().iter().map(|of| (&*of.topic, of.messages_recorded)).collect();
         assert_eq!(whole, [("/gone", 2), ("/imu", 8)]);
         let of_file = |number: usize| &info.totals[number].totals[&(Scope::File, "/imu".to_owned())];
-        assert_eq!((info.totals.len(), of_file(0).messages_recorded, of_file(1).messages_recorded), (2, 5, 3));
+        assert_eq!(
+            (info.totals.len(), of_file(0).messages_recorded, of_file(1).messages_recorded),
+            (2, 5, 3)
+        );
     }
 
     #[test]

@@ -82,8 +82,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let node = executor.create_node("topic_monitor")?;
     // The rows show the library's warnings in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
-    let recorder =
-        arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
+    let recorder = arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
     let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;
     let hardware_id = || arguments.hardware_id.clone();

@@ -77,7 +77,17 @@ impl<'a> Session<'a> {
         let recording = arguments.report.is_some().then(|| Recording::new(arguments.period, conditions()));
         let expected = expected.map(|file| Expected::new(file, arguments.period));
         let started = Instant::now();
-        Self { arguments, output, spinning, interrupt, started, expected, diagnostics, recording, recorder: None }
+        Self {
+            arguments,
+            output,
+            spinning,
+            interrupt,
+            started,
+            expected,
+            diagnostics,
+            recording,
+            recorder: None,
+        }
     }
 
     /// Shows the live view until the program ends. Returns the exit status.

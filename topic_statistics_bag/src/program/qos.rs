@@ -35,10 +35,20 @@ impl Policy {
 
 impl Profile {
     fn text(&self) -> String {
-        let reliability =
-            self.reliability.name(&["system_default", "reliable", "best_effort", "unknown", "best_available"]);
-        let durability =
-            self.durability.name(&["system_default", "transient_local", "volatile", "unknown", "best_available"]);
+        let reliability = self.reliability.name(&[
+            "system_default",
+            "reliable",
+            "best_effort",
+            "unknown",
+            "best_available",
+        ]);
+        let durability = self.durability.name(&[
+            "system_default",
+            "transient_local",
+            "volatile",
+            "unknown",
+            "best_available",
+        ]);
         let history = match self.history.name(&["system_default", "keep_last", "keep_all"]) {
             // Discovery does not tell the depth of a publisher.
             history if history == "keep_last" && self.depth > 0 => format!("{history} {}", self.depth),
@@ -63,7 +73,8 @@ mod tests {
 
     #[test]
     fn policies_are_numbers_or_names() {
-        let names = "- {history: keep_last, depth: 10, reliability: reliable, durability: volatile, other: {sec: 1}}";
+        let names =
+            "- {history: keep_last, depth: 10, reliability: reliable, durability: volatile, other: {sec: 1}}";
         let numbers = r#"[{"history":1,"depth":0,"reliability":2,"durability":1},{"history":9,"depth":1,
             "reliability":77,"durability":2}]"#;
         let texts = texts(&[names, numbers, names, "no list", "[{}]"].map(str::to_owned));

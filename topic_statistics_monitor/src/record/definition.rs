@@ -58,8 +58,7 @@ impl Definition {
         let MessageTypeName { package_name, type_name } = message_type;
         let root = (package_name.clone(), type_name.clone());
         let text = |format: Format| Some((format.encoding(), format.text(files, &root)?));
-        let (encoding, text) =
-            text(Format::Msg).or_else(|| text(Format::Idl)).unwrap_or(("", String::new()));
+        let (encoding, text) = text(Format::Msg).or_else(|| text(Format::Idl)).unwrap_or(("", String::new()));
         Self { encoding, text, type_hash: type_hash(files, &root) }
     }
 }
@@ -199,7 +198,10 @@ mod tests {
     #[test]
     fn a_definition_has_all_types_that_it_contains_once() {
         let files = files(&[
-            ("a_msgs/msg/Root.msg", "uint8 KIND=1 # Other is no type\nb_msgs/Leaf[<=3] leaves\nInner inner\nstring<=5 s\n"),
+            (
+                "a_msgs/msg/Root.msg",
+                "uint8 KIND=1 # Other is no type\nb_msgs/Leaf[<=3] leaves\nInner inner\nstring<=5 s\n",
+            ),
             ("a_msgs/msg/Inner.msg", "b_msgs/msg/Leaf leaf\nint32[4] values\n"),
             ("b_msgs/msg/Leaf.msg", "float64 x 1.0\n"),
             (
@@ -233,7 +235,9 @@ mod tests {
     fn types_of_the_prefix_are_found() {
         let imu = Definition::of(&Prefixes::new(), &"sensor_msgs/msg/Imu".try_into().unwrap());
         assert_eq!(imu.encoding, "ros2msg");
-        for part in ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"] {
+        for part in
+            ["std_msgs/Header header", "MSG: builtin_interfaces/Time", "MSG: geometry_msgs/Quaternion"]
+        {
             assert!(imu.text.contains(part), "{part}: {}", imu.text);
         }
         assert!(imu.type_hash.is_some_and(|hash| hash.starts_with("RIHS01_") && hash.len() == 71));

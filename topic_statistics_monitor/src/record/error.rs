@@ -49,7 +49,10 @@ pub enum RecordError {
         reason: String,
     },
     /// rclrs does not give the struct of messages of this type.
-    #[error("{} cannot be recorded: rclrs does not give access to messages of this layout", name(message_type))]
+    #[error(
+        "{} cannot be recorded: rclrs does not give access to messages of this layout",
+        name(message_type)
+    )]
     Layout {
         /// The type.
         message_type: String,

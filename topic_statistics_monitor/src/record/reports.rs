@@ -128,7 +128,10 @@ impl Events {
 }
 
 /// Creates the service on a worker of its own.
-fn serve(node: &Node, recording: &Arc<Recording>) -> Result<WorkerService<GetTopicStatistics, ()>, RclrsError> {
+fn serve(
+    node: &Node,
+    recording: &Arc<Recording>,
+) -> Result<WorkerService<GetTopicStatistics, ()>, RclrsError> {
     let (node_name, recording) = (node.fully_qualified_name(), Arc::downgrade(recording));
     node.create_worker(()).create_service(SERVICE, move |_: GetTopicStatistics_Request| {
         let topics = recording.upgrade().map(|recording| recording.topics()).unwrap_or_default();

@@ -5,10 +5,7 @@
 //! rclrs 0.8 takes no serialized message, and does not give the C struct of a dynamic one. It lends references to the
 //! fields, though, which lie in the struct: from the address of one and its offset follows that of the struct.
 
-use std::{
-    ffi::c_void,
-    mem, ptr,
-};
+use std::{ffi::c_void, mem, ptr};
 
 use rclrs::{
     ArrayValue, BaseType, BoundedSequenceValue, DynamicMessageView, MessageFieldInfo, MessageStructure,
@@ -79,10 +76,8 @@ impl Serializer {
     pub fn new(message_type: &MessageTypeName, structure: &MessageStructure) -> Result<Self, RecordError> {
         let place = Place::of(structure)
             .ok_or_else(|| RecordError::Layout { message_type: message_type.to_string() })?;
-        let (library, type_support) = load(message_type).map_err(|reason| RecordError::TypeSupport {
-            message_type: message_type.to_string(),
-            reason,
-        })?;
+        let (library, type_support) = load(message_type)
+            .map_err(|reason| RecordError::TypeSupport { message_type: message_type.to_string(), reason })?;
         // SAFETY: The function has no arguments.
         let allocator = unsafe { rcutils_get_default_allocator() };
         let mut bytes = ByteArray { buffer: ptr::null_mut(), length: 0, capacity: 0, allocator };
@@ -170,11 +165,14 @@ impl Place {
             };
         }
         let is_readable = |field: &MessageFieldInfo| match &field.base_type {
-            BaseType::Message(element) => !is_short(element) && matches!(Self::of(element), Some(Self::Field { .. })),
+            BaseType::Message(element) => {
+                !is_short(element) && matches!(Self::of(element), Some(Self::Field { .. }))
+            }
             _ => false,
         };
         let is_possible = structure.size == offset && structure.fields.iter().all(is_readable);
-        is_possible.then(|| Self::Sequences(structure.fields.iter().map(|field| field.name.clone()).collect()))
+        is_possible
+            .then(|| Self::Sequences(structure.fields.iter().map(|field| field.name.clone()).collect()))
     }
 }
 
@@ -366,9 +364,8 @@ mod tests {
             cloud.channels = fields.into();
             assert_same(cloud);
         }
-        let structure = |name: &str| {
-            DynamicMessageMetadata::new(name.try_into().unwrap()).unwrap().structure().clone()
-        };
+        let structure =
+            |name: &str| DynamicMessageMetadata::new(name.try_into().unwrap()).unwrap().structure().clone();
         // As tf2_msgs/TFMessage, which is not among the packages of the tests.
         let mut transforms = structure("geometry_msgs/msg/PoseArray");
         let element = structure("geometry_msgs/msg/TransformStamped");

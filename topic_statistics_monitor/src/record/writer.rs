@@ -135,8 +135,8 @@ impl Writer {
 
     fn next_file(&mut self) -> Result<(), WriteError> {
         let path = self.options.file(self.files);
-        let next = BagFile::create(&path, &self.options)
-            .map_err(|error| WriteError::Failed(error.to_string()))?;
+        let next =
+            BagFile::create(&path, &self.options).map_err(|error| WriteError::Failed(error.to_string()))?;
         self.files += 1;
         let file = std::mem::replace(&mut self.file, next);
         self.before.extend(file.topics.iter().map(|(index, of)| (*index, of.losses)));

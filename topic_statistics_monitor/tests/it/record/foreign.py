@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from mcap.reader import make_reader
-from mcap.stream_reader import StreamReader
 from mcap.records import Chunk
+from mcap.stream_reader import StreamReader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_typestore

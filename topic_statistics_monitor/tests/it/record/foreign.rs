@@ -109,13 +109,19 @@ fn other_libraries_read_every_message_with_its_number_its_times_and_its_publishe
 /// Asserts that a file has what was received.
 fn check(bag: &Value, received: &HashMap<(String, u64), Sent>, compression: &str) {
     assert_eq!(bag["profile"], "ros2");
-    assert_eq!(bag["compressions"], serde_json::json!([if compression == "none" { "" } else { compression }]));
+    assert_eq!(
+        bag["compressions"],
+        serde_json::json!([if compression == "none" { "" } else { compression }])
+    );
     let messages = bag["messages"].as_array().unwrap();
     assert_eq!(bag["rosbags"]["count"].as_u64(), Some(messages.len() as u64), "as rosbags counts them");
-    assert_eq!(bag["rosbags"]["topics"], serde_json::json!({
-        "/chatter": "std_msgs/msg/String",
-        "/imu": "sensor_msgs/msg/Imu",
-    }));
+    assert_eq!(
+        bag["rosbags"]["topics"],
+        serde_json::json!({
+            "/chatter": "std_msgs/msg/String",
+            "/imu": "sensor_msgs/msg/Imu",
+        })
+    );
     assert_eq!(bag["statistics"], messages.len());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let mut publishers: HashMap<&str, Option<&str>> = HashMap::new();
