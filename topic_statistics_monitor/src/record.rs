@@ -17,6 +17,7 @@ mod file;
 mod options;
 mod qos;
 mod queue;
+mod recording;
 mod reports;
 mod serialize;
 mod topic;
@@ -25,74 +26,15 @@ mod writer;
 
 pub use error::RecordError;
 pub use options::{bytes, update_rate, Compression, Options};
+pub use recording::Recording;
 pub use topic::RecordedTopic;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc, Mutex,
-    },
-    thread::JoinHandle,
-};
+use std::{sync::Arc, thread::JoinHandle};
 
-use rclrs::{MessageStructure, MessageTypeName, Node};
-use topic_statistics_core::mutex::lock;
+use rclrs::Node;
 
-use queue::Queue;
 use reports::Reports;
 use writer::{Outcome, Writer};
-
-/// The topics of a recording, and the queue to its writer.
-pub struct Recording {
-    queue: Arc<Queue>,
-    /// By name and type.
-    topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
-    /// Whether the writer has ended: as asked, or because of an error.
-    has_ended: AtomicBool,
-}
-
-impl Recording {
-    /// How many topics are recorded at most: as many as can be watched.
-    const MAX_TOPICS: usize = 10_000;
-
-    fn new(options: &Options) -> Self {
-        let queue = Arc::new(Queue::new(options.max_cache));
-        Self { queue, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
-    }
-
-    /// Returns the topic of that name and type, for a new subscription.
-    pub fn topic(
-        &self,
-        name: &str,
-        message_type: &MessageTypeName,
-        structure: &MessageStructure,
-    ) -> Result<Arc<RecordedTopic>, RecordError> {
-        let mut topics = lock(&self.topics);
-        let key = (name.to_owned(), message_type.to_string());
-        if let Some(topic) = topics.get(&key) {
-            topic.pause();
-            return Ok(Arc::clone(topic));
-        }
-        if topics.len() >= Self::MAX_TOPICS {
-            return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
-        }
-        let topic = RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue)?;
-        let topic = Arc::new(topic);
-        topics.insert(key, Arc::clone(&topic));
-        Ok(topic)
-    }
-
-    fn topics(&self) -> Vec<Arc<RecordedTopic>> {
-        lock(&self.topics).values().cloned().collect()
-    }
-
-    /// Ends all topics: what is received from now on is neither recorded nor lost.
-    fn close(&self) {
-        self.topics().iter().for_each(|topic| topic.close());
-        self.queue.close();
-    }
-}
 
 /// A recording that is under way.
 pub struct Recorder {
@@ -104,7 +46,7 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the first file, and starts the writer. Errors if the file exists or cannot be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        let recording = Arc::new(Recording::new(&options));
+        let recording = Arc::new(Recording::new(options.max_cache));
         let update_rate = options.update_rate;
         let writer = Writer::new(options, Arc::clone(&recording))?;
         let reports = Reports::start(node, &recording, update_rate)?;
@@ -120,7 +62,7 @@ impl Recorder {
 
     /// Returns whether the recording has ended by itself: at a limit, or by an error.
     pub fn has_ended(&self) -> bool {
-        self.recording.has_ended.load(Ordering::Acquire)
+        self.recording.has_ended()
     }
 
     /// Ends the recording: writes what waits, and the end of the file. Returns what was recorded, as a line.

@@ -33,8 +33,7 @@ use topic_statistics_views::recorded::{Scope, TOTALS};
 use super::{
     error::RecordError,
     options::Options,
-    queue::QueuedMessage,
-    topic::RecordedTopic,
+    topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
 };
 

@@ -29,9 +29,9 @@ use topic_statistics_views::recorded::{RecordedTotals, Scope};
 
 use super::{
     error::RecordError,
+    recording::Recording,
     topic::RecordedTopic,
     totals::{Losses, Written},
-    Recording,
 };
 
 /// The topic of the events, relative to the node.

@@ -18,10 +18,31 @@ use super::{
     definition::{Definition, Prefixes},
     error::RecordError,
     qos,
-    queue::{Queue, QueuedMessage},
+    queue::{Queue, Queued},
     serialize::Serializer,
     totals::{Losses, Written},
 };
+
+/// A message that waits to be written. Times are in nanoseconds since the epoch.
+pub struct QueuedMessage {
+    pub topic: Arc<RecordedTopic>,
+    pub publisher: Gid,
+    /// The publication sequence number. `None` if the middleware provides none.
+    pub number: Option<u64>,
+    /// The received timestamp.
+    pub log_time: u64,
+    /// The source timestamp.
+    pub publish_time: u64,
+    pub data: Vec<u8>,
+    /// The losses of the topic before this message.
+    pub losses: Losses,
+}
+
+impl Queued for QueuedMessage {
+    fn bytes(&self) -> usize {
+        self.data.len()
+    }
+}
 
 /// A topic that is recorded.
 pub struct RecordedTopic {
@@ -30,7 +51,7 @@ pub struct RecordedTopic {
     pub definition: Definition,
     /// Its number in the recording, from 0.
     pub index: usize,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<QueuedMessage>>,
     received: Mutex<Received>,
     publishers: Mutex<Publishers>,
     /// What the writer has written.
@@ -60,7 +81,7 @@ impl RecordedTopic {
         message_type: &MessageTypeName,
         structure: &MessageStructure,
         index: usize,
-        queue: &Arc<Queue>,
+        queue: &Arc<Queue<QueuedMessage>>,
     ) -> Result<Self, RecordError> {
         let serializer = Serializer::new(message_type, structure)?;
         let definition = Definition::of(&Prefixes::new(), message_type);
@@ -74,7 +95,7 @@ impl RecordedTopic {
         definition: Definition,
         serializer: Option<Serializer>,
         index: usize,
-        queue: &Arc<Queue>,
+        queue: &Arc<Queue<QueuedMessage>>,
     ) -> Self {
         let received = Received {
             serializer,
@@ -218,11 +239,11 @@ fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
     /// Returns a topic without a type support.
-    pub fn topic(queue: &Arc<Queue>) -> Arc<RecordedTopic> {
+    fn topic(queue: &Arc<Queue<QueuedMessage>>) -> Arc<RecordedTopic> {
         let (definition, name) = (Definition::default(), "std_msgs/msg/Empty".to_owned());
         Arc::new(RecordedTopic::with_serializer("/topic", name, definition, None, 0, queue))
     }

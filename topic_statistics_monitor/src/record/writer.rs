@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{atomic::Ordering, Arc},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,9 +14,10 @@ use super::{
     error::RecordError,
     file::{BagFile, WriteError},
     options::Options,
-    queue::{Next, QueuedMessage},
+    queue::Next,
+    recording::Recording,
+    topic::QueuedMessage,
     totals::Losses,
-    Recording,
 };
 
 /// Why the writer has ended.
@@ -89,7 +90,7 @@ impl Writer {
             },
         };
         let summary = summary(&self.recording, &self.options, self.files);
-        self.recording.has_ended.store(true, Ordering::Release);
+        self.recording.set_ended();
         Outcome { ended, summary }
     }
 

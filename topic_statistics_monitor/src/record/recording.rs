@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the callbacks, the writer and the reports of a recording share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+    },
+};
+
+use rclrs::{MessageStructure, MessageTypeName};
+use topic_statistics_core::mutex::lock;
+
+use super::{
+    error::RecordError,
+    queue::Queue,
+    topic::{QueuedMessage, RecordedTopic},
+};
+
+/// The topics of a recording, and the queue to its writer.
+pub struct Recording {
+    pub queue: Arc<Queue<QueuedMessage>>,
+    /// By name and type.
+    topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
+    /// Whether the writer has ended: as asked, or because of an error.
+    has_ended: AtomicBool,
+}
+
+impl Recording {
+    /// How many topics are recorded at most: as many as can be watched.
+    const MAX_TOPICS: usize = 10_000;
+
+    /// Creates one without topics, whose queue has that many bytes.
+    pub fn new(max_cache: u64) -> Self {
+        let queue = Arc::new(Queue::new(max_cache));
+        Self { queue, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
+    }
+
+    /// Returns the topic of that name and type, for a new subscription.
+    pub fn topic(
+        &self,
+        name: &str,
+        message_type: &MessageTypeName,
+        structure: &MessageStructure,
+    ) -> Result<Arc<RecordedTopic>, RecordError> {
+        let mut topics = lock(&self.topics);
+        let key = (name.to_owned(), message_type.to_string());
+        if let Some(topic) = topics.get(&key) {
+            topic.pause();
+            return Ok(Arc::clone(topic));
+        }
+        if topics.len() >= Self::MAX_TOPICS {
+            return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
+        }
+        let topic = RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue)?;
+        let topic = Arc::new(topic);
+        topics.insert(key, Arc::clone(&topic));
+        Ok(topic)
+    }
+
+    /// Returns the topics up to now.
+    pub fn topics(&self) -> Vec<Arc<RecordedTopic>> {
+        lock(&self.topics).values().cloned().collect()
+    }
+
+    /// Ends all topics: what is received from now on is neither recorded nor lost.
+    pub fn close(&self) {
+        self.topics().iter().for_each(|topic| topic.close());
+        self.queue.close();
+    }
+
+    /// Accepts that the writer has ended.
+    pub fn set_ended(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the writer has ended.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+}
