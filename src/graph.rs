@@ -14,7 +14,7 @@ use rclrs::{
 };
 use topic_statistics_core::{record::source, Incompatibility, IncompatiblePublisher};
 
-use crate::transport::Middleware;
+use crate::transport::middleware_in_use;
 
 /// Finds the publishers that cannot serve a subscription, while it receives nothing.
 ///
@@ -98,7 +98,7 @@ impl source::Endpoint for PublisherCheck {
         }
         let Ok(publishers) = node.get_publishers_info_by_topic(&self.request.topic) else { return again };
         // With an unknown middleware, only the type is a certain reason.
-        let matches_qos = Middleware::in_use().is_ok_and(|middleware| middleware.matches_qos);
+        let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
         found.read = count;
@@ -137,7 +137,7 @@ impl From<QoSProfile> for RequestedQos {
 
 impl Request {
     /// Returns the topic's publishers that cannot serve it: their type differs, or, if the middleware
-    /// [`matches_qos`](Middleware::matches_qos), their QoS does not match.
+    /// [`matches_qos`](crate::transport::Middleware::matches_qos), their QoS does not match.
     pub(crate) fn incompatible(
         &self,
         publishers: Vec<TopicEndpointInfo>,
@@ -193,7 +193,7 @@ fn too_long(offered: QoSDuration, requested: QoSDuration) -> Option<(Option<Dura
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::MIDDLEWARES;
+    use topic_statistics_core::record::middleware::MIDDLEWARES;
 
     const IMU: &str = "sensor_msgs/msg/Imu";
 

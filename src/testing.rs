@@ -27,7 +27,7 @@ pub use crate::{
         diagnostics::{status, NodeNames},
         message::metrics_message,
     },
-    transport::Middleware,
+    transport::{middleware_in_use, Middleware},
 };
 
 /// Returns the part of a subscription that its callback calls. It reads sizes, too, if that is possible.

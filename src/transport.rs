@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The middleware's report with a message, and its meaning for each rmw implementation.
+//! The middleware's report with a message. What it means for each rmw implementation, the core knows.
 
 use std::{
     ffi::{c_char, CStr},
@@ -8,107 +8,40 @@ use std::{
 };
 
 use rclrs::{MessageInfo, ServiceInfo};
-use topic_statistics_core::record::transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo};
-
-/// An rmw implementation's report with a message. `docs/late.md` shows the same table.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Middleware {
-    /// With the rmw implementation's identifier as its name.
-    pub transport: Transport,
-    /// Whether a publisher reaches only subscriptions whose QoS it satisfies, as in DDS (DDS 1.4, 2.2.3). Zenoh has no
-    /// such rule: only the topic and the type count.
-    pub matches_qos: bool,
-    /// Whether serialized messages are sent padded to a multiple of 4 bytes, as RTPS has it (2.5, 9.4.1).
-    pub pads: bool,
-    /// Whether strings are sent only up to the first NUL inside, by the type support for C and so for Rust.
-    pub sends_to_nul: bool,
-}
-
-/// Sources: `_assign_message_info` of rmw_fastrtps_shared_cpp; `rmw_take_int` of rmw_cyclonedds_cpp (from 2.2.1 on;
-/// before, there was no received timestamp); `SubscriptionData::take_one_message` of rmw_zenoh_cpp;
-/// `rmw_connextdds_message_info_from_dds` of rmw_connextdds_common; of the matching, `rmw_qos.cpp` of rmw_zenoh_cpp
-/// ("there are not qos incompatibilities"; tried with 0.6.7), and DDS 1.4, 2.2.3, for the others; of the padding,
-/// `PublisherData::publish` of rmw_zenoh_cpp; of strings, the type support of rosidl_typesupport_fastrtps_c, which all
-/// but rmw_fastrtps_dynamic_cpp (its `StringHelper`) and rmw_cyclonedds_cpp (its `CDRWriter`) serialize by.
-pub(crate) const MIDDLEWARES: [Middleware; 5] = [
-    Middleware {
-        transport: transport("rmw_fastrtps_cpp", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
-    Middleware {
-        transport: transport("rmw_fastrtps_dynamic_cpp", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
-    Middleware {
-        transport: transport("rmw_cyclonedds_cpp", ReceivedTimestamp::Take, false),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: false,
-    },
-    Middleware {
-        transport: transport("rmw_zenoh_cpp", ReceivedTimestamp::Reception, true),
-        matches_qos: false,
-        pads: false,
-        sends_to_nul: true,
-    },
-    Middleware {
-        transport: transport("rmw_connextdds", ReceivedTimestamp::Reception, true),
-        matches_qos: true,
-        pads: true,
-        sends_to_nul: true,
-    },
-];
-
-static UNKNOWN: Middleware = Middleware {
-    // By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
-    transport: transport("unknown", ReceivedTimestamp::Unknown, true),
-    matches_qos: false, // not known: no QoS is reported as the reason
-    pads: true,
-    sends_to_nul: true,
+use topic_statistics_core::record::{
+    middleware::UNKNOWN,
+    transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
 };
 
-const fn transport(name: &'static str, received: ReceivedTimestamp, has_sequence_numbers: bool) -> Transport {
-    Transport { name, received, has_sequence_numbers }
-}
+pub use topic_statistics_core::record::middleware::Middleware;
 
 // A function of librmw_implementation, which rclrs is linked to.
 extern "C" {
     fn rmw_get_implementation_identifier() -> *const c_char;
 }
 
-impl Middleware {
-    /// Returns the middleware that delivered a message.
-    pub(crate) fn of(info: &MessageInfo) -> &'static Self {
-        let identifier = info.publisher_gid.implementation_identifier;
-        if identifier.is_null() {
-            return &UNKNOWN;
-        }
-        // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that
-        // lives as long as the middleware's library. The library is never unloaded while a subscription takes messages
-        // by it.
-        Self::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
+/// Returns the middleware that delivered a message.
+fn middleware_of(info: &MessageInfo) -> &'static Middleware {
+    let identifier = info.publisher_gid.implementation_identifier;
+    if identifier.is_null() {
+        return &UNKNOWN;
     }
+    // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
+    // long as the middleware's library. The library is never unloaded while a subscription takes messages by it.
+    Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
+}
 
-    /// Returns the middleware of this process. Errors with its identifier if it is not one of those above.
-    pub fn in_use() -> Result<&'static Self, String> {
-        // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library
-        // is never unloaded.
-        let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
-        Self::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
-    }
+/// Returns the middleware of this process. Errors with its identifier if it is not known.
+pub fn middleware_in_use() -> Result<&'static Middleware, String> {
+    // SAFETY: The function has no arguments. It returns a string constant of the middleware's library; the library is
+    // never unloaded.
+    let identifier = unsafe { CStr::from_ptr(rmw_get_implementation_identifier()) };
+    Middleware::named(identifier).ok_or_else(|| identifier.to_string_lossy().into_owned())
+}
 
-    /// Returns the middleware of this process; `UNKNOWN` if it is not one of those above.
-    pub(crate) fn in_use_or_unknown() -> &'static Self {
-        Self::in_use().unwrap_or(&UNKNOWN)
-    }
-
-    fn named(identifier: &CStr) -> Option<&'static Self> {
-        MIDDLEWARES.iter().find(|middleware| identifier.to_bytes() == middleware.transport.name.as_bytes())
-    }
+/// Returns the middleware of this process; `UNKNOWN` if it is not known.
+pub(crate) fn middleware_in_use_or_unknown() -> &'static Middleware {
+    middleware_in_use().unwrap_or(&UNKNOWN)
 }
 
 /// A message that rclrs has taken.
@@ -116,7 +49,7 @@ pub(crate) struct Taken<'a>(pub(crate) &'a MessageInfo);
 
 impl Delivered for Taken<'_> {
     fn transport(&self) -> &'static Transport {
-        &Middleware::of(self.0).transport
+        &middleware_of(self.0).transport
     }
 
     fn info(&self, transport: &Transport) -> TransportInfo {
@@ -164,6 +97,7 @@ mod tests {
     use topic_statistics_core::{
         record::{
             clock::{monotonic, system_time, HostClock},
+            middleware::MIDDLEWARES,
             recorder::{Recorder, RecorderOptions},
             source::{FinishedWindow, WindowedCollector},
         },

@@ -24,7 +24,7 @@ use topic_statistics_core::{
 };
 
 use super::handle::source_handle;
-use crate::transport::{timestamps, Middleware};
+use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A client whose calls are measured.
 ///
@@ -46,7 +46,7 @@ source_handle!(MeasuredClientState<T: Service>);
 
 impl<T: Service> MeasuredClientState<T> {
     pub(crate) fn new(source: SourceHandle, calls: CallRecorder, client: Client<T>, node: Node) -> Self {
-        Self { source, calls, middleware: Middleware::in_use_or_unknown(), client, node }
+        Self { source, calls, middleware: middleware_in_use_or_unknown(), client, node }
     }
 
     /// Sends a request, as [`rclrs::ClientState::call`] does. The round trip ends when the promise is resolved, however

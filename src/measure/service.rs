@@ -16,7 +16,7 @@ use topic_statistics_core::record::{
 };
 
 use super::handle::{end_with_callback, source_handle};
-use crate::transport::{timestamps, Middleware};
+use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A service whose requests are measured.
 ///
@@ -105,7 +105,7 @@ pub(crate) fn measure<T: Service, Payload: 'static + Send>(
     recorder: RequestRecorder,
     name: &str,
 ) -> Measured<AnyServiceCallback<T, Payload>> {
-    let probe = Probe { recorder, middleware: Middleware::in_use_or_unknown(), name: name.into() };
+    let probe = Probe { recorder, middleware: middleware_in_use_or_unknown(), name: name.into() };
     Measured(match callback {
         AnyServiceCallback::Node(callback) => AnyServiceCallback::Node(of_node(callback, probe)),
         AnyServiceCallback::Worker(callback) => AnyServiceCallback::Worker(of_worker(callback, probe)),

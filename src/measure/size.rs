@@ -16,7 +16,7 @@ use rclrs::{BaseType, DynamicMessageMetadata, MessageStructure, MessageTypeName,
 use rosidl_runtime_rs::RmwMessage;
 
 use super::layout::{offsets, Layout};
-use crate::transport::Middleware;
+use crate::transport::{middleware_in_use, Middleware};
 
 /// The encapsulation header: the encoding of the rest.
 const HEADER: usize = 4;
@@ -110,7 +110,7 @@ impl Payload {
     /// A message as this process's middleware sends it. Errors likewise.
     fn of_published() -> Result<Self, String> {
         let Middleware { pads, sends_to_nul, .. } =
-            Middleware::in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
+            middleware_in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
         Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
@@ -346,7 +346,7 @@ mod tests {
 
     /// Returns the size of that many bytes as the middleware in use sends them.
     fn padded(bytes: u32) -> u32 {
-        if Middleware::in_use().unwrap().pads {
+        if middleware_in_use().unwrap().pads {
             bytes.next_multiple_of(4)
         } else {
             bytes

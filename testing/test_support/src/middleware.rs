@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, CStr};
 
 use rclrs::Node;
-use rclrs_topic_statistics::testing::Middleware;
+use rclrs_topic_statistics::testing::{middleware_in_use, Middleware};
 use ros_env::std_msgs::msg::rmw::Int32;
 use topic_statistics_core::record::transport::ReceivedTimestamp;
 
@@ -60,7 +60,7 @@ pub fn padded(bytes: u64) -> u64 {
 
 /// Returns whether the middleware is known, and has this.
 fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
-    Middleware::in_use().is_ok_and(is)
+    middleware_in_use().is_ok_and(is)
 }
 
 /// Returns whether messages cannot be loaned. Logs that `what` is skipped.

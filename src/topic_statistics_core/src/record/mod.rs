@@ -4,7 +4,7 @@
 //!
 //! The [`recorder`] of a subscription holds the collectors behind a lock that a message never waits for
 //! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
-//! value of [`transport`].
+//! value of [`transport`]; what it means for each of them, [`middleware`] knows.
 //!
 //! [`publications`], [`requests`], [`calls`], [`timer_calls`], [`durations`], a [`count`] and [`executions`] are collected
 //! behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
@@ -18,6 +18,7 @@ pub mod delays;
 pub mod durations;
 pub mod executions;
 pub mod host;
+pub mod middleware;
 pub mod options;
 mod periods;
 pub mod publications;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The C types of rmw and rosidl, as far as they are read or written here. A test compares them with the headers.
+//!
+//! They are those of Jazzy and Kilted. Of types that the middleware creates, only the fields at the start are declared.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// `rmw_ret_t`.
+pub type Ret = c_int;
+
+/// `RMW_RET_OK`.
+pub const OK: Ret = 0;
+/// `RMW_RET_UNSUPPORTED`.
+pub const UNSUPPORTED: Ret = 3;
+
+/// `rmw_node_t`.
+#[repr(C)]
+pub struct Node {
+    pub implementation_identifier: *const c_char,
+    pub data: *mut c_void,
+    pub name: *const c_char,
+    pub namespace: *const c_char,
+    pub context: *mut c_void,
+}
+
+/// The start of `rmw_publisher_t` and of `rmw_subscription_t`.
+#[repr(C)]
+pub struct Endpoint {
+    pub implementation_identifier: *const c_char,
+    pub data: *mut c_void,
+    pub topic_name: *const c_char,
+}
+
+/// `rmw_publisher_options_t`.
+#[repr(C)]
+pub struct PublisherOptions {
+    pub payload: *mut c_void,
+    pub unique_network_flow_endpoints: c_int,
+}
+
+/// `rmw_time_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RmwTime {
+    pub sec: u64,
+    pub nsec: u64,
+}
+
+/// `rmw_qos_profile_t`.
+#[repr(C)]
+pub struct Qos {
+    pub history: c_int,
+    pub depth: usize,
+    pub reliability: c_int,
+    pub durability: c_int,
+    pub deadline: RmwTime,
+    pub lifespan: RmwTime,
+    pub liveliness: c_int,
+    pub liveliness_lease: RmwTime,
+    pub avoid_ros_namespace_conventions: bool,
+}
+
+impl Qos {
+    /// `RMW_QOS_POLICY_HISTORY_KEEP_LAST`.
+    pub const KEEP_LAST: c_int = 1;
+    /// `RMW_QOS_POLICY_RELIABILITY_RELIABLE`.
+    pub const RELIABLE: c_int = 1;
+    /// `RMW_QOS_POLICY_DURABILITY_VOLATILE`.
+    pub const VOLATILE: c_int = 2;
+}
+
+/// The start of `rmw_message_info_t`: on Humble, the GID has 8 bytes more.
+#[repr(C)]
+pub struct MessageInfo {
+    pub source_timestamp: i64,
+    pub received_timestamp: i64,
+    pub publication_sequence_number: u64,
+    pub reception_sequence_number: u64,
+    pub gid_implementation_identifier: *const c_char,
+    pub gid: [u8; 16],
+}
+
+/// Room for a whole `rmw_message_info_t`, also of a later version.
+#[repr(C)]
+pub struct MessageInfoBuffer {
+    pub info: MessageInfo,
+    pub rest: [u64; 16],
+}
+
+/// The start of `rmw_serialized_message_t`.
+#[repr(C)]
+pub struct SerializedMessage {
+    pub buffer: *const u8,
+    pub length: usize,
+}
+
+/// The start of `rmw_message_sequence_t`.
+#[repr(C)]
+pub struct MessageSequence {
+    pub data: *const *const c_void,
+    pub size: usize,
+}
+
+/// The start of `rosidl_message_type_support_t`.
+#[repr(C)]
+pub struct TypeSupport {
+    pub identifier: *const c_char,
+    pub data: *const c_void,
+    pub func:
+        Option<unsafe extern "C-unwind" fn(*const TypeSupport, *const c_char) -> *const TypeSupport>,
+}
+
+/// The start of `MessageMembers` of introspection, of C and of C++.
+#[repr(C)]
+pub struct Members {
+    pub namespace: *const c_char,
+    pub name: *const c_char,
+    pub count: u32,
+    pub size: usize,
+    pub has_key: bool,
+    pub members: *const Member,
+}
+
+/// `MessageMember` of introspection, of C and of C++.
+#[repr(C)]
+pub struct Member {
+    pub name: *const c_char,
+    pub type_id: u8,
+    pub string_upper_bound: usize,
+    pub members: *const TypeSupport,
+    pub is_key: bool,
+    pub is_array: bool,
+    pub array_size: usize,
+    pub is_upper_bound: bool,
+    pub offset: u32,
+    pub default_value: *const c_void,
+    pub functions: [*const c_void; 6],
+}
+
+impl Member {
+    /// `ROS_TYPE_MESSAGE`.
+    pub const MESSAGE: u8 = 18;
+}
+
+/// `rosidl_runtime_c__String`.
+#[repr(C)]
+pub struct RosString {
+    pub data: *const c_char,
+    pub size: usize,
+    pub capacity: usize,
+}
+
+/// `builtin_interfaces__msg__Time`, the same in C++.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    pub sec: i32,
+    pub nanosec: u32,
+}
+
+/// `statistics_msgs__msg__StatisticDataPoint`.
+#[repr(C)]
+pub struct DataPoint {
+    pub data_type: u8,
+    pub data: f64,
+}
+
+/// `statistics_msgs__msg__MetricsMessage`.
+#[repr(C)]
+pub struct MetricsMessage {
+    pub measurement_source_name: RosString,
+    pub metrics_source: RosString,
+    pub unit: RosString,
+    pub window_start: Time,
+    pub window_stop: Time,
+    pub statistics: *const DataPoint,
+    pub statistics_size: usize,
+    pub statistics_capacity: usize,
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The functions of rmw that stand before the process's own: see `rmw/rmw.h`.
+//!
+//! Each of them calls the process's own function with the same arguments, outside of all code of the statistics: what
+//! unwinds through it, as a cancelled thread does, unwinds as without it.
+
+use std::{
+    ffi::{c_char, c_void},
+    mem::MaybeUninit,
+    ptr::null_mut,
+};
+
+use crate::{
+    abi::*,
+    log::line,
+    process::{
+        forget_node, forget_publisher, forget_subscription, is_measured, protect, record_published, record_taken,
+        start_publication, Created, Taken,
+    },
+    real,
+};
+
+/// Calls the process's own function; returns what follows `else`, with a line, if there is none.
+macro_rules! call {
+    ($name:ident($($argument:expr),*) else $missing:expr) => {
+        match real::$name() {
+            // SAFETY: The caller's arguments, by the contract of rmw.h.
+            Some(real) => unsafe { real($($argument),*) },
+            None => {
+                let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
+                return $missing;
+            }
+        }
+    };
+}
+
+/// Returns whether a message was taken.
+///
+/// # Safety
+///
+/// `taken` must be null or valid.
+unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
+    // SAFETY: By contract.
+    result == OK && unsafe { taken.as_ref() } == Some(&true)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_create_subscription(
+    node: *const Node,
+    type_support: *const TypeSupport,
+    topic: *const c_char,
+    qos: *const Qos,
+    options: *const c_void,
+) -> *mut Endpoint {
+    let endpoint = call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
+    if !endpoint.is_null() {
+        let created = Created { node, type_support, topic, endpoint };
+        // SAFETY: rmw has accepted these arguments and returned the endpoint.
+        let _panic = protect(|| unsafe { created.subscription() });
+    }
+    endpoint
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_destroy_subscription(node: *mut Node, subscription: *mut Endpoint) -> Ret {
+    let _panic = protect(|| forget_subscription(subscription));
+    call!(rmw_destroy_subscription(node, subscription) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_create_publisher(
+    node: *const Node,
+    type_support: *const TypeSupport,
+    topic: *const c_char,
+    qos: *const Qos,
+    options: *const PublisherOptions,
+) -> *mut Endpoint {
+    let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
+    if !endpoint.is_null() {
+        let created = Created { node, type_support, topic, endpoint };
+        // SAFETY: rmw has accepted these arguments and returned the endpoint.
+        let _panic = protect(|| unsafe { created.publisher() });
+    }
+    endpoint
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
+    let _panic = protect(|| forget_publisher(publisher));
+    call!(rmw_destroy_publisher(node, publisher) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
+    let _panic = protect(|| forget_node(node));
+    call!(rmw_destroy_node(node) else UNSUPPORTED)
+}
+
+/// A take without message info: of a subscription that is measured, it is one with it.
+macro_rules! take {
+    ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
+        if protect(|| is_measured($subscription)) != Some(true) {
+            return call!($plain($subscription, $message, $taken, $allocation) else UNSUPPORTED);
+        }
+        let mut buffer = MaybeUninit::<MessageInfoBuffer>::zeroed();
+        let info = buffer.as_mut_ptr().cast::<MessageInfo>();
+        // SAFETY: The caller's arguments, and room for the info.
+        unsafe { $with_info($subscription, $message, $taken, info, $allocation) }
+    }};
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take(
+    subscription: *const Endpoint,
+    message: *mut c_void,
+    taken: *mut bool,
+    allocation: *mut c_void,
+) -> Ret {
+    take!(rmw_take, rmw_take_with_info, subscription, message, taken, allocation)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_with_info(
+    subscription: *const Endpoint,
+    message: *mut c_void,
+    taken: *mut bool,
+    info: *mut MessageInfo,
+    allocation: *mut c_void,
+) -> Ret {
+    let result = call!(rmw_take_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
+    let _panic = protect(|| unsafe {
+        if has_taken(result, taken) {
+            record_taken(subscription, &Taken::Message(message), info.as_ref());
+        }
+    });
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_sequence(
+    subscription: *const Endpoint,
+    count: usize,
+    messages: *mut MessageSequence,
+    infos: *mut c_void,
+    taken: *mut usize,
+    allocation: *mut c_void,
+) -> Ret {
+    let result =
+        call!(rmw_take_sequence(subscription, count, messages, infos, taken, allocation) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments, and has filled that many messages. Their infos are not read: how large
+    // one is depends on the distribution.
+    let _panic = protect(|| unsafe {
+        if result == OK && !taken.is_null() && !messages.is_null() {
+            for index in 0..*taken {
+                record_taken(subscription, &Taken::Message(*(*messages).data.add(index)), None);
+            }
+        }
+    });
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_serialized_message(
+    subscription: *const Endpoint,
+    message: *mut SerializedMessage,
+    taken: *mut bool,
+    allocation: *mut c_void,
+) -> Ret {
+    take!(
+        rmw_take_serialized_message,
+        rmw_take_serialized_message_with_info,
+        subscription,
+        message,
+        taken,
+        allocation
+    )
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
+    subscription: *const Endpoint,
+    message: *mut SerializedMessage,
+    taken: *mut bool,
+    info: *mut MessageInfo,
+    allocation: *mut c_void,
+) -> Ret {
+    let result = call!(
+        rmw_take_serialized_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED
+    );
+    // SAFETY: rmw has accepted the arguments, and has filled the message and the info.
+    let _panic = protect(|| unsafe {
+        if has_taken(result, taken) && !message.is_null() && !(*message).buffer.is_null() {
+            let bytes = std::slice::from_raw_parts((*message).buffer, (*message).length);
+            record_taken(subscription, &Taken::Serialized(bytes), info.as_ref());
+        }
+    });
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
+    subscription: *const Endpoint,
+    message: *mut *mut c_void,
+    taken: *mut bool,
+    allocation: *mut c_void,
+) -> Ret {
+    take!(rmw_take_loaned_message, rmw_take_loaned_message_with_info, subscription, message, taken, allocation)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
+    subscription: *const Endpoint,
+    message: *mut *mut c_void,
+    taken: *mut bool,
+    info: *mut MessageInfo,
+    allocation: *mut c_void,
+) -> Ret {
+    let result =
+        call!(rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments, and has loaned the message and filled the info.
+    let _panic = protect(|| unsafe {
+        if has_taken(result, taken) && !message.is_null() && !(*message).is_null() {
+            record_taken(subscription, &Taken::Message(*message), info.as_ref());
+        }
+    });
+    result
+}
+
+/// A publication.
+macro_rules! publish {
+    ($name:ident, $publisher:ident, $message:ident, $allocation:ident) => {{
+        let started = protect(|| start_publication($publisher)).flatten();
+        let result = call!($name($publisher, $message, $allocation) else UNSUPPORTED);
+        if let (OK, Some(started)) = (result, started) {
+            let _panic = protect(|| record_published($publisher, started));
+        }
+        result
+    }};
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_publish(
+    publisher: *const Endpoint,
+    message: *const c_void,
+    allocation: *mut c_void,
+) -> Ret {
+    publish!(rmw_publish, publisher, message, allocation)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
+    publisher: *const Endpoint,
+    message: *mut c_void,
+    allocation: *mut c_void,
+) -> Ret {
+    publish!(rmw_publish_loaned_message, publisher, message, allocation)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
+    publisher: *const Endpoint,
+    message: *const SerializedMessage,
+    allocation: *mut c_void,
+) -> Ret {
+    publish!(rmw_publish_serialized_message, publisher, message, allocation)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Topic statistics of any ROS 2 node, in any language, without changing it.
+//!
+//! The library is preloaded (`LD_PRELOAD`). It exports functions of rmw's C API, which every client library calls, for
+//! every middleware. Each of them calls the process's own function of that name, and records what it did. The figures
+//! and windows are those of `topic_statistics_core`.
+//!
+//! ```text
+//! rclcpp, rclpy, rclrs -> rcl -> hooks -> real -> the middleware
+//!                                  |
+//!                                process -> topic_statistics_core -> output -> /statistics
+//! ```
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`hooks`] | the exported functions |
+//! | [`process`] | the subscriptions and publishers of the process, and when its statistics begin and end |
+//! | [`table`] | which of them belongs to an rmw handle |
+//! | [`output`] | the publisher of the windows |
+//! | [`stamp`] | header stamps in messages of any type |
+//! | [`options`] | environment variables |
+//! | [`log`] | lines on standard error |
+//! | [`real`], [`abi`] | the process's own functions; the C types of rmw and rosidl |
+//!
+//! It never harms its host. Where something is missing, it steps aside: the functions call the process's own, and
+//! nothing else happens.
+
+#![allow(missing_docs, missing_debug_implementations)] // a library without API
+
+mod abi;
+mod hooks;
+mod log;
+mod options;
+mod output;
+mod process;
+mod real;
+mod stamp;
+mod table;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Lines on standard error. The host's log and its levels are its own.
+
+use std::{
+    fmt::Display,
+    io::Write,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use topic_statistics_core::schedule::{
+    judges::Diagnosed,
+    outbox::PublishError,
+    scheduler::{Reports, Severity},
+};
+
+/// More lines than that are not written: the output is the host's.
+const BOUND: u32 = 100;
+
+/// Writes a line.
+pub fn line(text: impl Display) {
+    static LINES: AtomicU32 = AtomicU32::new(0);
+    let written = LINES.fetch_add(1, Ordering::Relaxed).min(BOUND + 1);
+    if written > BOUND {
+        LINES.store(BOUND + 1, Ordering::Relaxed);
+        return;
+    }
+    let last = if written == BOUND { " (the last line)" } else { "" };
+    // A closed standard error is no reason to end.
+    let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
+}
+
+/// The core's warnings and errors as lines.
+pub struct Lines;
+
+impl Reports for Lines {
+    fn log(&self, severity: Severity, text: &str) {
+        if matches!(severity, Severity::Warn | Severity::Error) {
+            line(text);
+        }
+    }
+
+    fn publish_health(&self, _: &[&Diagnosed]) -> Result<(), PublishError> {
+        Ok(()) // nothing is expected
+    }
+}

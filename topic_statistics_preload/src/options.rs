@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The options: environment variables.
+
+use std::time::Duration;
+
+use topic_statistics_core::{metric::names, Metric};
+
+/// The options of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The length of a window.
+    pub period: Duration,
+    /// What is measured of subscriptions.
+    pub metrics: Vec<Metric>,
+    /// Names and patterns of the topics that are measured; those with `!` are not. Empty for all.
+    pub topics: Vec<String>,
+    /// The topic on which windows are published.
+    pub publish_topic: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(1),
+            metrics: vec![Metric::MessageAge, Metric::MessagePeriod],
+            topics: vec![],
+            publish_topic: "/statistics".to_owned(),
+        }
+    }
+}
+
+/// Topics that every node has, and those of statistics.
+const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
+
+/// Metrics of subscriptions that a take of a message cannot measure: what happens later, and sizes.
+const NOT_OF_TAKES: [Metric; 2] = [Metric::CallbackDuration, Metric::MessageSize];
+
+impl Options {
+    /// Reads the options by a function that returns the value of a variable.
+    ///
+    /// Errors with the wrong variable, its value, and what it can be.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let mut options = Self::default();
+        let set = |name: &str, set: &mut dyn FnMut(&str) -> Result<(), String>| match variable(name) {
+            None => Ok(()),
+            Some(value) => set(&value).map_err(|expected| format!("{name} is {value:?}: {expected}")),
+        };
+        set("TOPIC_STATISTICS_PERIOD", &mut |value| {
+            options.period = period(value).ok_or("a number of seconds is expected, 0.001 to 86400")?;
+            Ok(())
+        })?;
+        set("TOPIC_STATISTICS_METRICS", &mut |value| {
+            options.metrics = metrics(value)?;
+            Ok(())
+        })?;
+        set("TOPIC_STATISTICS_TOPICS", &mut |value| {
+            options.topics = topics(value)?;
+            Ok(())
+        })?;
+        set("TOPIC_STATISTICS_PUBLISH_TOPIC", &mut |value| {
+            let is_name = value.starts_with('/') && is_topic(value, &[]);
+            options.publish_topic =
+                is_name.then(|| value.to_owned()).ok_or("a topic that begins with / is expected")?;
+            Ok(())
+        })?;
+        Ok(options)
+    }
+
+    /// Returns whether a topic is measured.
+    pub fn measures(&self, topic: &str) -> bool {
+        let (excluded, included): (Vec<_>, Vec<_>) =
+            self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
+        if included.contains(&topic) {
+            return true;
+        }
+        let is_hidden = topic.split('/').any(|part| part.starts_with('_'));
+        let is_match = |pattern: &str| matches(pattern.as_bytes(), topic.as_bytes());
+        let is_common = COMMON.contains(&topic) || topic == self.publish_topic;
+        !is_common
+            && !is_hidden
+            && !excluded.iter().any(|pattern| is_match(&pattern[1..]))
+            && (included.is_empty() || included.iter().any(|pattern| is_match(pattern)))
+    }
+}
+
+fn period(value: &str) -> Option<Duration> {
+    let seconds: f64 = value.trim().parse().ok()?;
+    (0.001..=86400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn metrics(value: &str) -> Result<Vec<Metric>, String> {
+    let known: Vec<Metric> =
+        Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| !NOT_OF_TAKES.contains(metric)).collect();
+    if value.trim() == "all" {
+        return Ok(known);
+    }
+    let parse = |name: &str| known.iter().copied().find(|metric| metric.name() == name.trim());
+    let metrics: Option<Vec<_>> = value.split(',').map(parse).collect();
+    metrics.ok_or_else(|| format!("`all` is expected, or some of {}", names(&known)))
+}
+
+fn topics(value: &str) -> Result<Vec<String>, String> {
+    let topic = |text: &str| {
+        let text = text.trim();
+        let (mark, name) = text.strip_prefix('!').map_or(("", text), |name| ("!", name));
+        let slash = if name.starts_with('/') { "" } else { "/" };
+        let pattern = format!("{slash}{name}");
+        is_topic(&pattern, b"*").then(|| format!("{mark}{pattern}"))
+    };
+    let topics: Option<Vec<_>> = value.split(',').map(topic).collect();
+    topics.ok_or_else(|| "names of topics are expected, or patterns such as /camera/* and !/camera/raw".to_owned())
+}
+
+/// Returns whether a text can be the whole name of a topic, but for these characters.
+fn is_topic(name: &str, others: &[u8]) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || others.contains(&byte))
+    };
+    name.strip_prefix('/').is_some_and(|name| name.split('/').all(is_part))
+}
+
+/// Returns whether a name matches a pattern: `*` stands for a part of the name or of a part, `**` for several parts.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern {
+        [] => name.is_empty(),
+        [b'*', b'*', b'/', rest @ ..] if matches(rest, name) => true,
+        [b'*', b'*', rest @ ..] => (0..=name.len()).any(|taken| matches(rest, &name[taken..])),
+        [b'*', rest @ ..] => {
+            let part = name.iter().position(|byte| *byte == b'/').unwrap_or(name.len());
+            (0..=part).any(|taken| matches(rest, &name[taken..]))
+        }
+        [first, rest @ ..] => name.split_first().is_some_and(|(next, name)| next == first && matches(rest, name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Options, String> {
+        let find = |name: &str| variables.iter().find(|(of, _)| *of == name);
+        Options::read(|name| find(name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn options_are_read_and_wrong_ones_are_named_with_what_is_expected() {
+        assert_eq!(read(&[]), Ok(Options::default()));
+        let all = read(&[
+            ("TOPIC_STATISTICS_PERIOD", "0.25"),
+            ("TOPIC_STATISTICS_METRICS", "message_age, publication_seq_gap"),
+            ("TOPIC_STATISTICS_TOPICS", "imu,/camera/*"),
+            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/r1/statistics"),
+        ]);
+        let expected = Options {
+            period: Duration::from_millis(250),
+            metrics: vec![Metric::MessageAge, Metric::PublicationSeqGap],
+            topics: vec!["/imu".to_owned(), "/camera/*".to_owned()],
+            publish_topic: "/r1/statistics".to_owned(),
+        };
+        assert_eq!(all, Ok(expected));
+        let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap().metrics;
+        assert_eq!((all.len(), all.contains(&Metric::CallbackDuration)), (10, false));
+        for (name, value, expected) in [
+            ("TOPIC_STATISTICS_PERIOD", "0", "0.001 to 86400"),
+            ("TOPIC_STATISTICS_PERIOD", "NaN", "0.001 to 86400"),
+            ("TOPIC_STATISTICS_PERIOD", "fast", "0.001 to 86400"),
+            ("TOPIC_STATISTICS_METRICS", "message_jitter", "message_age, message_period"),
+            ("TOPIC_STATISTICS_METRICS", "callback_duration_ms", "some of message_age"),
+            ("TOPIC_STATISTICS_METRICS", "", "some of message_age"),
+            ("TOPIC_STATISTICS_TOPICS", "/imu,,", "names of topics"),
+            ("TOPIC_STATISTICS_TOPICS", "/a b", "names of topics"),
+            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "statistics", "begins with /"),
+            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "begins with /"),
+        ] {
+            let error = read(&[(name, value)]).unwrap_err();
+            assert!(error.starts_with(&format!("{name} is {value:?}: ")) && error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn topics_are_measured_as_they_are_named() {
+        let measures = |topics: &str, topic: &str| {
+            read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic)
+        };
+        let default = Options::default();
+        assert!(default.measures("/imu") && default.measures("/camera/front/image"));
+        for common in ["/rosout", "/parameter_events", "/statistics", "/fibonacci/_action/status"] {
+            assert!(!default.measures(common), "{common}");
+            assert!(!measures("**", common), "{common}");
+            assert!(measures(common, common), "{common} is named");
+        }
+        assert!(measures("/camera/*", "/camera/front") && !measures("/camera/*", "/camera/front/image"));
+        assert!(measures("/camera/**", "/camera/front/image") && measures("**/imu", "/r1/imu"));
+        assert!(measures("/**/imu", "/imu") && measures("/cam*/info", "/camera/info"));
+        assert!(!measures("/imu", "/imu2") && !measures("/imu2", "/imu"));
+        assert!(measures("!/camera/*", "/imu") && !measures("!/camera/*", "/camera/front"));
+        assert!(!measures("/camera/*,!/camera/raw", "/camera/raw"));
+    }
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The statistics of this process: they begin with its first subscription or publisher that is measured.
+//!
+//! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
+
+use std::{
+    ffi::{c_char, CStr, CString},
+    mem::MaybeUninit,
+    panic::AssertUnwindSafe,
+    sync::{
+        atomic::{AtomicBool, AtomicU8, Ordering},
+        Arc, Mutex, OnceLock,
+    },
+};
+
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        clock::{monotonic, HostClock},
+        middleware::{Middleware, UNKNOWN},
+        options::{SourceDefaults, SourceOptions},
+        publications::Publications,
+        recorder::{Recorder, RecorderOptions},
+        source::{Source, SourceHandle},
+        source_name::SourceNames,
+        transport::{Delivered, Transport, TransportInfo},
+        windowed::Windowed,
+    },
+    schedule::{losses::LossEvents, scheduler::Scheduler, state::Schedule},
+    Escaped,
+};
+
+use crate::{
+    abi::{Endpoint, MessageInfo, Node, TypeSupport},
+    log::{line, Lines},
+    options::Options,
+    output::{NodeHandle, Output, StatisticsType},
+    real,
+    stamp::{MessageType, Stamp},
+    table::Table,
+};
+
+static SUBSCRIPTIONS: Table<Subscription> = Table::new();
+static PUBLISHERS: Table<Publisher> = Table::new();
+static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
+static STATE: AtomicU8 = AtomicU8::new(NEW);
+
+/// Nothing is initialised, or the statistics run.
+const NEW: u8 = 0;
+/// The statistics have ended.
+const ENDED: u8 = 1;
+/// This is a child of a process with statistics: its locks may be held for ever.
+const FORKED: u8 = 2;
+
+struct Process {
+    options: Options,
+    statistics_type: StatisticsType,
+    scheduler: Arc<Scheduler>,
+    names: Arc<SourceNames>,
+    outputs: Mutex<Vec<Arc<Output>>>,
+}
+
+/// A subscription that is measured.
+struct Subscription {
+    /// Dropped first: its statistics end.
+    _source: SourceHandle,
+    recorder: Arc<Recorder>,
+    transport: &'static Transport,
+    stamp: Option<Stamp>,
+    /// Of its node: then stamps are of another clock than the system's.
+    is_simulated: Arc<AtomicBool>,
+}
+
+/// A publisher that is measured.
+struct Publisher {
+    _source: SourceHandle,
+    publications: Arc<Windowed<Publications>>,
+}
+
+/// Runs code of the statistics in a function of the host. A panic ends the statistics, and nothing else.
+pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
+    let result = std::panic::catch_unwind(AssertUnwindSafe(run));
+    if result.is_err() {
+        end("they failed, please report this");
+    }
+    result.ok()
+}
+
+/// Ends the statistics of this process.
+fn end(why: &str) {
+    if STATE.swap(ENDED, Ordering::Relaxed) == NEW {
+        line(format_args!("no topic statistics in process {}: {why}", std::process::id()));
+    }
+}
+
+fn has_ended() -> bool {
+    STATE.load(Ordering::Relaxed) != NEW
+}
+
+unsafe extern "C" fn in_child() {
+    STATE.store(FORKED, Ordering::Relaxed);
+}
+
+/// Runs before what the middleware has registered for the exit: it was loaded earlier.
+extern "C" fn at_exit() {
+    if STATE.swap(ENDED, Ordering::Relaxed) != FORKED {
+        let _ended = protect(|| {
+            if let Some(process) = initialised() {
+                lock(&process.outputs).iter().for_each(|output| output.close());
+            }
+        });
+    }
+}
+
+/// Returns the statistics of this process, if they were begun.
+fn initialised() -> Option<&'static Process> {
+    PROCESS.get()?.as_ref()
+}
+
+/// Returns the statistics of this process. The first call begins them; None if that failed.
+fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
+    let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
+    PROCESS.get_or_init(begin).as_ref()
+}
+
+/// Returns the options; None if one is wrong.
+fn options() -> Option<&'static Options> {
+    static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
+    let read = || Options::read(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()));
+    OPTIONS.get_or_init(|| read().map_err(|why| end(&why)).ok()).as_ref()
+}
+
+impl Process {
+    fn begin(options: Options) -> Result<Self, String> {
+        let statistics_type = StatisticsType::find()?;
+        let mut defaults = SourceDefaults::default();
+        defaults.publish_period = options.period;
+        let name = format!("process {}", std::process::id());
+        let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0));
+        let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
+        real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
+        let started = with_blocked_signals(|| scheduler.start(|_| None));
+        started.map_err(|error| format!("a thread cannot be started: {error}"))?;
+        Ok(Self { options, statistics_type, scheduler, names: Arc::default(), outputs: Mutex::default() })
+    }
+
+    /// Returns the output of a node's context, with that node.
+    fn output(&self, node: NodeHandle) -> Result<Arc<Output>, String> {
+        let mut outputs = lock(&self.outputs);
+        let context = node.context();
+        if let Some(output) = outputs.iter().find(|output| output.is_of(context)) {
+            return Ok(Arc::clone(output));
+        }
+        let topic = CString::new(&*self.options.publish_topic).map_err(|error| error.to_string())?;
+        outputs.push(Arc::new(Output::new(context, topic, self.statistics_type)));
+        Ok(Arc::clone(&outputs[outputs.len() - 1]))
+    }
+
+    /// Adds a source of a node. Errors if its windows cannot be published.
+    fn add(&self, node: NodeHandle, output: Arc<Output>, new: NewSource) -> Result<SourceHandle, String> {
+        output.create_publisher(node)?;
+        let name = node.name();
+        let name = self.names.reserve(&name, &format!("{name}:{}", new.topic));
+        let source = match &new.recorder {
+            Collected::Messages(recorder) => {
+                Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.topic)))
+            }
+            Collected::Publications(publications) => {
+                let source = Source::new(name, Arc::clone(publications) as _, None);
+                let given = new.topic.clone();
+                source.of_topic(new.topic, &given)
+            }
+        };
+        let collector = Arc::clone(&source.collector);
+        let added = self.scheduler.add(collector, SourceOptions::default(), Some(output as _));
+        Ok(added.complete(Arc::new(source)))
+    }
+}
+
+/// A source that is added.
+struct NewSource {
+    topic: String,
+    recorder: Collected,
+}
+
+enum Collected {
+    Messages(Arc<Recorder>),
+    Publications(Arc<Windowed<Publications>>),
+}
+
+/// Starts a thread that gets no signals: they are for the host's own threads.
+fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: The first call fills the set, and the second one reads it and fills the other one.
+    let is_blocked = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
+    };
+    let started = start();
+    if is_blocked {
+        // SAFETY: The call before has filled the set.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    }
+    started
+}
+
+/// A new endpoint as rmw has created it.
+pub struct Created {
+    pub node: *const Node,
+    pub type_support: *const TypeSupport,
+    pub topic: *const c_char,
+    pub endpoint: *const Endpoint,
+}
+
+/// What is measured of a new endpoint.
+struct Wanted {
+    process: &'static Process,
+    node: NodeHandle,
+    output: Arc<Output>,
+    topic: String,
+    is_simulated: Arc<AtomicBool>,
+}
+
+impl Created {
+    /// Returns what is measured of it; None if nothing is.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be those that rmw was called with and has returned.
+    unsafe fn wanted(&self, is_clock: bool) -> Option<Wanted> {
+        let node = NodeHandle::new(self.node)?;
+        // SAFETY: rmw has accepted the topic.
+        let topic = unsafe { CStr::from_ptr(self.topic) }.to_str().ok()?.to_owned();
+        let options = options()?;
+        let is_measured = options.measures(&topic);
+        if !is_measured && !is_clock {
+            return None;
+        }
+        let process = process(|| options.clone())?;
+        let output = process.output(node).map_err(|why| end(&why)).ok()?;
+        let is_simulated = output.add_node(node);
+        if is_clock {
+            is_simulated.store(true, Ordering::Relaxed);
+        }
+        is_measured.then_some(Wanted { process, node, output, topic, is_simulated })
+    }
+
+    /// Measures a subscription from now on, if it is wanted.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be those that rmw was called with and has returned.
+    pub unsafe fn subscription(&self) {
+        if has_ended() {
+            return;
+        }
+        // SAFETY: By contract.
+        let message_type = unsafe { MessageType::of(self.type_support) };
+        // SAFETY: By contract.
+        let Some(wanted) = (unsafe { self.wanted(message_type.is_clock) }) else { return };
+        let recorder_options = RecorderOptions::new().metrics(&wanted.process.options.metrics);
+        let recorder = Arc::new(Recorder::new(&wanted.topic, recorder_options, None, &HostClock));
+        if message_type.stamp.is_none() {
+            recorder.accept_no_stamps();
+        }
+        // SAFETY: rmw has created it.
+        let identifier = unsafe { (*self.endpoint).implementation_identifier };
+        // SAFETY: rmw's rule for it is that it is a null-terminated string.
+        let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
+        let middleware = middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN);
+        let is_simulated = Arc::clone(&wanted.is_simulated);
+        let of = Collected::Messages(Arc::clone(&recorder));
+        wanted.add(self.endpoint, &SUBSCRIPTIONS, of, |source| Subscription {
+            _source: source,
+            recorder,
+            transport: &middleware.transport,
+            stamp: message_type.stamp,
+            is_simulated,
+        });
+    }
+
+    /// Measures a publisher from now on, if it is wanted.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be those that rmw was called with and has returned.
+    pub unsafe fn publisher(&self) {
+        if has_ended() {
+            return;
+        }
+        // SAFETY: By contract.
+        let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
+        let publications = Arc::new(Windowed::new(Publications::new(Default::default(), false)));
+        let of = Collected::Publications(Arc::clone(&publications));
+        wanted.add(self.endpoint, &PUBLISHERS, of, |source| Publisher { _source: source, publications });
+    }
+}
+
+impl Wanted {
+    fn add<T>(
+        self,
+        endpoint: *const Endpoint,
+        table: &Table<T>,
+        recorder: Collected,
+        entry: impl FnOnce(SourceHandle) -> T,
+    ) {
+        let Self { process, node, output, topic, .. } = self;
+        let name = Escaped(&topic).to_string();
+        match process.add(node, output, NewSource { topic, recorder }) {
+            Err(why) => end(&why),
+            Ok(source) => {
+                if !table.insert(endpoint.addr(), Box::new(entry(source))) {
+                    let bound = Table::<T>::BOUND;
+                    line(format_args!("{name} is not measured: the process has more than {bound} subscriptions or publishers"));
+                }
+            }
+        }
+    }
+}
+
+/// Ends the statistics of a subscription that is about to be destroyed.
+pub fn forget_subscription(endpoint: *const Endpoint) {
+    forget(&SUBSCRIPTIONS, endpoint);
+}
+
+/// Ends the statistics of a publisher that is about to be destroyed.
+pub fn forget_publisher(endpoint: *const Endpoint) {
+    forget(&PUBLISHERS, endpoint);
+}
+
+fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) {
+    if STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some() {
+        drop(table.remove(endpoint.addr()));
+    }
+}
+
+/// Ends the publisher of windows on a node that is about to be destroyed.
+pub fn forget_node(node: *const Node) {
+    if STATE.load(Ordering::Relaxed) == FORKED {
+        return;
+    }
+    let (Some(process), Some(node)) = (initialised(), NodeHandle::new(node)) else { return };
+    let context = node.context();
+    lock(&process.outputs).retain(|output| !(output.is_of(context) && output.remove_node(node)));
+}
+
+/// What was taken.
+pub enum Taken<'a> {
+    Message(*const std::ffi::c_void),
+    Serialized(&'a [u8]),
+}
+
+/// Returns whether a subscription is measured.
+#[inline]
+pub fn is_measured(subscription: *const Endpoint) -> bool {
+    // SAFETY: rmw's subscription is not destroyed while a message is taken from it.
+    !has_ended() && unsafe { SUBSCRIPTIONS.get(subscription.addr()) }.is_some()
+}
+
+/// Records a message that was taken, now.
+///
+/// # Safety
+///
+/// The message must be of the subscription's type.
+#[inline]
+pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
+    if has_ended() {
+        return;
+    }
+    // SAFETY: rmw's subscription is not destroyed while a message is taken from it.
+    let Some(of) = (unsafe { SUBSCRIPTIONS.get(subscription.addr()) }) else { return };
+    let Some(epoch) = of.recorder.epoch() else { return };
+    let header = match (of.stamp, taken) {
+        _ if of.is_simulated.load(Ordering::Relaxed) => 0,
+        // SAFETY: By contract.
+        (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
+        (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
+        (None, _) => 0,
+    };
+    let message = of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, || 0);
+    let _no_callback = of.recorder.record(&message, monotonic);
+}
+
+/// What the middleware reports with a message.
+struct Reported<'a> {
+    transport: &'static Transport,
+    /// None where the host did not ask for it.
+    info: Option<&'a MessageInfo>,
+}
+
+impl Delivered for Reported<'_> {
+    fn transport(&self) -> &'static Transport {
+        self.transport
+    }
+
+    fn info(&self, transport: &Transport) -> TransportInfo {
+        match self.info {
+            None => TransportInfo::new(transport, 0, || 0, Default::default(), u64::MAX),
+            Some(info) => TransportInfo::new(
+                transport,
+                info.source_timestamp.max(0),
+                || info.received_timestamp.max(0),
+                info.gid,
+                info.publication_sequence_number,
+            ),
+        }
+    }
+}
+
+/// Returns the time at which a publication starts, if the publisher is measured.
+#[inline]
+pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
+    // SAFETY: rmw's publisher is not destroyed while a message is published by it.
+    let of = (!has_ended()).then(|| unsafe { PUBLISHERS.get(publisher.addr()) })??;
+    of.publications.is_enabled().then(monotonic)
+}
+
+/// Records a publication that has succeeded, now.
+#[inline]
+pub fn record_published(publisher: *const Endpoint, started: i64) {
+    // SAFETY: As above.
+    let Some(of) = (unsafe { PUBLISHERS.get(publisher.addr()) }) else { return };
+    // The start is read from the clock before, and all else now.
+    let mut start = Some(started);
+    let clock = || start.take().unwrap_or_else(monotonic);
+    let Ok(()) = of.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| 0);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The functions of the process's own libraries that stand behind those of this library.
+//!
+//! `RTLD_NEXT` finds them where the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`: there it
+//! finds nothing, and they are searched in the libraries that the process has loaded already. A library that one was
+//! found in is never unloaded any more, so the address stays valid.
+
+use std::{
+    ffi::{c_char, c_int, c_void, CStr, CString},
+    mem::{transmute, MaybeUninit},
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use crate::abi::*;
+
+/// Where functions of rmw are searched, in this order. librcl is linked to what exports them.
+const LIBRARIES: [&CStr; 6] = [
+    c"librcl.so",
+    c"librmw_implementation.so",
+    c"librmw_fastrtps_cpp.so",
+    c"librmw_cyclonedds_cpp.so",
+    c"librmw_zenoh_cpp.so",
+    c"librmw_connextdds.so",
+];
+
+/// A function behind one of this library.
+struct Symbol {
+    /// Ends with NUL.
+    name: &'static str,
+    /// Null until it is found.
+    address: AtomicPtr<c_void>,
+}
+
+impl Symbol {
+    const fn new(name: &'static str) -> Self {
+        Self { name, address: AtomicPtr::new(null_mut()) }
+    }
+
+    #[inline]
+    fn get(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Acquire);
+        if known.is_null() {
+            self.find()
+        } else {
+            known
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: The name ends with NUL.
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast()) };
+        let found = std::iter::once(next)
+            .chain(LIBRARIES.iter().map(|library| self.find_in(library)))
+            .find(|address| !address.is_null() && !is_ours(*address));
+        let Some(address) = found else { return null_mut() };
+        pin(address);
+        self.address.store(address, Ordering::Release);
+        address
+    }
+
+    /// Returns its address in a library that is loaded, or in those that it is linked to; null if there is none.
+    fn find_in(&self, library: &CStr) -> *mut c_void {
+        // SAFETY: The name ends with NUL. With RTLD_NOLOAD nothing is loaded, and no code runs.
+        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return null_mut();
+        }
+        // SAFETY: The handle was opened here, and the name ends with NUL.
+        unsafe { libc::dlsym(handle, self.name.as_ptr().cast()) }
+    }
+}
+
+/// Returns which loaded object has that address.
+fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
+    let mut info = MaybeUninit::uninit();
+    // SAFETY: dladdr accepts any address, and fills the struct unless it returns 0.
+    match unsafe { libc::dladdr(address, info.as_mut_ptr()) } {
+        0 => None,
+        // SAFETY: It was filled.
+        _ => Some(unsafe { info.assume_init() }),
+    }
+}
+
+/// Returns whether an address is in this library.
+fn is_ours(address: *const c_void) -> bool {
+    static HERE: u8 = 0;
+    let base = |address| object_of(address).map(|object| object.dli_fbase);
+    base(address) == base(std::ptr::from_ref(&HERE).cast())
+}
+
+/// Keeps the library of that address from being unloaded.
+fn pin(address: *const c_void) {
+    let Some(object) = object_of(address) else { return };
+    // SAFETY: The name is that of a loaded object; with RTLD_NOLOAD nothing is loaded. The handle is never closed.
+    unsafe { libc::dlopen(object.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+}
+
+macro_rules! real {
+    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)+) => {$(
+        #[doc = concat!("Returns the process's own `", stringify!($name), "`.")]
+        #[inline]
+        pub fn $name() -> Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?> {
+            static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
+            let address = SYMBOL.get();
+            // SAFETY: A null pointer is None. rmw.h declares the function of that name with these types.
+            unsafe { transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address) }
+        }
+    )+};
+}
+
+real! {
+    rmw_create_subscription(*const Node, *const TypeSupport, *const c_char, *const Qos, *const c_void) -> *mut Endpoint;
+    rmw_destroy_subscription(*mut Node, *mut Endpoint) -> Ret;
+    rmw_create_publisher(*const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions) -> *mut Endpoint;
+    rmw_destroy_publisher(*mut Node, *mut Endpoint) -> Ret;
+    rmw_destroy_node(*mut Node) -> Ret;
+    rmw_take(*const Endpoint, *mut c_void, *mut bool, *mut c_void) -> Ret;
+    rmw_take_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rmw_take_sequence(*const Endpoint, usize, *mut MessageSequence, *mut c_void, *mut usize, *mut c_void) -> Ret;
+    rmw_take_serialized_message(*const Endpoint, *mut SerializedMessage, *mut bool, *mut c_void) -> Ret;
+    rmw_take_serialized_message_with_info(*const Endpoint, *mut SerializedMessage, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rmw_take_loaned_message(*const Endpoint, *mut *mut c_void, *mut bool, *mut c_void) -> Ret;
+    rmw_take_loaned_message_with_info(*const Endpoint, *mut *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rmw_publish(*const Endpoint, *const c_void, *mut c_void) -> Ret;
+    rmw_publish_loaned_message(*const Endpoint, *mut c_void, *mut c_void) -> Ret;
+    rmw_publish_serialized_message(*const Endpoint, *const SerializedMessage, *mut c_void) -> Ret;
+    rcutils_reset_error();
+}
+
+/// The type support for C of a message type; None if its library is not found.
+///
+/// The library is searched as the dynamic linker does, and in `lib` of each prefix of AMENT_PREFIX_PATH. It stays
+/// loaded.
+pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
+    let library = format!("lib{package}__rosidl_typesupport_c.so");
+    let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+    let in_prefixes = std::env::split_paths(&prefixes)
+        .map(|prefix| prefix.join("lib").join(&library).to_string_lossy().into_owned());
+    let paths = std::iter::once(library.clone()).chain(in_prefixes);
+    let symbol = format!("rosidl_typesupport_c__get_message_type_support_handle__{package}__msg__{name}");
+    let symbol = CString::new(symbol).ok()?;
+    paths.filter_map(|path| CString::new(path).ok()).find_map(|path| {
+        // SAFETY: The name ends with NUL. What runs when it is loaded is ROS's own code.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: The handle was opened here, and the name ends with NUL.
+        let function = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+        if function.is_null() {
+            return None;
+        }
+        // SAFETY: rosidl's function of that name has this type.
+        let function =
+            unsafe { transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> *const TypeSupport>(function) };
+        // SAFETY: It has no arguments.
+        Some(unsafe { function() })
+    })
+}
+
+/// The type of the handlers of `fork`.
+pub type AtFork = unsafe extern "C" fn();
+
+/// Runs a function in each child of `fork`, and one at the exit of the process. Errors with what is refused.
+pub fn at_fork_and_exit(in_child: AtFork, at_exit: extern "C" fn()) -> Result<(), &'static str> {
+    // SAFETY: The functions live as long as this library, which is never unloaded.
+    let refused: c_int = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    if refused != 0 {
+        return Err("pthread_atfork");
+    }
+    // SAFETY: Likewise.
+    match unsafe { libc::atexit(at_exit) } {
+        0 => Ok(()),
+        _ => Err("atexit"),
+    }
+}

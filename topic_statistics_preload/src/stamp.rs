@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Finds the header stamp in messages of a type, in C, in C++ and serialized, by the type's introspection support.
+
+use std::ffi::{c_void, CStr};
+
+use crate::{
+    abi::{Member, Members, Time, TypeSupport},
+    real,
+};
+
+/// What is known of a message type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageType {
+    /// Where the header stamp lies; None if there is none, or if it is not known.
+    pub stamp: Option<Stamp>,
+    /// Whether it is `rosgraph_msgs/Clock`.
+    pub is_clock: bool,
+    /// The size of the struct in bytes; 0 if it is not known.
+    pub size: usize,
+}
+
+/// The place of a header stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// In the struct, in bytes.
+    offset: usize,
+    /// Whether it is the first field, so that its place in a serialized message is known.
+    is_first: bool,
+}
+
+impl MessageType {
+    /// Reads a type by its type support.
+    ///
+    /// # Safety
+    ///
+    /// The type support must be one that rmw accepts.
+    pub unsafe fn of(type_support: *const TypeSupport) -> Self {
+        // SAFETY: By contract.
+        match unsafe { introspect(type_support) } {
+            Some(members) => Self::of_members(members),
+            None => Self::default(),
+        }
+    }
+
+    fn of_members(members: &'static Members) -> Self {
+        let is_header = is_named(members, [c"std_msgs__msg", c"std_msgs::msg"], c"Header");
+        let stamp = if is_header { stamp_field(members) } else { header_stamp(members) };
+        Self {
+            stamp: stamp.filter(|stamp| stamp.offset + size_of::<Time>() <= members.size),
+            is_clock: is_named(members, [c"rosgraph_msgs__msg", c"rosgraph_msgs::msg"], c"Clock"),
+            size: members.size,
+        }
+    }
+}
+
+/// Returns the introspection of a type; None if its library is not there.
+///
+/// # Safety
+///
+/// The type support must be one that rmw accepts.
+unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Members> {
+    // SAFETY: By contract it is null or valid.
+    let support = unsafe { type_support.as_ref() }?;
+    if support.identifier.is_null() {
+        return None;
+    }
+    // SAFETY: rosidl's identifiers are constant strings.
+    let is_cpp = unsafe { CStr::from_ptr(support.identifier) }.to_bytes().ends_with(b"_cpp");
+    let wanted = match is_cpp {
+        true => c"rosidl_typesupport_introspection_cpp",
+        false => c"rosidl_typesupport_introspection_c",
+    };
+    // SAFETY: That is how rosidl calls it.
+    let found = unsafe { support.func?(type_support, wanted.as_ptr()).as_ref() };
+    if found.is_none() {
+        reset_error();
+    }
+    let members = found?.data.cast::<Members>();
+    // SAFETY: The data of introspection's type support are its members, which are constants.
+    let members = unsafe { members.as_ref() }?;
+    is_of_known_layout(members).then_some(members)
+}
+
+/// Humble's introspection knows no keys: where `has_key` is here, it has the pointer to the members.
+fn is_of_known_layout(members: &Members) -> bool {
+    let has_key = std::ptr::from_ref(&members.has_key).cast::<usize>();
+    // SAFETY: The padding after `has_key`, or the pointer, is as large as this, aligned and initialised: a constant.
+    unsafe { has_key.read_volatile() <= 1 }
+}
+
+/// The thread's error of rcutils belongs to the host.
+pub fn reset_error() {
+    if let Some(reset) = real::rcutils_reset_error() {
+        // SAFETY: It has no arguments.
+        unsafe { reset() };
+    }
+}
+
+fn is_named(members: &Members, namespaces: [&CStr; 2], name: &CStr) -> bool {
+    if members.namespace.is_null() || members.name.is_null() {
+        return false;
+    }
+    // SAFETY: Introspection's names are constant strings.
+    let (namespace, of) = unsafe { (CStr::from_ptr(members.namespace), CStr::from_ptr(members.name)) };
+    namespaces.contains(&namespace) && of == name
+}
+
+/// Returns the field of that name, if it is a single message, with its index.
+fn message_field(members: &'static Members, name: &CStr) -> Option<(usize, &'static Member, &'static Members)> {
+    if members.members.is_null() {
+        return None;
+    }
+    // SAFETY: Introspection has as many members.
+    let all = unsafe { std::slice::from_raw_parts(members.members, members.count as usize) };
+    let is_it = |member: &Member| {
+        // SAFETY: Introspection's names are constant strings.
+        let of = (!member.name.is_null()).then(|| unsafe { CStr::from_ptr(member.name) });
+        of == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
+    };
+    let (index, member) = all.iter().enumerate().find(|(_, member)| is_it(member))?;
+    // SAFETY: The members of a message field are a type support of the same kind.
+    Some((index, member, unsafe { introspect(member.members) }?))
+}
+
+/// Returns the stamp of a type that has a `std_msgs/Header header`.
+fn header_stamp(members: &'static Members) -> Option<Stamp> {
+    let (index, member, header) = message_field(members, c"header")?;
+    if !is_named(header, [c"std_msgs__msg", c"std_msgs::msg"], c"Header") {
+        return None;
+    }
+    let stamp = stamp_field(header)?;
+    let is_first = index == 0 && stamp.is_first;
+    Some(Stamp { offset: member.offset as usize + stamp.offset, is_first })
+}
+
+fn stamp_field(header: &'static Members) -> Option<Stamp> {
+    let (index, member, time) = message_field(header, c"stamp")?;
+    (time.size == size_of::<Time>()).then_some(Stamp { offset: member.offset as usize, is_first: index == 0 })
+}
+
+impl Stamp {
+    /// Returns the stamp of a message in nanoseconds since the epoch; 0 if it is not set.
+    ///
+    /// # Safety
+    ///
+    /// `message` must be a struct of the type.
+    #[inline]
+    pub unsafe fn of_message(self, message: *const c_void) -> i64 {
+        // SAFETY: By contract there is a Time at the offset. A loaned message may be misaligned.
+        let time = unsafe { message.cast::<u8>().add(self.offset).cast::<Time>().read_unaligned() };
+        nanoseconds(time)
+    }
+
+    /// Returns the stamp of a serialized message (CDR, version 1) likewise; 0 also if its place is not known.
+    pub fn of_serialized(self, bytes: &[u8]) -> i64 {
+        let Some(([0, encoding @ (0 | 1), _, _, sec @ ..], rest)) = bytes.split_first_chunk::<8>() else { return 0 };
+        let Some(nanosec) = rest.first_chunk::<4>() else { return 0 };
+        match (self.is_first, *encoding) {
+            (false, _) => 0,
+            (true, 0) => nanoseconds(Time { sec: i32::from_be_bytes(*sec), nanosec: u32::from_be_bytes(*nanosec) }),
+            (true, _) => nanoseconds(Time { sec: i32::from_le_bytes(*sec), nanosec: u32::from_le_bytes(*nanosec) }),
+        }
+    }
+}
+
+fn nanoseconds(time: Time) -> i64 {
+    i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stamp_of_a_serialized_message_is_read_where_its_place_is_known() {
+        let stamp = Stamp { offset: 0, is_first: true };
+        let little = [&[0, 1, 0, 0][..], &7_i32.to_le_bytes(), &5_u32.to_le_bytes(), &[9]].concat();
+        let big = [&[0, 0, 0, 0][..], &7_i32.to_be_bytes(), &5_u32.to_be_bytes()].concat();
+        assert_eq!(stamp.of_serialized(&little), 7_000_000_005);
+        assert_eq!(stamp.of_serialized(&big), 7_000_000_005);
+        assert_eq!(stamp.of_serialized(&little[..11]), 0, "it is too short");
+        let other_encoding = [&[0, 7][..], &little[2..]].concat();
+        assert_eq!(stamp.of_serialized(&other_encoding), 0);
+        assert_eq!(Stamp { is_first: false, ..stamp }.of_serialized(&little), 0);
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What belongs to each subscription or publisher of the process, by the address of its rmw handle.
+
+use std::{
+    ptr::null_mut,
+    sync::{
+        atomic::{AtomicPtr, AtomicUsize, Ordering},
+        Mutex,
+    },
+};
+
+use topic_statistics_core::mutex::lock;
+
+/// A table of bounded size. A lookup takes no lock and allocates nothing.
+pub struct Table<T> {
+    slots: [Slot<T>; SLOTS],
+    /// The number of entries; writers hold it.
+    length: Mutex<usize>,
+}
+
+struct Slot<T> {
+    /// [`FREE`], [`REMOVED`] or the address.
+    key: AtomicUsize,
+    value: AtomicPtr<T>,
+}
+
+const SLOTS: usize = 4096;
+/// A slot that was never used: no entry lies behind it.
+const FREE: usize = 0;
+/// A slot whose entry was removed: others may lie behind it. No handle has this address.
+const REMOVED: usize = 1;
+
+impl<T> Table<T> {
+    /// The largest number of entries.
+    pub const BOUND: usize = SLOTS / 2;
+
+    pub const fn new() -> Self {
+        Self {
+            slots: [const { Slot { key: AtomicUsize::new(FREE), value: AtomicPtr::new(null_mut()) } }; SLOTS],
+            length: Mutex::new(0),
+        }
+    }
+
+    /// Returns the slots in the order in which a key is searched.
+    #[inline]
+    fn slots_of(&self, key: usize) -> impl Iterator<Item = (usize, &Slot<T>)> {
+        // Fibonacci hashing: the low bits of addresses are equal.
+        let first = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.trailing_zeros());
+        (0..SLOTS).map(move |step| {
+            let index = (first as usize + step) % SLOTS;
+            (index, &self.slots[index])
+        })
+    }
+
+    #[inline]
+    fn find(&self, key: usize) -> Option<(usize, &Slot<T>)> {
+        for (index, slot) in self.slots_of(key) {
+            match slot.key.load(Ordering::Acquire) {
+                FREE => return None,
+                present if present == key && key != REMOVED => return Some((index, slot)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Safety
+    ///
+    /// The entry must not be removed while the value is used.
+    #[inline]
+    pub unsafe fn get(&self, key: usize) -> Option<&T> {
+        let value = self.find(key)?.1.value.load(Ordering::Acquire);
+        // SAFETY: It is null or was a `Box`, which is dropped when the entry is removed only.
+        unsafe { value.as_ref() }
+    }
+
+    /// Adds an entry; returns false, without adding it, if there is no room. The key is not in the table.
+    pub fn insert(&self, key: usize, value: Box<T>) -> bool {
+        let mut length = lock(&self.length);
+        if *length >= Self::BOUND {
+            return false;
+        }
+        let is_unused = |slot: &Slot<T>| matches!(slot.key.load(Ordering::Relaxed), FREE | REMOVED);
+        let Some((_, slot)) = self.slots_of(key).find(|(_, slot)| is_unused(slot)) else { return false };
+        slot.value.store(Box::into_raw(value), Ordering::Release);
+        slot.key.store(key, Ordering::Release);
+        *length += 1;
+        true
+    }
+
+    /// Removes an entry, and returns its value.
+    pub fn remove(&self, key: usize) -> Option<Box<T>> {
+        let mut length = lock(&self.length);
+        let (index, slot) = self.find(key)?;
+        let value = slot.value.swap(null_mut(), Ordering::AcqRel);
+        slot.key.store(REMOVED, Ordering::Release);
+        *length -= 1;
+        self.free_last(index);
+        // SAFETY: `insert` has made it of a `Box`, and it was taken out of the slot.
+        (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
+    }
+
+    /// Frees removed slots that no entry lies behind: searches stay short.
+    fn free_last(&self, mut index: usize) {
+        let key = |index: usize| &self.slots[index % SLOTS].key;
+        while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED {
+            key(index).store(FREE, Ordering::Release);
+            index = index.checked_sub(1).unwrap_or(SLOTS - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_until_they_are_removed_whatever_else_is() {
+        let table: Table<usize> = Table::new();
+        let address = |number: usize| 0x7f00_0000_1000 + number * 48;
+        let get = |number: usize| {
+            // SAFETY: No other thread removes entries.
+            unsafe { table.get(address(number)) }.copied()
+        };
+        for number in 0..Table::<usize>::BOUND {
+            assert!(table.insert(address(number), Box::new(number)));
+        }
+        assert!(!table.insert(1 << 40, Box::new(0)), "there is a bound");
+        for number in (0..Table::<usize>::BOUND).step_by(2) {
+            assert_eq!(table.remove(address(number)).as_deref(), Some(&number));
+            assert_eq!(table.remove(address(number)), None);
+        }
+        for number in 0..Table::<usize>::BOUND {
+            assert_eq!(get(number), (number % 2 == 1).then_some(number));
+        }
+        // Those that come and go leave no slot behind that makes a search longer.
+        (1..Table::<usize>::BOUND).step_by(2).for_each(|number| drop(table.remove(address(number))));
+        for number in 0..100_000 {
+            assert!(table.insert(address(number), Box::new(number)));
+            assert_eq!(get(number), Some(number));
+            assert!(table.remove(address(number)).is_some());
+        }
+        assert!(table.slots.iter().all(|slot| slot.key.load(Ordering::Relaxed) == FREE));
+    }
+}
