@@ -107,8 +107,7 @@ pub struct MessageSequence {
 pub struct TypeSupport {
     pub identifier: *const c_char,
     pub data: *const c_void,
-    pub func:
-        Option<unsafe extern "C-unwind" fn(*const TypeSupport, *const c_char) -> *const TypeSupport>,
+    pub func: Option<unsafe extern "C-unwind" fn(*const TypeSupport, *const c_char) -> *const TypeSupport>,
 }
 
 /// The start of `MessageMembers` of introspection, of C and of C++.

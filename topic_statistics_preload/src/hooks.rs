@@ -15,8 +15,8 @@ use crate::{
     abi::*,
     log::line,
     process::{
-        forget_node, forget_publisher, forget_subscription, is_measured, protect, record_published, record_taken,
-        start_publication, Created, Taken,
+        forget_node, forget_publisher, forget_subscription, is_measured, protect, record_published,
+        record_taken, start_publication, Created, Taken,
     },
     real,
 };
@@ -69,7 +69,10 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
 ///
 /// That of rmw.h.
 #[no_mangle]
-pub unsafe extern "C-unwind" fn rmw_destroy_subscription(node: *mut Node, subscription: *mut Endpoint) -> Ret {
+pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
+    node: *mut Node,
+    subscription: *mut Endpoint,
+) -> Ret {
     let _panic = protect(|| forget_subscription(subscription));
     call!(rmw_destroy_subscription(node, subscription) else UNSUPPORTED)
 }
@@ -239,7 +242,14 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message(
     taken: *mut bool,
     allocation: *mut c_void,
 ) -> Ret {
-    take!(rmw_take_loaned_message, rmw_take_loaned_message_with_info, subscription, message, taken, allocation)
+    take!(
+        rmw_take_loaned_message,
+        rmw_take_loaned_message_with_info,
+        subscription,
+        message,
+        taken,
+        allocation
+    )
 }
 
 /// # Safety
@@ -253,8 +263,7 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     info: *mut MessageInfo,
     allocation: *mut c_void,
 ) -> Ret {
-    let result =
-        call!(rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
+    let result = call!(rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
     // SAFETY: rmw has accepted the arguments, and has loaned the message and filled the info.
     let _panic = protect(|| unsafe {
         if has_taken(result, taken) && !message.is_null() && !(*message).is_null() {

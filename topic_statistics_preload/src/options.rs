@@ -109,7 +109,9 @@ fn topics(value: &str) -> Result<Vec<String>, String> {
         is_topic(&pattern, b"*").then(|| format!("{mark}{pattern}"))
     };
     let topics: Option<Vec<_>> = value.split(',').map(topic).collect();
-    topics.ok_or_else(|| "names of topics are expected, or patterns such as /camera/* and !/camera/raw".to_owned())
+    topics.ok_or_else(|| {
+        "names of topics are expected, or patterns such as /camera/* and !/camera/raw".to_owned()
+    })
 }
 
 /// Returns whether a text can be the whole name of a topic, but for these characters.
@@ -131,7 +133,9 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
             let part = name.iter().position(|byte| *byte == b'/').unwrap_or(name.len());
             (0..=part).any(|taken| matches(rest, &name[taken..]))
         }
-        [first, rest @ ..] => name.split_first().is_some_and(|(next, name)| next == first && matches(rest, name)),
+        [first, rest @ ..] => {
+            name.split_first().is_some_and(|(next, name)| next == first && matches(rest, name))
+        }
     }
 }
 
@@ -175,15 +179,17 @@ mod tests {
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "begins with /"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
-            assert!(error.starts_with(&format!("{name} is {value:?}: ")) && error.contains(expected), "{error}");
+            assert!(
+                error.starts_with(&format!("{name} is {value:?}: ")) && error.contains(expected),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn topics_are_measured_as_they_are_named() {
-        let measures = |topics: &str, topic: &str| {
-            read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic)
-        };
+        let measures =
+            |topics: &str, topic: &str| read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic);
         let default = Options::default();
         assert!(default.measures("/imu") && default.measures("/camera/front/image"));
         for common in ["/rosout", "/parameter_events", "/statistics", "/fibonacci/_action/status"] {

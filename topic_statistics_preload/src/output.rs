@@ -12,12 +12,16 @@ use std::{
 use topic_statistics_core::{
     collector::Distribution,
     mutex::lock,
+    record::source_name::SourceNames,
     schedule::outbox::{PublishError, PublishWindows},
     Metric, Summary, Window,
 };
 
 use crate::{
-    abi::{DataPoint, Endpoint, MetricsMessage, Node, PublisherOptions, Qos, RmwTime, RosString, Time, TypeSupport, OK},
+    abi::{
+        DataPoint, Endpoint, MetricsMessage, Node, PublisherOptions, Qos, RmwTime, RosString, Time,
+        TypeSupport, OK,
+    },
     real,
     stamp::{reset_error, MessageType},
 };
@@ -80,6 +84,14 @@ impl NodeHandle {
     }
 }
 
+/// What the sources of a node have in common.
+#[derive(Default)]
+pub struct NodeState {
+    pub names: Arc<SourceNames>,
+    /// Whether it runs on simulated time: then stamps are of another clock than the system's.
+    pub is_simulated: AtomicBool,
+}
+
 /// The publisher of a context's windows.
 pub struct Output {
     context: usize,
@@ -90,7 +102,7 @@ struct State {
     topic: CString,
     statistics_type: StatisticsType,
     /// The nodes of the context that have statistics.
-    nodes: Vec<(NodeHandle, Arc<AtomicBool>)>,
+    nodes: Vec<(NodeHandle, Arc<NodeState>)>,
     publisher: Option<(NodeHandle, PublisherHandle)>,
 }
 
@@ -111,15 +123,15 @@ impl Output {
         self.context == context
     }
 
-    /// Adds a node, unless it is there. Returns the flag of whether it runs on simulated time.
-    pub fn add_node(&self, node: NodeHandle) -> Arc<AtomicBool> {
+    /// Adds a node, unless it is there.
+    pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
-        if let Some((_, simulated)) = state.nodes.iter().find(|(of, _)| *of == node) {
-            return Arc::clone(simulated);
+        if let Some((_, present)) = state.nodes.iter().find(|(of, _)| *of == node) {
+            return Arc::clone(present);
         }
-        let simulated = Arc::<AtomicBool>::default();
-        state.nodes.push((node, Arc::clone(&simulated)));
-        simulated
+        let new = Arc::<NodeState>::default();
+        state.nodes.push((node, Arc::clone(&new)));
+        new
     }
 
     /// Creates the publisher on that node, unless there is one. Errors if the middleware does.
@@ -185,7 +197,9 @@ impl State {
 
     /// Ends the publisher, and creates another one on another node, if there is one.
     fn move_publisher(&mut self) {
-        if let (Some((node, publisher)), Some(destroy)) = (self.publisher.take(), real::rmw_destroy_publisher()) {
+        if let (Some((node, publisher)), Some(destroy)) =
+            (self.publisher.take(), real::rmw_destroy_publisher())
+        {
             // SAFETY: The node lives, and the publisher was created on it.
             let result = unsafe { destroy(node.0.as_ptr(), publisher.0.as_ptr()) };
             if result != OK {
@@ -219,7 +233,8 @@ impl PublishWindows for Output {
         window: Window,
         summary: &Summary,
     ) -> Result<(), PublishError> {
-        let [source, name, unit] = [source, metric.name(), metric.unit()].map(|text| CString::new(text.replace('\0', "")));
+        let [source, name, unit] =
+            [source, metric.name(), metric.unit()].map(|text| CString::new(text.replace('\0', "")));
         let (source, name, unit) = (source?, name?, unit?);
         // In rclcpp's order.
         let points = [
@@ -242,7 +257,13 @@ impl PublishWindows for Output {
         lock(&self.state).publish(&message)
     }
 
-    fn publish_distribution(&self, _: &str, _: Metric, _: Window, _: &Distribution) -> Result<(), PublishError> {
+    fn publish_distribution(
+        &self,
+        _: &str,
+        _: Metric,
+        _: Window,
+        _: &Distribution,
+    ) -> Result<(), PublishError> {
         Ok(()) // no source has any
     }
 }

@@ -9,7 +9,7 @@ use std::{
     mem::MaybeUninit,
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicU8, Ordering},
         Arc, Mutex, OnceLock,
     },
 };
@@ -23,7 +23,6 @@ use topic_statistics_core::{
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle},
-        source_name::SourceNames,
         transport::{Delivered, Transport, TransportInfo},
         windowed::Windowed,
     },
@@ -35,7 +34,7 @@ use crate::{
     abi::{Endpoint, MessageInfo, Node, TypeSupport},
     log::{line, Lines},
     options::Options,
-    output::{NodeHandle, Output, StatisticsType},
+    output::{NodeHandle, NodeState, Output, StatisticsType},
     real,
     stamp::{MessageType, Stamp},
     table::Table,
@@ -57,7 +56,6 @@ struct Process {
     options: Options,
     statistics_type: StatisticsType,
     scheduler: Arc<Scheduler>,
-    names: Arc<SourceNames>,
     outputs: Mutex<Vec<Arc<Output>>>,
 }
 
@@ -68,8 +66,7 @@ struct Subscription {
     recorder: Arc<Recorder>,
     transport: &'static Transport,
     stamp: Option<Stamp>,
-    /// Of its node: then stamps are of another clock than the system's.
-    is_simulated: Arc<AtomicBool>,
+    node: Arc<NodeState>,
 }
 
 /// A publisher that is measured.
@@ -142,7 +139,7 @@ impl Process {
         real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
         let started = with_blocked_signals(|| scheduler.start(|_| None));
         started.map_err(|error| format!("a thread cannot be started: {error}"))?;
-        Ok(Self { options, statistics_type, scheduler, names: Arc::default(), outputs: Mutex::default() })
+        Ok(Self { options, statistics_type, scheduler, outputs: Mutex::default() })
     }
 
     /// Returns the output of a node's context, with that node.
@@ -158,11 +155,11 @@ impl Process {
     }
 
     /// Adds a source of a node. Errors if its windows cannot be published.
-    fn add(&self, node: NodeHandle, output: Arc<Output>, new: NewSource) -> Result<SourceHandle, String> {
-        output.create_publisher(node)?;
-        let name = node.name();
-        let name = self.names.reserve(&name, &format!("{name}:{}", new.topic));
-        let source = match &new.recorder {
+    fn add(&self, new: Wanted, of: Collected) -> Result<SourceHandle, String> {
+        new.output.create_publisher(new.node)?;
+        let name = new.node.name();
+        let name = new.state.names.reserve(&name, &format!("{name}:{}", new.topic));
+        let source = match &of {
             Collected::Messages(recorder) => {
                 Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.topic)))
             }
@@ -173,17 +170,12 @@ impl Process {
             }
         };
         let collector = Arc::clone(&source.collector);
-        let added = self.scheduler.add(collector, SourceOptions::default(), Some(output as _));
+        let added = self.scheduler.add(collector, SourceOptions::default(), Some(new.output as _));
         Ok(added.complete(Arc::new(source)))
     }
 }
 
-/// A source that is added.
-struct NewSource {
-    topic: String,
-    recorder: Collected,
-}
-
+/// What collects the samples of a source.
 enum Collected {
     Messages(Arc<Recorder>),
     Publications(Arc<Windowed<Publications>>),
@@ -219,7 +211,7 @@ struct Wanted {
     node: NodeHandle,
     output: Arc<Output>,
     topic: String,
-    is_simulated: Arc<AtomicBool>,
+    state: Arc<NodeState>,
 }
 
 impl Created {
@@ -239,11 +231,11 @@ impl Created {
         }
         let process = process(|| options.clone())?;
         let output = process.output(node).map_err(|why| end(&why)).ok()?;
-        let is_simulated = output.add_node(node);
+        let state = output.add_node(node);
         if is_clock {
-            is_simulated.store(true, Ordering::Relaxed);
+            state.is_simulated.store(true, Ordering::Relaxed);
         }
-        is_measured.then_some(Wanted { process, node, output, topic, is_simulated })
+        is_measured.then_some(Wanted { process, node, output, topic, state })
     }
 
     /// Measures a subscription from now on, if it is wanted.
@@ -269,14 +261,14 @@ impl Created {
         // SAFETY: rmw's rule for it is that it is a null-terminated string.
         let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
         let middleware = middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN);
-        let is_simulated = Arc::clone(&wanted.is_simulated);
+        let node = Arc::clone(&wanted.state);
         let of = Collected::Messages(Arc::clone(&recorder));
         wanted.add(self.endpoint, &SUBSCRIPTIONS, of, |source| Subscription {
             _source: source,
             recorder,
             transport: &middleware.transport,
             stamp: message_type.stamp,
-            is_simulated,
+            node,
         });
     }
 
@@ -302,12 +294,11 @@ impl Wanted {
         self,
         endpoint: *const Endpoint,
         table: &Table<T>,
-        recorder: Collected,
+        of: Collected,
         entry: impl FnOnce(SourceHandle) -> T,
     ) {
-        let Self { process, node, output, topic, .. } = self;
-        let name = Escaped(&topic).to_string();
-        match process.add(node, output, NewSource { topic, recorder }) {
+        let name = Escaped(&self.topic).to_string();
+        match self.process.add(self, of) {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
@@ -372,13 +363,14 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     let Some(of) = (unsafe { SUBSCRIPTIONS.get(subscription.addr()) }) else { return };
     let Some(epoch) = of.recorder.epoch() else { return };
     let header = match (of.stamp, taken) {
-        _ if of.is_simulated.load(Ordering::Relaxed) => 0,
+        _ if of.node.is_simulated.load(Ordering::Relaxed) => 0,
         // SAFETY: By contract.
         (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
         (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
         (None, _) => 0,
     };
-    let message = of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, || 0);
+    let message =
+        of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, || 0);
     let _no_callback = of.recorder.record(&message, monotonic);
 }
 

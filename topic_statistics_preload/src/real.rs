@@ -155,8 +155,9 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
             return None;
         }
         // SAFETY: rosidl's function of that name has this type.
-        let function =
-            unsafe { transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> *const TypeSupport>(function) };
+        let function = unsafe {
+            transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> *const TypeSupport>(function)
+        };
         // SAFETY: It has no arguments.
         Some(unsafe { function() })
     })

@@ -107,7 +107,10 @@ fn is_named(members: &Members, namespaces: [&CStr; 2], name: &CStr) -> bool {
 }
 
 /// Returns the field of that name, if it is a single message, with its index.
-fn message_field(members: &'static Members, name: &CStr) -> Option<(usize, &'static Member, &'static Members)> {
+fn message_field(
+    members: &'static Members,
+    name: &CStr,
+) -> Option<(usize, &'static Member, &'static Members)> {
     if members.members.is_null() {
         return None;
     }
@@ -154,12 +157,18 @@ impl Stamp {
 
     /// Returns the stamp of a serialized message (CDR, version 1) likewise; 0 also if its place is not known.
     pub fn of_serialized(self, bytes: &[u8]) -> i64 {
-        let Some(([0, encoding @ (0 | 1), _, _, sec @ ..], rest)) = bytes.split_first_chunk::<8>() else { return 0 };
+        let Some(([0, encoding @ (0 | 1), _, _, sec @ ..], rest)) = bytes.split_first_chunk::<8>() else {
+            return 0;
+        };
         let Some(nanosec) = rest.first_chunk::<4>() else { return 0 };
         match (self.is_first, *encoding) {
             (false, _) => 0,
-            (true, 0) => nanoseconds(Time { sec: i32::from_be_bytes(*sec), nanosec: u32::from_be_bytes(*nanosec) }),
-            (true, _) => nanoseconds(Time { sec: i32::from_le_bytes(*sec), nanosec: u32::from_le_bytes(*nanosec) }),
+            (true, 0) => {
+                nanoseconds(Time { sec: i32::from_be_bytes(*sec), nanosec: u32::from_be_bytes(*nanosec) })
+            }
+            (true, _) => {
+                nanoseconds(Time { sec: i32::from_le_bytes(*sec), nanosec: u32::from_le_bytes(*nanosec) })
+            }
         }
     }
 }

@@ -106,7 +106,8 @@ impl<T> Table<T> {
     /// Frees removed slots that no entry lies behind: searches stay short.
     fn free_last(&self, mut index: usize) {
         let key = |index: usize| &self.slots[index % SLOTS].key;
-        while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED {
+        while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED
+        {
             key(index).store(FREE, Ordering::Release);
             index = index.checked_sub(1).unwrap_or(SLOTS - 1);
         }

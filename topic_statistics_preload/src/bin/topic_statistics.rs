@@ -68,7 +68,7 @@ fn run(program: &OsStr, arguments: &[OsString]) -> ExitCode {
 fn find() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("its own path is not known: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
-    let places = [directory.join(LIBRARY), directory.join("deps").join(LIBRARY), directory.join("../lib").join(LIBRARY)];
+    let places = [directory.join(LIBRARY), directory.join("../lib").join(LIBRARY)];
     let found = places.iter().find(|place| place.is_file());
     let listed = || places.each_ref().map(|place| place.display().to_string()).join(", ");
     let path = found.ok_or_else(|| format!("{LIBRARY} is not found: neither is there {}", listed()))?;

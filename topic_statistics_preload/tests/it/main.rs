@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The preloaded library in real processes, on real topics, read by others.
+
+// The same types as in the library, which exports functions of C only.
+#[allow(dead_code)]
+#[path = "../../src/abi.rs"]
+mod abi;
+mod headers;
+mod launcher;
+mod nodes;
+mod processes;
+mod side_by_side;
+
+use std::{path::PathBuf, process::Command};
+
+use test_support::preload;
+
+/// Returns the path of the library, which cargo has built beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.parent().unwrap().join("libtopic_statistics_preload.so");
+    assert!(library.is_file(), "{} is not built", library.display());
+    library
+}
+
+/// Preloads the library into the program of a command, with these options.
+fn preloaded(command: &mut Command, options: &[(&str, &str)]) {
+    preload::preload(command, &library());
+    for (name, value) in options {
+        command.env(format!("TOPIC_STATISTICS_{name}"), value);
+    }
+}

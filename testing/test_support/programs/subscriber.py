@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subscribes to `sensor_msgs/Imu` on `imu`. Answers each line of its standard input with the number of messages received.
+
+The program ends when its input ends.
+"""
+
+import argparse
+import sys
+import threading
+
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Imu
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--raw', action='store_true', help='take serialized messages')
+parser.add_argument('--nodes', type=int, default=1, help='number of nodes, each with a subscription')
+parser.add_argument('--destroy-first', action='store_true', help='destroy the first node when the first line is read')
+arguments, ros_arguments = parser.parse_known_args()
+
+rclpy.init(args=ros_arguments)
+executor = rclpy.executors.SingleThreadedExecutor()
+count = 0
+
+
+def receive(_message):
+    global count
+    count += 1
+
+
+def create(name):
+    node = rclpy.create_node(name)
+    node.create_subscription(Imu, 'imu', receive, QoSProfile(depth=1000), raw=arguments.raw)
+    executor.add_node(node)
+    return node
+
+
+nodes = [create('subscriber' if number == 0 else f'subscriber_{number}') for number in range(arguments.nodes)]
+
+
+def destroy_first():
+    executor.remove_node(nodes[0])
+    nodes.pop(0).destroy_node()
+
+
+def read_commands():
+    for _line in sys.stdin:
+        if arguments.destroy_first and len(nodes) == arguments.nodes:
+            executor.create_task(destroy_first)
+        print(count, flush=True)
+    rclpy.shutdown()
+
+
+threading.Thread(target=read_commands, daemon=True).start()
+try:
+    executor.spin()
+except ExternalShutdownException:
+    pass

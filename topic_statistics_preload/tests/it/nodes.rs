@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! rclpy nodes with statistics: publishers and subscriptions.
+
+use std::process::{Command, Stdio};
+
+use test_support::{domain, of, wait_for, Program, Reader};
+
+use crate::preloaded;
+
+const SUBSCRIPTION: &str = "/subscriber:/imu";
+const PUBLISHER: &str = "/publisher:/imu";
+const COUNT: u32 = 200;
+
+fn start(mut command: Command, options: &[(&str, &str)]) -> Program {
+    preloaded(&mut command, options);
+    command.spawn().unwrap().into()
+}
+
+fn subscriber(arguments: &[&str], options: &[(&str, &str)]) -> Program {
+    start(Program::command("subscriber.py", arguments, domain()), options)
+}
+
+/// Returns the sum of the sample counts of a metric.
+fn sum(reader: &Reader, source: &str, metric: &str) -> u32 {
+    of(&reader.metrics, source, metric).map(|window| window.count() as u32).sum()
+}
+
+/// Reads until there are windows of these sources.
+fn read_windows_of(reader: &mut Reader, sources: &[&str]) {
+    reader.read_until("windows", |metrics| {
+        sources.iter().all(|source| metrics.iter().any(|metric| metric.source == *source))
+    });
+}
+
+/// Reads until a metric has that many samples, and its next window.
+fn read_samples(reader: &mut Reader, source: &str, metric: &str, count: u32) {
+    reader.read_until(&format!("{count} samples of {metric}"), |metrics| {
+        let counts: Vec<u32> = of(metrics, source, metric).map(|window| window.count() as u32).collect();
+        counts.iter().sum::<u32>() >= count && counts.last() == Some(&0)
+    });
+}
+
+#[test]
+fn each_message_that_rclpy_takes_and_publishes_is_in_one_window() {
+    let mut reader = Reader::start(domain());
+    let options = [("PERIOD", "0.5"), ("METRICS", "all")];
+    // It begins with the second subscription: until then the reader has found both.
+    let count = COUNT.to_string();
+    let arguments = ["--rate", "100", "--stamp-age", "0.25", "--count", &count, "--subscribers", "2"];
+    let publisher = start(Program::command("publisher.py", &arguments, domain()), &options);
+    let mut measured = subscriber(&[], &options);
+    read_windows_of(&mut reader, &[PUBLISHER, SUBSCRIPTION]);
+    let mut plain = Program::start("subscriber.py", &[], domain());
+    wait_for("all messages", || plain.request("count").parse() == Ok(COUNT));
+
+    read_samples(&mut reader, SUBSCRIPTION, "message_age", COUNT);
+    read_samples(&mut reader, PUBLISHER, "publish_duration_ms", COUNT);
+    assert_eq!(measured.request("count"), count);
+    for metric in ["message_age", "source_to_receive_ms", "source_to_callback_ms"] {
+        assert_eq!(sum(&reader, SUBSCRIPTION, metric), COUNT, "{metric}");
+    }
+    // The first message has no gap before it.
+    assert_eq!(sum(&reader, SUBSCRIPTION, "publication_seq_gap"), COUNT - 1);
+    let is_exact = |metric: &str, source: &str| {
+        // The first message of a window has no period.
+        let windows = of(&reader.metrics, source, "message_age").chain(of(
+            &reader.metrics,
+            source,
+            "publish_duration_ms",
+        ));
+        let expected: f64 = windows.map(|window| (window.count() - 1.0).max(0.0)).sum();
+        assert_eq!(f64::from(sum(&reader, source, metric)), expected, "{metric}");
+    };
+    is_exact("message_period", SUBSCRIPTION);
+    is_exact("publish_period", PUBLISHER);
+
+    let with_messages = |source: &'static str, metric: &'static str| {
+        let windows = reader.windows(source, metric).into_iter();
+        windows.filter(|window| window.count() > 2.0)
+    };
+    for age in with_messages(SUBSCRIPTION, "message_age") {
+        assert!((250.0..1000.0).contains(&age.minimum()) && age.maximum() < 2000.0, "{age:?}");
+        assert_eq!(age.unit, "ms");
+    }
+    for gap in with_messages(SUBSCRIPTION, "publication_seq_gap") {
+        assert_eq!((gap.minimum(), gap.maximum()), (0.0, 0.0), "{gap:?}");
+    }
+    let averages: Vec<f64> =
+        with_messages(SUBSCRIPTION, "message_period").map(|window| window.average()).collect();
+    assert!(averages.iter().any(|average| (8.0..12.0).contains(average)), "at 100 Hz: {averages:?}");
+    let averages: Vec<f64> =
+        with_messages(PUBLISHER, "publish_period").map(|window| window.average()).collect();
+    assert!(averages.iter().any(|average| (8.0..12.0).contains(average)), "at 100 Hz: {averages:?}");
+    for windows in [reader.windows(SUBSCRIPTION, "message_age"), reader.windows(PUBLISHER, "publish_period")]
+    {
+        assert!(windows.windows(2).all(|pair| pair[0].stop == pair[1].start), "{windows:#?}");
+        assert!(windows.iter().all(|window| (0.4..0.9).contains(&window.length())), "{windows:#?}");
+    }
+    let of_host = |metric: &test_support::Metric| metric.metric == "clock_offset_ms";
+    let is_expected =
+        |source: &str| ["/publisher:/imu", "/publisher:/number", SUBSCRIPTION].contains(&source);
+    let others = reader.metrics.iter().find(|metric| !of_host(metric) && !is_expected(&metric.source));
+    assert!(others.is_none(), "{others:?}");
+    drop(publisher);
+}
+
+#[test]
+fn a_serialized_message_has_an_age_too() {
+    let mut reader = Reader::start(domain());
+    let _publisher = Program::start("publisher.py", &["--stamp-age", "0.25"], domain());
+    let _subscriber = subscriber(&["--raw"], &[("PERIOD", "0.5")]);
+    reader
+        .read_until("ages", |metrics| of(metrics, SUBSCRIPTION, "message_age").any(|age| age.count() > 5.0));
+    let ages = reader.windows(SUBSCRIPTION, "message_age");
+    let age = ages.iter().find(|age| age.count() > 5.0).unwrap();
+    assert!((250.0..1000.0).contains(&age.minimum()) && age.average() < 2000.0, "{age:?}");
+}
+
+#[test]
+fn on_simulated_time_an_age_is_not_guessed() {
+    let mut reader = Reader::start(domain());
+    let _publisher = Program::start("publisher.py", &[], domain());
+    let arguments = ["--ros-args", "-p", "use_sim_time:=true"];
+    let _subscriber =
+        subscriber(&arguments, &[("PERIOD", "0.5"), ("METRICS", "message_age,source_to_callback_ms")]);
+    reader.read_until("delays", |metrics| {
+        of(metrics, SUBSCRIPTION, "source_to_callback_ms").any(|delay| delay.count() > 5.0)
+    });
+    let ages = reader.windows(SUBSCRIPTION, "message_age");
+    assert!(
+        !ages.is_empty() && ages.iter().all(|age| age.count() == 0.0 && age.average().is_nan()),
+        "{ages:#?}"
+    );
+}
+
+#[test]
+fn the_nodes_of_a_process_share_a_publisher_that_outlives_the_first_one() {
+    let mut reader = Reader::start(domain());
+    let _publisher = Program::start("publisher.py", &[], domain());
+    let mut nodes = subscriber(&["--nodes", "3", "--destroy-first"], &[("PERIOD", "0.3")]);
+    let others = ["/subscriber_1:/imu", "/subscriber_2:/imu"];
+    read_windows_of(&mut reader, &[SUBSCRIPTION, others[0], others[1]]);
+    nodes.request("destroy the first one");
+    let has_messages = |metrics: &[test_support::Metric], source: &str, after: i64| {
+        of(metrics, source, "message_period").any(|window| window.start > after && window.count() > 5.0)
+    };
+    let destroyed = reader.metrics.iter().map(|metric| metric.stop).max().unwrap();
+    // Some windows are lost until the reader has found the new publisher.
+    reader.read_until("windows of the others", |metrics| {
+        others.iter().all(|source| has_messages(metrics, source, destroyed + 1_000_000_000))
+    });
+    assert!(!has_messages(&reader.metrics, SUBSCRIPTION, destroyed + 1_000_000_000));
+    nodes.end();
+}
+
+#[test]
+fn only_the_topics_that_are_wanted_are_measured() {
+    let mut reader = Reader::start(domain());
+    let options = [("PERIOD", "0.3"), ("TOPICS", "/num*,/rosout")];
+    let _publisher = start(Program::command("publisher.py", &[], domain()), &options);
+    reader.read_until("windows", |metrics| metrics.len() > 20);
+    let mut sources: Vec<&str> = reader.metrics.iter().map(|metric| &*metric.source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    assert_eq!(sources, ["/publisher:/number", "/publisher:/rosout"]);
+}
+
+#[test]
+fn a_process_that_does_not_end_its_nodes_exits_as_without_statistics() {
+    const SCRIPT: &str = "
+import os, sys, time, rclpy
+from std_msgs.msg import Int32
+rclpy.init()
+node = rclpy.create_node('leaving')
+publisher = node.create_publisher(Int32, 'number', 10)
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    publisher.publish(Int32())
+    time.sleep(0.001)
+EXIT
+";
+    for exit in ["sys.exit(3)", "os._exit(3)", "pass", "os.abort()", "os.kill(os.getpid(), 2); time.sleep(9)"]
+    {
+        let run = |with_statistics: bool| {
+            let script = SCRIPT.replace("EXIT", exit);
+            let mut command = test_support::command("python3", &["-c", &script], domain());
+            if with_statistics {
+                preloaded(&mut command, &[("PERIOD", "0.001")]);
+            }
+            let output = command.stderr(Stdio::piped()).output().unwrap();
+            (output.status, String::from_utf8_lossy(&output.stderr).contains("topic_statistics"))
+        };
+        assert_eq!(run(true), (run(false).0, false), "{exit}");
+    }
+}
