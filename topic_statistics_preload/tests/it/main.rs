@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
+mod cost;
 mod headers;
 mod launcher;
 mod nodes;

@@ -65,6 +65,19 @@ fn a_process_has_one_thread_more() {
         expected.sort();
         threads(measured.id()) == expected
     });
+    for signal in [2, 15] {
+        assert!(blocks(measured.id(), "topic_stats", signal), "signals are for the host's own threads");
+        assert!(!blocks(measured.id(), "python3", signal));
+    }
+}
+
+/// Returns whether the first thread of that name blocks a signal.
+fn blocks(process: u32, name: &str, signal: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let mut statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let status = statuses.find(|status| status.starts_with(&format!("Name:\t{name}\n"))).unwrap();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+    u64::from_str_radix(blocked, 16).unwrap() & 1 << (signal - 1) != 0
 }
 
 const NODE: &str = "
