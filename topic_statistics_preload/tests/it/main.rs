@@ -6,10 +6,11 @@
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
-mod cost;
+
 mod headers;
 mod launcher;
 mod nodes;
+mod null_rmw;
 mod processes;
 mod side_by_side;
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! With a middleware that does nothing: what a message costs, `fork` and exit at any moment.
+
+use test_support::{command, domain, preload};
+
+use crate::library;
+
+const START: &str = "
+import ctypes, os, sys, time
+rmw = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+support = ctypes.CDLL('libsensor_msgs__rosidl_typesupport_c.so')
+handle = support.rosidl_typesupport_c__get_message_type_support_handle__sensor_msgs__msg__Imu
+handle.restype = rmw.create.restype = ctypes.c_void_p
+handle = ctypes.c_void_p(handle())
+";
+
+const MEASURE: &str = "
+take, publish, allocated = ctypes.c_double(), ctypes.c_double(), ctypes.c_ulonglong()
+of = [ctypes.byref(value) for value in (take, publish, allocated)]
+rmw.measure(handle, ctypes.c_long(100000), *of)
+print(take.value, publish.value, allocated.value)
+";
+
+/// Runs a script with the middleware, with or without the library. Returns what it prints; None without a C compiler.
+fn run(script: &str, options: Option<&[(&str, &str)]>) -> Option<String> {
+    let (rmw, counting) = (preload::library("null_rmw")?, preload::library("count_malloc")?);
+    let script = [START, script].concat();
+    let mut command = command("python3", &["-c", &script, rmw.to_str().unwrap()], domain());
+    preload::preload(&mut command, &counting);
+    if let Some(options) = options {
+        command.env("LD_PRELOAD", format!("{}:{}", counting.display(), library().display()));
+        let variable =
+            |(name, value): &(&str, &str)| (format!("TOPIC_STATISTICS_{name}"), (*value).to_owned());
+        command.envs(options.iter().map(variable));
+    }
+    let output = command.output().unwrap();
+    let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success() && errors.is_empty(), "{}: {printed}{errors}", output.status);
+    Some(printed)
+}
+
+/// Returns the nanoseconds of a take and of a publication, and the allocations of all of them; None without a C compiler.
+fn measure(options: Option<&[(&str, &str)]>) -> Option<[f64; 3]> {
+    let printed = run(MEASURE, options)?;
+    let values: Vec<f64> = printed.split_whitespace().map(|value| value.parse().unwrap()).collect();
+    Some(values.try_into().unwrap())
+}
+
+#[test]
+fn a_message_costs_no_allocation() {
+    let Some([.., plain]) = measure(None) else { return };
+    assert_eq!(plain, 0.0, "the middleware allocates nothing");
+    for metrics in ["message_age,message_period", "all"] {
+        let [take, publish, allocations] = measure(Some(&[("METRICS", metrics)])).unwrap();
+        println!("{metrics}: a take {take:.0} ns, a publication {publish:.0} ns");
+        assert_eq!(allocations, 0.0, "{metrics}");
+    }
+}
+
+#[test]
+fn nothing_is_published_once_the_exit_has_begun() {
+    const EXIT: &str = "
+publisher = ctypes.c_void_p(rmw.create(handle))
+time.sleep(0.1)
+sys.exit(0) # the middleware aborts the process if a message is published while it ends
+";
+    run(EXIT, Some(&[("PERIOD", "0.001")]));
+}
+
+#[test]
+fn a_child_forked_at_any_moment_publishes_and_exits() {
+    // A child in which a lock of the statistics is held for ever would be killed by its alarm.
+    const FORK: &str = "
+import signal
+publisher = ctypes.c_void_p(rmw.create(handle))
+for _ in range(1000):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        rmw.publish(publisher, ctypes.c_long(1000))
+        os._exit(0)
+    rmw.publish(publisher, ctypes.c_long(100))
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, status
+";
+    run(FORK, Some(&[("PERIOD", "0.001")]));
+}
