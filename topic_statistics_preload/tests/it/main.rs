@@ -6,7 +6,6 @@
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
-
 mod headers;
 mod launcher;
 mod nodes;
