@@ -2,7 +2,7 @@
 
 //! A recording proves what the network has lost.
 
-use std::{path::Path, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use serde_json::Value;
 use test_support::{
@@ -18,8 +18,9 @@ fn a_bag_proves_exactly_what_the_network_lost() {
     let Some(network) = two_hosts() else { return };
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
     let file = directory.path().join("run.mcap");
+    let split = ["--split", "--max-size", "20kB"];
     let mut sender = Sender::start(&network.talking, domain, &[("BEST_EFFORT", "")]);
-    let arguments = ["/chatter", "--record", file.to_str().unwrap()];
+    let arguments = [&["/chatter", "--record", file.to_str().unwrap()][..], &split].concat();
     let mut monitor = Monitor::start(&network.listening, &arguments, domain);
 
     // Messages that were sent before discovery are no losses. From here on, all messages are received.
@@ -45,21 +46,40 @@ fn a_bag_proves_exactly_what_the_network_lost() {
     println!("sent {sent}, recorded {received}, lost {lost}; {link:?}");
     assert!((60..140).contains(&lost), "10 % of 1000 messages: {lost}");
     assert_eq!(link.lost_messages, lost, "{link:?}");
-    let bag = of_bag(&file);
+    let files: Vec<PathBuf> = (0..)
+        .map(|number| directory.path().join(format!("run_{number}.mcap")))
+        .take_while(|file| file.exists())
+        .collect();
+    assert!(files.len() > 3, "{files:?}");
+    let bag = of_bag(&files);
     let count = |what: &str| bag[what].as_u64();
     assert_eq!((count("received"), count("lost")), (Some(received), Some(lost)), "{bag:#}");
-    let info = Command::new(program("bag_statistics")).arg(&file).arg("--info").output().unwrap();
-    let info = String::from_utf8(info.stdout).unwrap();
-    let totals = format!("Messages: {received} | Lost in transport: {lost} | Lost in recorder: 0 |");
-    assert!(info.contains(&totals), "{totals}: {info}");
+
+    let info = run(&files, "--info");
+    let number = |line: &str, what: &str| -> u64 {
+        line.split(what).nth(1).unwrap().split(" |").next().unwrap().parse().unwrap()
+    };
+    let topics: Vec<&str> = info.lines().filter(|line| line.contains("Lost in transport: ")).collect();
+    let (whole, of_files) = topics.split_last().unwrap();
+    let all =
+        |line: &str| ["Messages: ", "Lost in transport: ", "Lost in recorder: "].map(|of| number(line, of));
+    assert_eq!(all(whole), [received, lost, 0], "{info}");
+    let sums =
+        of_files.iter().map(|line| all(line)).fold([0; 3], |sum, of| [0, 1, 2].map(|at| sum[at] + of[at]));
+    assert_eq!((of_files.len(), sums), (files.len(), all(whole)), "of each file: {info}");
+}
+
+/// Returns what `bag_statistics` prints.
+fn run(files: &[PathBuf], argument: &str) -> String {
+    let output = Command::new(program("bag_statistics")).args(files).arg(argument).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Returns the figures of `/chatter` over a bag.
-fn of_bag(file: &Path) -> Value {
-    let output = Command::new(program("bag_statistics")).arg(file).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let objects = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+fn of_bag(files: &[PathBuf]) -> Value {
+    let text = run(files, "--json");
+    let mut objects = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let overall = |object: &Value| object["topic"] == "/chatter" && object["recording"].is_object();
-    objects.into_iter().find(overall).unwrap()["recording"].clone()
+    objects.find(overall).unwrap()["recording"].clone()
 }
