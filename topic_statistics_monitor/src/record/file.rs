@@ -79,7 +79,8 @@ pub struct TopicInFile {
     pub losses: Losses,
     /// The losses that the file has told.
     told: Losses,
-    schema: u16,
+    /// `None` if the file has no message of it, only losses.
+    schema: Option<u16>,
 }
 
 impl TopicInFile {
@@ -235,8 +236,8 @@ impl BagFile {
         if self.channels.len() >= Self::MAX_CHANNELS {
             return Err(WriteError::Failed(format!("more than {} publishers", Self::MAX_CHANNELS)));
         }
-        let schema = match self.topics.get(&topic.index) {
-            Some(known) => known.schema,
+        let schema = match self.topics.get(&topic.index).and_then(|known| known.schema) {
+            Some(schema) => schema,
             None => self.add_topic(topic, before)?,
         };
         let metadata = topic.channel_metadata(&publisher, message.number.is_some());
@@ -258,19 +259,30 @@ impl BagFile {
             self.writer.add_schema(&topic.message_type, definition.encoding, definition.text.as_bytes())?;
         self.pending += bytes;
         self.end += bytes + 2048; // with two records of totals, and their index
-        let losses = before;
-        self.topics.insert(
-            topic.index,
-            TopicInFile {
-                topic: Arc::clone(topic),
-                written: Written::default(),
-                before,
-                losses,
-                told: before,
-                schema,
-            },
-        );
+        self.insert(topic, before, Some(schema));
         Ok(schema)
+    }
+
+    fn insert(&mut self, topic: &Arc<RecordedTopic>, before: Losses, schema: Option<u16>) {
+        let (topic, written) = (Arc::clone(topic), Written::default());
+        let new = TopicInFile { topic, written, before, losses: before, told: before, schema };
+        self.topics.insert(new.topic.index, new);
+    }
+
+    /// Takes in all losses of a topic up to the end of the recording, also behind its last message.
+    pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
+        let losses = topic.losses();
+        if losses != before && !self.topics.contains_key(&topic.index) {
+            self.insert(topic, before, None);
+        }
+        if let Some(known) = self.topics.get_mut(&topic.index) {
+            known.losses = losses;
+        }
+    }
+
+    /// Begins its time anew.
+    pub fn restart(&mut self) {
+        self.started = Instant::now();
     }
 
     /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the last
@@ -317,7 +329,8 @@ impl BagFile {
         let (duration, count) = (json!({ "nanoseconds": stop - start }), self.messages);
         let starting_time = json!({ "nanoseconds_since_epoch": start });
         let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let topics = self.topics.values().map(|TopicInFile { topic, written, .. }| {
+        let topics = self.topics.values().filter(|of| of.schema.is_some());
+        let topics = topics.map(|TopicInFile { topic, written, .. }| {
             json!({
                 "topic_metadata": {
                     "name": topic.name,

@@ -87,6 +87,11 @@ impl<M: Queued> Queue<M> {
         }
     }
 
+    /// Returns whether messages are refused.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.state).is_closed
+    }
+
     /// Refuses messages from now on. Those that wait stay.
     pub fn close(&self) {
         lock(&self.state).is_closed = true;

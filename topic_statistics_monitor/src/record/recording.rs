@@ -56,6 +56,9 @@ impl Recording {
         }
         let topic = RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue)?;
         let topic = Arc::new(topic);
+        if self.queue.is_closed() {
+            topic.close();
+        }
         topics.insert(key, Arc::clone(&topic));
         Ok(topic)
     }

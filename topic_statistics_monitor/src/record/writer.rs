@@ -17,7 +17,7 @@ use super::{
     queue::Next,
     recording::Recording,
     topic::QueuedMessage,
-    totals::Losses,
+    totals::{Losses, Written},
 };
 
 /// Why the writer has ended.
@@ -79,9 +79,12 @@ impl Writer {
             }
         }
         if !matches!(ended, Ended::AtLimit) {
-            // The messages behind the last one that was written were lost.
-            self.file.topics.values_mut().for_each(|of| of.losses = of.topic.losses());
+            for topic in self.recording.topics() {
+                let before = self.losses_before(topic.index);
+                self.file.set_losses(&topic, before);
+            }
         }
+        self.before.extend(self.file.topics.iter().map(|(index, of)| (*index, of.losses)));
         let ended = match ended {
             Ended::Failed(WriteError::Failed(_)) => ended, // it is not complete, and cannot be
             _ => match self.file.finish(|of| of.topic.written()) {
@@ -89,7 +92,10 @@ impl Writer {
                 Err(error) => Ended::Failed(error),
             },
         };
-        let summary = summary(&self.recording, &self.options, self.files);
+        let topics = self.recording.topics();
+        let lost = |topic: usize| self.before.get(&topic).copied().unwrap_or(Losses::NONE);
+        let counted = topics.iter().map(|topic| (topic.written(), lost(topic.index)));
+        let summary = summary(counted, &self.options, self.files);
         self.recording.set_ended();
         Outcome { ended, summary }
     }
@@ -117,21 +123,27 @@ impl Writer {
                 if !self.options.split {
                     return Ok(Ended::AtLimit);
                 }
-                if self.file.has_messages() {
-                    self.next_file()?;
+                match self.file.has_messages() {
+                    true => self.next_file()?,
+                    false => self.file.restart(),
                 }
             }
         }
     }
 
     fn write(&mut self, message: &QueuedMessage) -> Result<(), WriteError> {
-        let before = self.before.get(&message.topic.index).copied().unwrap_or(Losses::NONE);
+        let before = self.losses_before(message.topic.index);
         if let Err(error) = self.file.write(message, before) {
             message.topic.lose();
             return Err(error);
         }
         message.topic.add_written(message.log_time, message.data.len());
         Ok(())
+    }
+
+    /// Returns the losses of a topic up to the end of the file before this one.
+    fn losses_before(&self, topic: usize) -> Losses {
+        self.before.get(&topic).copied().unwrap_or(Losses::NONE)
     }
 
     fn next_file(&mut self) -> Result<(), WriteError> {
@@ -146,10 +158,9 @@ impl Writer {
 }
 
 /// Returns what was recorded, as a line.
-fn summary(recording: &Recording, options: &Options, files: u32) -> String {
+fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, files: u32) -> String {
     let (mut messages, mut bytes, mut losses) = (0, 0, Losses::NONE);
-    for topic in recording.topics() {
-        let (written, lost) = (topic.written(), topic.losses());
+    for (written, lost) in topics {
         messages += written.messages;
         bytes += written.bytes;
         losses.in_transport = losses.in_transport.zip(lost.in_transport).map(|(one, other)| one + other);
