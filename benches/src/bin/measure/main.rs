@@ -4,6 +4,7 @@
 //!
 //! A module per measurement. A measurement of processes starts this program again, once for each of them.
 
+mod bags;
 mod contention;
 mod end_to_end;
 mod exporter;
@@ -19,6 +20,8 @@ mod soak;
 mod statistics_load;
 mod table;
 mod talker;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -52,6 +55,9 @@ struct Cli {
     /// Measure the exporter beside a minimal rclpy exporter: 1000 sources of 10 metrics, scraped every 5 s
     #[arg(long, group = "measurement")]
     exporter: bool,
+    /// Measure bag_statistics beside a reading by the crate `mcap`: 1 GB of a camera and a lidar, 10 million small messages
+    #[arg(long, group = "measurement")]
+    bag: bool,
     /// How many pairs of runs of --end-to-end
     #[arg(long, default_value_t = 8)]
     pairs: usize,
@@ -76,6 +82,8 @@ enum Process {
     Statistics,
     #[command(hide = true)]
     Heap,
+    #[command(hide = true)]
+    ReadBag { file: PathBuf },
 }
 
 fn main() -> Result<()> {
@@ -87,6 +95,7 @@ fn main() -> Result<()> {
         Some(Process::Many { subscriptions, seconds }) => return scale::run(subscriptions, seconds),
         Some(Process::Statistics) => return statistics_load::run(),
         Some(Process::Heap) => return memory::run(),
+        Some(Process::ReadBag { file }) => return bags::read(&file),
         None if cli.write => return page::write(),
         None => {}
     }
@@ -102,6 +111,8 @@ fn main() -> Result<()> {
         memory::table(&memory::measure()?)
     } else if cli.monitor {
         return monitor::measure(seconds(20));
+    } else if cli.bag {
+        bags::measure()?
     } else if cli.exporter {
         exporter::measure(seconds(30))?
     } else {

@@ -4,8 +4,10 @@
 
 use std::{path::PathBuf, process::Command};
 
+use serde_json::Value;
 use test_support::{skip, wait_for};
 use topic_statistics_bag::NoteKind;
+use topic_statistics_core::Metric;
 
 use super::{read, whole, Recording};
 
@@ -14,6 +16,9 @@ fn a_signal_leaves_a_complete_file_with_totals() {
     for signal in ["INT", "TERM"] {
         let mut recording = Recording::start(&[]);
         recording.talker.send_many(100, 100);
+        // 4 bytes of encapsulation, a length of 4, the text with a NUL, and padding.
+        let is_long = |size: &Value| size["max"].as_f64() > Some(100.0);
+        let long = recording.monitor.until("size", |object| is_long(&object["metrics"]["message_size"]));
         let received = recording.received();
         let line = recording.end(signal);
         assert!(line.contains(&format!("recorded {received} messages")), "{line}");
@@ -22,6 +27,8 @@ fn a_signal_leaves_a_complete_file_with_totals() {
         let whole = whole(&bag);
         assert_eq!((bag.messages, whole.messages_recorded), (received, received), "{signal}");
         assert_eq!(whole.messages_lost_in_recorder, 0);
+        let sizes = bag.topics[0].summary(Metric::MessageSize);
+        assert_eq!(long["metrics"]["message_size"]["max"].as_f64(), Some(sizes.maximum), "as it was sent");
         assert!(recording.talker.sent >= received);
     }
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `bag_statistics` beside a plain reading of the same file by the crate `mcap`.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Read},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{ensure, Context, Result};
+use mcap::{
+    records::{op, MessageHeader},
+    sans_io::{LinearReadEvent, LinearReader},
+    Compression, WriteOptions,
+};
+
+use crate::{
+    process::{build, itself},
+    table::{quantile, Table},
+};
+
+/// How often each program reads each file.
+const RUNS: usize = 3;
+/// The first log time, in nanoseconds since the epoch.
+const START: u64 = 1_790_000_000_000_000_000;
+
+const DEFINITION: &str = "std_msgs/Header header\nuint8[] data
+================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+================================================================================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+";
+
+/// A topic of a file: its name, its rate in Hz, and the bytes of its messages.
+type Topic = (&'static str, u64, usize);
+
+/// A camera and a lidar: 32 MB per second.
+const SENSORS: [Topic; 2] = [("/camera", 30, 921_600), ("/lidar", 10, 480_000)];
+/// Ten topics of small messages: 10 000 messages per second.
+const SMALL: [Topic; 10] = [
+    ("/a", 1000, 60),
+    ("/b", 1000, 60),
+    ("/c", 1000, 60),
+    ("/d", 1000, 60),
+    ("/e", 1000, 60),
+    ("/f", 1000, 60),
+    ("/g", 1000, 60),
+    ("/h", 1000, 60),
+    ("/i", 1000, 60),
+    ("/j", 1000, 60),
+];
+
+/// A program that has ended.
+struct Ended {
+    seconds: f64,
+    /// The most memory that it had at a time, in kB.
+    peak: f64,
+}
+
+/// Writes the files, unless they are there, and reads each by both programs. Returns the table.
+pub fn measure() -> Result<Table> {
+    let program = build("topic_statistics_bag", "bag_statistics")?;
+    let directory = std::env::current_exe()?.with_file_name("bench_bags");
+    fs::create_dir_all(&directory)?;
+    let mut table = Table::new(
+        "bag | MB | messages | `mcap` alone, s | bag_statistics, s | ratio | bag_statistics, MB/s | peak, MB",
+    );
+    let cases: [(&str, &[Topic], u64, Option<Compression>, bool); 6] = [
+        ("camera and lidar, with an index", &SENSORS, 31, None, true),
+        ("the same, without an index", &SENSORS, 31, None, false),
+        ("the same, zstd", &SENSORS, 31, Some(Compression::Zstd), true),
+        ("the same, lz4", &SENSORS, 31, Some(Compression::Lz4), true),
+        ("small messages, 100 s", &SMALL, 100, None, true),
+        ("small messages, 1000 s", &SMALL, 1000, None, true),
+    ];
+    for (number, (name, topics, seconds, compression, has_index)) in cases.into_iter().enumerate() {
+        let file = directory.join(format!("{number}.mcap"));
+        let messages = topics.iter().map(|(_, rate, _)| rate * seconds).sum::<u64>();
+        if !file.exists() {
+            eprintln!("writing {name} ...");
+            write(&file, topics, seconds, compression, has_index)?;
+        }
+        let megabytes = fs::metadata(&file)?.len() as f64 / 1e6;
+        let path = file.to_str().context("The path of the target is no text")?;
+        let alone = median(|| run(&mut itself(&["read-bag", path])))?;
+        let ours = median(|| run(Command::new(&program).arg(path)))?;
+        table.row(format!(
+            "{name} | {megabytes:.0} | {messages} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0}",
+            alone.seconds,
+            ours.seconds,
+            ours.seconds / alone.seconds,
+            megabytes / ours.seconds,
+            ours.peak / 1e3,
+        ));
+    }
+    Ok(table)
+}
+
+/// Returns the medians of several runs.
+fn median(mut run: impl FnMut() -> Result<Ended>) -> Result<Ended> {
+    let runs: Vec<Ended> = (0..RUNS).map(|_| run()).collect::<Result<_>>()?;
+    let of = |figure: fn(&Ended) -> f64| quantile(runs.iter().map(figure).collect(), 0.5);
+    Ok(Ended { seconds: of(|run| run.seconds), peak: of(|run| run.peak) })
+}
+
+/// Runs a program to its end.
+fn run(command: &mut Command) -> Result<Ended> {
+    let started = Instant::now();
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+    // SAFETY: The process is a child of this one that nobody else waits for, and both places are valid.
+    let ended = unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) };
+    let seconds = started.elapsed().as_secs_f64();
+    ensure!(ended == child.id() as i32 && status == 0, "{command:?} failed");
+    // SAFETY: It was zeroed, and wait4 has filled it.
+    let peak = unsafe { usage.assume_init() }.ru_maxrss as f64;
+    Ok(Ended { seconds, peak })
+}
+
+/// Writes a file with the messages of topics, in the order of their times.
+fn write(
+    path: &PathBuf,
+    topics: &[Topic],
+    seconds: u64,
+    compression: Option<Compression>,
+    has_index: bool,
+) -> Result<()> {
+    let options = WriteOptions::new().profile("ros2").compression(compression);
+    let options = options.emit_summary_records(has_index).emit_message_indexes(has_index);
+    let part = path.with_extension("part");
+    let mut bag = options.create(BufWriter::new(File::create(&part)?))?;
+    let schema = bag.add_schema("bench_msgs/msg/Data", "ros2msg", DEFINITION.as_bytes())?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut messages: Vec<(u64, u16, Vec<u8>)> = vec![];
+    for (name, rate, size) in topics {
+        let channel = bag.add_channel(schema, name, "cdr", &Default::default())?;
+        // Half of an image compresses.
+        let noise = std::iter::repeat_with(|| random.u8(..)).take(size / 2);
+        let data = noise.chain(std::iter::repeat(0)).take(*size).collect();
+        messages.push((1_000_000_000 / rate, channel, data));
+    }
+    let mut due: Vec<u64> = vec![0; topics.len()];
+    loop {
+        let (place, &time) = due.iter().enumerate().min_by_key(|(_, time)| **time).context("No topic")?;
+        if time >= seconds * 1_000_000_000 {
+            break;
+        }
+        let (period, channel_id, data) = &mut messages[place];
+        due[place] += *period;
+        let log_time = START + time;
+        let stamp = log_time - 5_000_000;
+        let header = MessageHeader {
+            channel_id: *channel_id,
+            sequence: 0,
+            log_time,
+            publish_time: log_time - 2_000_000,
+        };
+        data[..4].copy_from_slice(&[0, 1, 0, 0]);
+        data[4..8].copy_from_slice(&((stamp / 1_000_000_000) as u32).to_le_bytes());
+        data[8..12].copy_from_slice(&((stamp % 1_000_000_000) as u32).to_le_bytes());
+        bag.write_to_known_channel(&header, data)?;
+    }
+    bag.finish()?;
+    fs::rename(part, path)?;
+    Ok(())
+}
+
+/// The process that is compared with: reads all messages of a file by `mcap`, with their checksums.
+pub fn read(path: &Path) -> Result<()> {
+    let (mut file, mut reader, mut messages) = (File::open(path)?, LinearReader::new(), 0_u64);
+    while let Some(event) = reader.next_event() {
+        match event? {
+            LinearReadEvent::ReadRequest(wanted) => {
+                let read = file.read(reader.insert(wanted))?;
+                reader.notify_read(read);
+            }
+            LinearReadEvent::Record { opcode, data } => {
+                if opcode == op::MESSAGE {
+                    mcap::parse_record(opcode, data)?;
+                    messages += 1;
+                }
+            }
+        }
+    }
+    println!("{messages}");
+    Ok(())
+}
