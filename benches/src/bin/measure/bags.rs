@@ -5,7 +5,7 @@
 use std::{
     fs::{self, File},
     io::{BufWriter, Read},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Instant,
 };
@@ -57,6 +57,16 @@ const SMALL: [Topic; 10] = [
     ("/j", 1000, 60),
 ];
 
+/// A file to be read.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    topics: &'static [Topic],
+    seconds: u64,
+    compression: Option<Compression>,
+    has_index: bool,
+}
+
 /// A program that has ended.
 struct Ended {
     seconds: f64,
@@ -72,20 +82,23 @@ pub fn measure() -> Result<Table> {
     let mut table = Table::new(
         "bag | MB | messages | `mcap` alone, s | bag_statistics, s | ratio | bag_statistics, MB/s | peak, MB",
     );
-    let cases: [(&str, &[Topic], u64, Option<Compression>, bool); 6] = [
-        ("camera and lidar, with an index", &SENSORS, 31, None, true),
-        ("the same, without an index", &SENSORS, 31, None, false),
-        ("the same, zstd", &SENSORS, 31, Some(Compression::Zstd), true),
-        ("the same, lz4", &SENSORS, 31, Some(Compression::Lz4), true),
-        ("small messages, 100 s", &SMALL, 100, None, true),
-        ("small messages, 1000 s", &SMALL, 1000, None, true),
+    let sensors = Case { name: "", topics: &SENSORS, seconds: 31, compression: None, has_index: true };
+    let small = Case { topics: &SMALL, ..sensors };
+    let cases = [
+        Case { name: "camera and lidar, with an index", ..sensors },
+        Case { name: "the same, without an index", has_index: false, ..sensors },
+        Case { name: "the same, zstd", compression: Some(Compression::Zstd), ..sensors },
+        Case { name: "the same, lz4", compression: Some(Compression::Lz4), ..sensors },
+        Case { name: "small messages, 100 s", seconds: 100, ..small },
+        Case { name: "small messages, 1000 s", seconds: 1000, ..small },
     ];
-    for (number, (name, topics, seconds, compression, has_index)) in cases.into_iter().enumerate() {
+    for (number, case) in cases.into_iter().enumerate() {
+        let Case { name, topics, seconds, .. } = case;
         let file = directory.join(format!("{number}.mcap"));
         let messages = topics.iter().map(|(_, rate, _)| rate * seconds).sum::<u64>();
         if !file.exists() {
             eprintln!("writing {name} ...");
-            write(&file, topics, seconds, compression, has_index)?;
+            write(&file, case)?;
         }
         let megabytes = fs::metadata(&file)?.len() as f64 / 1e6;
         let path = file.to_str().context("The path of the target is no text")?;
@@ -125,13 +138,8 @@ fn run(command: &mut Command) -> Result<Ended> {
 }
 
 /// Writes a file with the messages of topics, in the order of their times.
-fn write(
-    path: &PathBuf,
-    topics: &[Topic],
-    seconds: u64,
-    compression: Option<Compression>,
-    has_index: bool,
-) -> Result<()> {
+fn write(path: &Path, case: Case) -> Result<()> {
+    let Case { topics, seconds, compression, has_index, .. } = case;
     let options = WriteOptions::new().profile("ros2").compression(compression);
     let options = options.emit_summary_records(has_index).emit_message_indexes(has_index);
     let part = path.with_extension("part");
