@@ -2,11 +2,11 @@
 
 //! The types of `abi.rs` are those of the headers of this ROS 2.
 
-use std::{fmt::Write, mem::offset_of, path::PathBuf, process::Command};
+use std::{fmt::Write, mem::offset_of, process::Command};
 
 use test_support::skip;
 
-use crate::abi::*;
+use crate::{abi::*, includes};
 
 /// The layout by Rust: a line of C that prints the same by C, and its output.
 macro_rules! layout {
@@ -121,14 +121,7 @@ fn run(lines: &[&str]) -> Option<Vec<String>> {
     std::fs::write(&source, format!("{headers}int main(void) {{\n{}\nreturn 0;\n}}\n", lines.join("\n")))
         .unwrap();
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let prefixes = std::env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");
-    let includes = std::env::split_paths(&prefixes).flat_map(|prefix| {
-        // A package's headers lie in a folder of its name since Humble.
-        let folders = std::fs::read_dir(prefix.join("include")).into_iter().flatten().flatten();
-        folders.map(|folder| folder.path()).filter(|folder| folder.is_dir()).collect::<Vec<PathBuf>>()
-    });
-    let includes = includes.flat_map(|folder| ["-I".into(), folder.into_os_string()]);
-    let compiled = Command::new(&compiler).args(includes).arg("-o").args([&program, &source]).output();
+    let compiled = Command::new(&compiler).args(includes()).arg("-o").args([&program, &source]).output();
     let Ok(compiled) = compiled else {
         skip("the layout of rmw's types", &format!("there is no C compiler {compiler:?} (cc, or CC)"));
         return None;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A node with messages of C++. rclcpp is in no registry, so it is one on rcl, with C++'s type support.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use test_support::{command, domain, of, skip, Metric, Program, Reader};
+
+use crate::{includes, preloaded};
+
+const COUNT: f64 = 100.0;
+
+/// Compiles the node; None without a compiler.
+fn compile(directory: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/test_support/programs/cpp_node.cpp");
+    let program = directory.join("cpp_node");
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&libraries).flat_map(|folder| ["-L".into(), folder.into_os_string()]);
+    let names =
+        ["rcl", "rcutils", "rmw", "sensor_msgs__rosidl_typesupport_cpp"].map(|name| format!("-l{name}"));
+    let compiled = Command::new(&compiler)
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wl,--allow-shlib-undefined", "-pthread"])
+        .args(includes())
+        .args([source.as_path(), Path::new("-o"), &program])
+        .args(folders)
+        .args(names)
+        .output();
+    let Ok(compiled) = compiled else {
+        skip("a node in C++", &format!("there is no C++ compiler {compiler:?} (c++, or CXX)"));
+        return None;
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(program)
+}
+
+#[test]
+fn a_node_in_cpp_has_the_figures_of_its_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compile(directory.path()) else { return };
+    let mut reader = Reader::start(domain());
+    let mut command = command(&program, &[], domain());
+    preloaded(
+        &mut command,
+        &[("PERIOD", "0.5"), ("METRICS", "message_age,message_period,publication_seq_gap")],
+    );
+    let mut node = Program::from(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    // Of one topic, the source that is created later has a number.
+    let (subscription, publisher) = ("/cpp:/imu", "/cpp:/imu (2)");
+    reader.read_until("windows", |metrics| metrics.iter().any(|metric| metric.source == publisher));
+    assert_eq!(node.request(&COUNT.to_string()), COUNT.to_string());
+    let count =
+        |metrics: &[Metric], source, metric| of(metrics, source, metric).map(Metric::count).sum::<f64>();
+    // Until a silent window follows the last message.
+    let is_silent = |metrics: &[Metric], source, metric| {
+        of(metrics, source, metric).last().is_some_and(|last| last.count() == 0.0)
+    };
+    reader.read_until("all messages", |metrics| {
+        [(subscription, "message_age"), (publisher, "publish_duration_ms")].into_iter().all(
+            |(source, metric)| count(metrics, source, metric) >= COUNT && is_silent(metrics, source, metric),
+        )
+    });
+    for (source, metric, expected) in [
+        (subscription, "message_age", COUNT),
+        (subscription, "publication_seq_gap", COUNT - 1.0),
+        (publisher, "publish_duration_ms", COUNT),
+    ] {
+        assert_eq!(count(&reader.metrics, source, metric), expected, "{source} {metric}");
+    }
+    let ages = reader.windows(subscription, "message_age").into_iter().filter(|age| age.count() > 0.0);
+    for age in ages {
+        assert!((250.0..1000.0).contains(&age.minimum()) && age.maximum() < 5000.0, "{age:?}");
+    }
+    node.end();
+}
