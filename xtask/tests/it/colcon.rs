@@ -444,7 +444,8 @@ impl Home {
     /// Checks that the launch file is installed and can be loaded, where there is a `ros2 launch` to load it.
     fn check_launch_file(&self) {
         let launch = self.prefix(EXAMPLES).join("share").join(EXAMPLES).join("launch");
-        let files = ["any_node.launch.py", "demo.launch.py", "health.launch.py"].map(|file| launch.join(file));
+        let files =
+            ["any_node.launch.py", "demo.launch.py", "health.launch.py"].map(|file| launch.join(file));
         let (compiled, text) = output(self.command("python3").args(["-m", "py_compile"]).args(files));
         assert!(compiled, "{text}");
 
