@@ -32,7 +32,7 @@ const OF_AUTOMATION: &str = "xtask it";
 const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
 /// What other crates compile to matters only where the counted path of a message has their code. Optimised, the others
 /// would take minutes.
-const COUNTED: [&str; 4] = ["crossbeam-queue", "libc", "spin", "tokio"];
+const COUNTED: [&str; 6] = ["crossbeam-queue", "fastrand", "libc", "rosidl_runtime_rs", "spin", "tokio"];
 /// The program that runs longest, and so begins first.
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
