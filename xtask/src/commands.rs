@@ -44,7 +44,7 @@ pub fn models(environment: &Environment, project: &Path, locked: bool) -> Comman
 /// Returns the command of the soak test.
 pub fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64) -> Command {
     let mut soak = environment.command("cargo");
-    soak.current_dir(project).args(["run", "--release", "--quiet", "--package", "soak", "--", "run"]);
+    soak.current_dir(project.join("testing/soak")).args(["run", "--release", "--quiet", "--", "run"]);
     soak.args(["--hours", &hours.to_string(), "--interval", &interval.to_string()]);
     soak
 }

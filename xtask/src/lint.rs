@@ -70,8 +70,8 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 }
 
 /// The directories of the project's workspaces.
-fn workspaces(project: &Path) -> [PathBuf; 3] {
-    [project.to_owned(), project.join("xtask"), project.join("testing/fuzz")]
+fn workspaces(project: &Path) -> [PathBuf; 4] {
+    ["", "xtask", "testing/fuzz", "testing/soak"].map(|directory| project.join(directory))
 }
 
 /// Makes a check in each workspace, until it does not pass in one.

@@ -323,7 +323,7 @@ fn middleware(environment: &Environment) -> Result<String> {
 
 /// Runs the scenario robot, with the programs that it watches the robot with.
 fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCode> {
-    let packages = ["soak", "topic_statistics_monitor", "topic_statistics_exporter"];
+    let packages = ["topic_statistics_monitor", "topic_statistics_exporter"];
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let build: Vec<OsString> =
         ["--release", "--quiet"].into_iter().chain(packages).map(OsString::from).collect();
@@ -332,8 +332,8 @@ fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCo
         return Ok(built);
     }
     let minutes = (hours * 60.0).to_string();
-    let run = ["--release", "--quiet", "--package", "soak", "--", "robot", "--minutes", &minutes];
-    cargo(environment, project, "run", &run.map(OsString::from))
+    let run = ["--release", "--quiet", "--", "robot", "--minutes", &minutes];
+    cargo(environment, &project.join("testing/soak"), "run", &run.map(OsString::from))
 }
 
 /// Returns the project's root, which is the parent of this crate's directory.

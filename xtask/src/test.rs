@@ -22,8 +22,10 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The packages whose tests are statistical: simulated windows, a soak test. They run with `--all`.
-const STATISTICAL: [&str; 2] = ["simulator", "soak"];
+/// The packages whose tests are statistical. They run with `--all`, as those of the workspaces [`OTHERS`].
+const STATISTICAL: [&str; 1] = ["simulator"];
+/// The other workspaces with tests: the soak test, and the tests of this automation.
+const OTHERS: [&str; 2] = ["testing/soak", "xtask"];
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 /// The tests of this automation, which set up ROS 2 and build with colcon. They run with `--all`.
@@ -151,22 +153,21 @@ fn build(
     selection: &Selection,
 ) -> Result<Option<Vec<(String, Command)>>> {
     let exclude = selection.exclude(STATISTICAL.into_iter().filter(|_| !selection.all));
-    let automation = project.join("xtask");
-    let mut workspaces = vec![(project, exclude)];
+    let mut workspaces = vec![(project.to_owned(), exclude)];
     if selection.all {
-        workspaces.push((&automation, vec![]));
+        workspaces.extend(OTHERS.map(|directory| (project.join(directory), vec![])));
     }
     let mut programs = vec![];
     for (workspace, exclude) in workspaces {
         let mut cargo = environment.command("cargo");
-        cargo.current_dir(workspace).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
+        cargo.current_dir(&workspace).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
         cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked")).args(exclude);
         let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
         if !output.status.success() {
             return Ok(None);
         }
         let printed = String::from_utf8_lossy(&output.stdout);
-        programs.extend(programs_of(environment, &Workspace::read(workspace)?, selection, &printed)?);
+        programs.extend(programs_of(environment, &Workspace::read(&workspace)?, selection, &printed)?);
     }
     programs.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(Some(programs))

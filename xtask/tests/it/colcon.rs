@@ -29,7 +29,7 @@ const INTERFACES: &str = "topic_statistics_interfaces";
 /// Without a terminal, colcon reads at most this number of bytes of `cargo metadata`'s output of one line.
 const LONGEST_METADATA: usize = 64 * 1024;
 /// The path below which docs/colcon.md promises that this is enough.
-const LONGEST_PATH: usize = 48;
+const LONGEST_PATH: usize = 80;
 /// The node of the pages.
 const APPLICATION: &str = "imu_listener";
 /// Where the pages clone this project.
