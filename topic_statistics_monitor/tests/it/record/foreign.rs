@@ -71,6 +71,11 @@ fn other_libraries_read_every_message_with_its_number_its_times_and_its_publishe
         !received.lock().unwrap().is_empty()
     });
     let talker = Process::start(program("talker"), &FAST, domain);
+    // Before the monitors start, so that this process knows both publishers when they do.
+    wait_for("message of the talker", || {
+        let received = received.lock().unwrap();
+        received.keys().any(|(gid, _)| received.keys().any(|(other, _)| other != gid))
+    });
     let compressions = ["none", "lz4", "zstd"];
     let files = compressions.map(|name| directory.path().join(format!("{name}.mcap")));
     let mut monitors: Vec<Json> = compressions
