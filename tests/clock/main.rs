@@ -387,17 +387,24 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
     let _spinning = Spinning::start(executor);
     rig.start_talker(Talker::OnTheSameHost, 20.0);
     rig.clock.slew(500);
-    let (from, first) = (rig.windows(SECOND).len(), receptions.lock().unwrap().len());
-    rig.listener.wait_for_windows(SECOND, 12);
+    // A window lacks its first period, so late messages at its edges move its average: on a busy machine by more than a
+    // clock that is wrong would.
+    const ATTEMPTS: usize = 3;
+    let mut attempts = vec![];
+    let is_right = (0..ATTEMPTS).any(|_| {
+        let (from, first) = (rig.windows(SECOND).len(), receptions.lock().unwrap().len());
+        rig.listener.wait_for_windows(SECOND, 12);
+        let truth = period(&receptions.lock().unwrap()[first..]);
+        let windows = &rig.windows(SECOND)[from..];
+        let mut periods: Vec<f64> =
+            windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
+        periods.sort_by(f64::total_cmp);
+        let median = periods[periods.len() / 2];
+        attempts.push(format!("{median} ms; truth {truth} ms; {periods:?}"));
+        (median / truth - 1.0).abs() < 0.002
+    });
+    assert!(is_right, "{attempts:#?}");
     rig.check_service();
-
-    let truth = period(&receptions.lock().unwrap()[first..]);
-    let windows = &rig.windows(SECOND)[from..];
-    let mut periods: Vec<f64> =
-        windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
-    periods.sort_by(f64::total_cmp);
-    let median = periods[periods.len() / 2];
-    assert!((median / truth - 1.0).abs() < 0.002, "{median} ms; truth {truth} ms; {periods:?}");
     rig.end(&Expected::default());
 }
 
