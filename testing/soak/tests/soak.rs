@@ -4,10 +4,14 @@
 
 use std::process::Command;
 
+/// In ms. While a reader is stopped for 2 s, and then until the next heartbeat of Fast DDS (at most 3 s), the history
+/// of 2000 messages has to hold all windows for it: 51 subscriptions with three metrics are 306 messages a second.
+const WINDOW: &str = "500";
+
 #[test]
 fn a_short_run_passes_and_its_lines_have_the_senders_losses() {
     let output = Command::new(env!("CARGO_BIN_EXE_soak"))
-        .args(["run", "--hours", "0.0135", "--interval", "5", "--window", "200"])
+        .args(["run", "--hours", "0.0135", "--interval", "5", "--window", WINDOW])
         .output()
         .expect("the soak test cannot be started");
     let printed = String::from_utf8_lossy(&output.stdout);
