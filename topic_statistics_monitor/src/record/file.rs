@@ -80,7 +80,16 @@ pub struct TopicInFile {
     /// The losses that the file has told.
     told: Losses,
     /// `None` if the file has no message of it, only losses.
-    schema: Option<u16>,
+    channels: Option<Channels>,
+}
+
+/// What all channels of a topic have in a file. The library rosbags leaves out the messages of a channel that differs from
+/// the topic in rosbag2's metadata, and rosbag2 writes the QoS of the publishers that it knew at the beginning.
+#[derive(Clone)]
+struct Channels {
+    schema: u16,
+    /// See [`RecordedTopic::offered_qos`].
+    qos: String,
 }
 
 impl TopicInFile {
@@ -236,11 +245,12 @@ impl BagFile {
         if self.channels.len() >= Self::MAX_CHANNELS {
             return Err(WriteError::Failed(format!("more than {} publishers", Self::MAX_CHANNELS)));
         }
-        let schema = match self.topics.get(&topic.index).and_then(|known| known.schema) {
-            Some(schema) => schema,
+        let known = self.topics.get(&topic.index).and_then(|known| known.channels.clone());
+        let Channels { schema, qos } = match known {
+            Some(channels) => channels,
             None => self.add_topic(topic, before)?,
         };
-        let metadata = topic.channel_metadata(&publisher, message.number.is_some());
+        let metadata = topic.channel_metadata(&publisher, message.number.is_some(), &qos);
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         let channel = self.writer.add_channel(schema, &topic.name, "cdr", &metadata)?;
         // It is in the chunk, in the summary, and in rosbag2's metadata.
@@ -251,7 +261,7 @@ impl BagFile {
         Ok(channel)
     }
 
-    fn add_topic(&mut self, topic: &Arc<RecordedTopic>, before: Losses) -> Result<u16, WriteError> {
+    fn add_topic(&mut self, topic: &Arc<RecordedTopic>, before: Losses) -> Result<Channels, WriteError> {
         let definition = &topic.definition;
         let bytes = definition.text.len() as u64 + 128;
         self.reserve(3 * bytes)?;
@@ -259,13 +269,14 @@ impl BagFile {
             self.writer.add_schema(&topic.message_type, definition.encoding, definition.text.as_bytes())?;
         self.pending += bytes;
         self.end += bytes + 2048; // with two records of totals, and their index
-        self.insert(topic, before, Some(schema));
-        Ok(schema)
+        let channels = Channels { schema, qos: topic.offered_qos() };
+        self.insert(topic, before, Some(channels.clone()));
+        Ok(channels)
     }
 
-    fn insert(&mut self, topic: &Arc<RecordedTopic>, before: Losses, schema: Option<u16>) {
+    fn insert(&mut self, topic: &Arc<RecordedTopic>, before: Losses, channels: Option<Channels>) {
         let (topic, written) = (Arc::clone(topic), Written::default());
-        let new = TopicInFile { topic, written, before, losses: before, told: before, schema };
+        let new = TopicInFile { topic, written, before, losses: before, told: before, channels };
         self.topics.insert(new.topic.index, new);
     }
 
@@ -329,14 +340,14 @@ impl BagFile {
         let (duration, count) = (json!({ "nanoseconds": stop - start }), self.messages);
         let starting_time = json!({ "nanoseconds_since_epoch": start });
         let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let topics = self.topics.values().filter(|of| of.schema.is_some());
-        let topics = topics.map(|TopicInFile { topic, written, .. }| {
+        let topics = self.topics.values().filter_map(|of| Some((of, of.channels.as_ref()?)));
+        let topics = topics.map(|(TopicInFile { topic, written, .. }, channels)| {
             json!({
                 "topic_metadata": {
                     "name": topic.name,
                     "type": topic.message_type,
                     "serialization_format": "cdr",
-                    "offered_qos_profiles": topic.offered_qos(),
+                    "offered_qos_profiles": channels.qos,
                     "type_description_hash": topic.definition.type_hash.as_deref().unwrap_or_default(),
                 },
                 "message_count": written.messages,

@@ -191,21 +191,26 @@ impl RecordedTopic {
         *lock(&self.publishers) = Publishers { node, qos };
     }
 
-    /// Returns the metadata of a publisher's channel.
-    pub fn channel_metadata(&self, publisher: &Gid, is_numbered: bool) -> BTreeMap<String, String> {
-        let Publishers { node, qos } = &*lock(&self.publishers);
+    /// Returns the metadata of a publisher's channel. `qos`: see [`offered_qos`](Self::offered_qos).
+    pub fn channel_metadata(
+        &self,
+        publisher: &Gid,
+        is_numbered: bool,
+        qos: &str,
+    ) -> BTreeMap<String, String> {
+        let node = lock(&self.publishers).node.clone();
         let gid = publisher.iter().map(|byte| format!("{byte:02x}")).collect();
         let fields = [
-            (OFFERED_QOS, Some(qos::offered(qos))),
+            (OFFERED_QOS, Some(qos.to_owned())),
             ("topic_type_hash", self.definition.type_hash.clone()),
             (PUBLISHER_GID, Some(gid)),
-            (PUBLISHER_NODE, node.clone()),
+            (PUBLISHER_NODE, node),
             (SEQUENCE, is_numbered.then(|| PUBLICATION_SEQUENCE_NUMBER.to_owned())),
         ];
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the QoS of all publishers, as rosbag2 writes it.
+    /// Returns the QoS of all present publishers, as rosbag2 writes it.
     pub fn offered_qos(&self) -> String {
         qos::offered(&lock(&self.publishers).qos)
     }

@@ -112,9 +112,8 @@ impl Topic {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });
         if !is_served && self.failed.as_ref() != Some(&(message_type.clone(), qos)) {
-            self.subscribe(&message_type, qos, context);
-        }
-        if let Some(recorded) = &self.recorded {
+            self.subscribe(&message_type, qos, &publishers, context);
+        } else if let Some(recorded) = &self.recorded {
             recorded.set_publishers(&publishers);
         }
         if self.failed.is_none() {
@@ -129,13 +128,19 @@ impl Topic {
         }
     }
 
-    fn subscribe(&mut self, message_type: &str, qos: Qos, context: &mut SubscribeContext) {
+    fn subscribe(
+        &mut self,
+        message_type: &str,
+        qos: Qos,
+        publishers: &[TopicEndpointInfo],
+        context: &mut SubscribeContext,
+    ) {
         if let Some(subscribed) = self.subscribed.take() {
             self.earlier = subscribed.end(&self.row, Instant::now());
         }
         self.row.message_type = Some(message_type.to_owned());
         self.failed = None;
-        match self.try_subscribe(message_type, qos, context) {
+        match self.try_subscribe(message_type, qos, publishers, context) {
             Ok(subscribed) => {
                 self.subscribed = Some(subscribed);
                 self.row.earlier_subscriptions = self.earlier.subscriptions;
@@ -151,6 +156,7 @@ impl Topic {
         &mut self,
         message_type: &str,
         qos: Qos,
+        publishers: &[TopicEndpointInfo],
         context: &mut SubscribeContext,
     ) -> Result<Subscribed, String> {
         let topic = &self.row.name;
@@ -171,6 +177,9 @@ impl Topic {
             recorded.map_err(|error| print_error(&format!("{}: {error}", name(topic)))).ok()
         });
         let recorded = self.recorded.clone();
+        if let Some(recorded) = &recorded {
+            recorded.set_publishers(publishers); // before the first message
+        }
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
             self.worker.get_or_insert_with(|| free_workers.pop().unwrap_or_else(|| node.create_worker(())));

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, Mutex},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rclrs::*;
@@ -95,6 +95,17 @@ fn other_libraries_read_every_message_with_its_number_its_times_and_its_publishe
             });
         }
     }
+    // The QoS of a publisher that comes later differs from that of the others.
+    let options = "chatter".keep_last(1000).lifespan_duration(Duration::from_secs(100));
+    let third = node.create_publisher::<StringMsg>(options).unwrap();
+    for monitor in &monitors {
+        monitor.until("the third publisher", |object| {
+            object["topic"] == "/chatter" && object["publishers"] == 3
+        });
+    }
+    let before = received.lock().unwrap().len();
+    third.publish(StringMsg { data: "of the third".to_owned() }).unwrap();
+    wait_for("message of the third", || received.lock().unwrap().len() > before);
     // Before the monitors end, so that this process has received whatever they have.
     talker.stop();
     for monitor in &mut monitors {
@@ -152,5 +163,5 @@ fn check(bag: &Value, received: &HashMap<(String, u64), Sent>, compression: &str
         }
     }
     assert!(chatter > 60 && messages.len() > chatter + 60, "{chatter} of {}", messages.len());
-    assert_eq!(publishers.len(), 2, "a channel for each publisher");
+    assert_eq!(publishers.len(), 3, "a channel for each publisher");
 }
