@@ -115,6 +115,44 @@ pub enum Metric {
     SkippedPeriods,
     /// The duration of a timer's callback as a percentage of the timer's period. *Above 100*: it cannot keep its period.
     CallbackShare,
+    /// The goals that an action server received, or that an action client sent, in a window; one value per window.
+    Goals,
+    /// The time from a goal to its acceptance, on the monotonic clock: of a server from the start of its callback, of a
+    /// client from the sending to the response. *High*: the server decides late; of a client alone, the network or an
+    /// executor is slow.
+    GoalToAcceptance,
+    /// The time from the sending of a goal to its first feedback in an action client. *High*: the server starts late.
+    GoalToFeedback,
+    /// The time between two feedback messages that an action server published for the same goal.
+    FeedbackPeriod,
+    /// The time from a request to cancel a goal, as the code of an action server learns of it, to the canceled goal.
+    /// *High*: the server takes long to stop.
+    CancelDelay,
+    /// The duration of a goal that succeeded: of a server from the start of its execution, of a client from the sending to
+    /// the result.
+    GoalSucceeded,
+    /// Likewise of a goal that was canceled.
+    GoalCanceled,
+    /// Likewise of a goal that was aborted.
+    GoalAborted,
+    /// The goals that succeeded in a window; one value per window.
+    SucceededGoals,
+    /// The goals that were canceled in a window; one value per window.
+    CanceledGoals,
+    /// The goals that were aborted in a window, also because the server dropped them; one value per window.
+    AbortedGoals,
+    /// The goals that were rejected in a window; one value per window.
+    RejectedGoals,
+    /// The goals that an action client dropped in a window before it had their results; one value per window. *High*: the
+    /// server does not end in the time that the caller waits.
+    DroppedGoals,
+    /// The goals under way at the end of a window: received or sent, and not ended; one value per window.
+    ActiveGoals,
+    /// The most goals under way at once in a window; one value per window.
+    MaxActiveGoals,
+    /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window. *Growing from
+    /// window to window*: the goal is stuck, or a client's goal has no server.
+    OldestGoal,
 }
 
 impl Metric {
@@ -154,6 +192,22 @@ impl Metric {
         Self::TimerLateness,
         Self::SkippedPeriods,
         Self::CallbackShare,
+        Self::Goals,
+        Self::GoalToAcceptance,
+        Self::GoalToFeedback,
+        Self::FeedbackPeriod,
+        Self::CancelDelay,
+        Self::GoalSucceeded,
+        Self::GoalCanceled,
+        Self::GoalAborted,
+        Self::SucceededGoals,
+        Self::CanceledGoals,
+        Self::AbortedGoals,
+        Self::RejectedGoals,
+        Self::DroppedGoals,
+        Self::ActiveGoals,
+        Self::MaxActiveGoals,
+        Self::OldestGoal,
     ];
 
     /// Every metric of a subscription, in the same order.
@@ -209,6 +263,22 @@ impl Metric {
             Self::TimerLateness => "timer_lateness_ms",
             Self::SkippedPeriods => "skipped_periods",
             Self::CallbackShare => "callback_share",
+            Self::Goals => "goals",
+            Self::GoalToAcceptance => "goal_to_acceptance_ms",
+            Self::GoalToFeedback => "goal_to_feedback_ms",
+            Self::FeedbackPeriod => "feedback_period_ms",
+            Self::CancelDelay => "cancel_delay_ms",
+            Self::GoalSucceeded => "goal_succeeded_ms",
+            Self::GoalCanceled => "goal_canceled_ms",
+            Self::GoalAborted => "goal_aborted_ms",
+            Self::SucceededGoals => "succeeded_goals",
+            Self::CanceledGoals => "canceled_goals",
+            Self::AbortedGoals => "aborted_goals",
+            Self::RejectedGoals => "rejected_goals",
+            Self::DroppedGoals => "dropped_goals",
+            Self::ActiveGoals => "active_goals",
+            Self::MaxActiveGoals => "max_active_goals",
+            Self::OldestGoal => "oldest_goal_ms",
         }
     }
 
@@ -224,6 +294,14 @@ impl Metric {
             Self::Responses => "responses",
             Self::SkippedPeriods => "periods",
             Self::Busy | Self::CallbackShare => "%",
+            Self::Goals
+            | Self::SucceededGoals
+            | Self::CanceledGoals
+            | Self::AbortedGoals
+            | Self::RejectedGoals
+            | Self::DroppedGoals
+            | Self::ActiveGoals
+            | Self::MaxActiveGoals => "goals",
             _ => "ms",
         }
     }
@@ -242,6 +320,9 @@ impl Metric {
                     | Self::ActiveRequests
                     | Self::MaxActiveRequests
                     | Self::OldestCall
+                    | Self::ActiveGoals
+                    | Self::MaxActiveGoals
+                    | Self::OldestGoal
             )
     }
 
@@ -256,10 +337,16 @@ impl Metric {
                 | Self::Responses
                 | Self::DroppedCalls
                 | Self::SkippedPeriods
+                | Self::Goals
+                | Self::SucceededGoals
+                | Self::CanceledGoals
+                | Self::AbortedGoals
+                | Self::RejectedGoals
+                | Self::DroppedGoals
         )
     }
 
-    /// Returns whether its samples are the times between two events of a source.
+    /// Returns whether its samples are the times between two events of a source. Those of feedback are of one goal.
     #[doc(hidden)]
     pub const fn is_period(self) -> bool {
         matches!(self, Self::MessagePeriod | Self::PublishPeriod | Self::RequestPeriod | Self::TimerPeriod)

@@ -26,6 +26,10 @@ pub enum SourceKind {
     Client,
     /// A timer.
     Timer,
+    /// An action server.
+    ActionServer,
+    /// A client of an action.
+    ActionClient,
 }
 
 impl SourceKind {
@@ -66,13 +70,48 @@ impl SourceKind {
                 Metric::SkippedPeriods,
                 Metric::CallbackShare,
             ],
+            Self::ActionServer => &[
+                Metric::Goals,
+                Metric::GoalToAcceptance,
+                Metric::FeedbackPeriod,
+                Metric::CancelDelay,
+                Metric::GoalSucceeded,
+                Metric::GoalCanceled,
+                Metric::GoalAborted,
+                Metric::SucceededGoals,
+                Metric::CanceledGoals,
+                Metric::AbortedGoals,
+                Metric::RejectedGoals,
+                Metric::ActiveGoals,
+                Metric::MaxActiveGoals,
+                Metric::OldestGoal,
+            ],
+            Self::ActionClient => &[
+                Metric::Goals,
+                Metric::GoalToAcceptance,
+                Metric::GoalToFeedback,
+                Metric::GoalSucceeded,
+                Metric::GoalCanceled,
+                Metric::GoalAborted,
+                Metric::SucceededGoals,
+                Metric::CanceledGoals,
+                Metric::AbortedGoals,
+                Metric::RejectedGoals,
+                Metric::DroppedGoals,
+                Metric::ActiveGoals,
+                Metric::MaxActiveGoals,
+                Metric::OldestGoal,
+            ],
         }
     }
 
-    /// Returns whether silence is normal: a service waits for its clients, a client for its node, and an executor for
-    /// anything.
+    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node, and
+    /// an executor for anything.
     pub const fn may_be_silent(self) -> bool {
-        matches!(self, Self::Service | Self::Client | Self::Executor)
+        matches!(
+            self,
+            Self::Service | Self::Client | Self::ActionServer | Self::ActionClient | Self::Executor
+        )
     }
 
     /// Returns whether a source of this kind can measure a metric.
@@ -92,6 +131,8 @@ impl fmt::Display for SourceKind {
             Self::Service => "service",
             Self::Client => "client",
             Self::Timer => "timer",
+            Self::ActionServer => "action server",
+            Self::ActionClient => "action client",
         })
     }
 }

@@ -394,12 +394,19 @@ impl Judged {
         };
         let is_measured_in_silence = match quantity {
             Quantity::Publishers => true,
-            // A callback may end, and a response may arrive, in a window in which none begins.
+            // A callback or a goal may end, and a response may arrive, in a window in which none begins.
             Quantity::Metric(
                 Metric::CallbackDuration
                 | Metric::ResponseDuration
                 | Metric::CallbackShare
-                | Metric::RoundTrip,
+                | Metric::RoundTrip
+                | Metric::GoalToAcceptance
+                | Metric::GoalToFeedback
+                | Metric::FeedbackPeriod
+                | Metric::CancelDelay
+                | Metric::GoalSucceeded
+                | Metric::GoalCanceled
+                | Metric::GoalAborted,
                 _,
             ) => true,
             Quantity::Metric(metric, _) => !metric.has_distribution() && metric != Metric::Frequency,

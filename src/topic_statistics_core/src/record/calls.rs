@@ -2,10 +2,11 @@
 
 //! The collectors of a client.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     delays::{measured, Delays, Timestamps},
+    oldest::{Oldest, Since},
     windowed::{Collector, Present, WindowEnd, Windowed},
 };
 use crate::{
@@ -13,29 +14,20 @@ use crate::{
     distributions::Distributions,
     metric::Metric,
     metric_set::MetricSet,
-    mutex::lock,
     source_kind::SourceKind,
     summary::Summary,
-    sync::Mutex,
 };
 
 /// The collectors of a client.
 #[derive(Debug)]
 pub struct Calls {
     metrics: MetricSet,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Oldest,
     delays: Delays,
     round_trip: SummaryCollector,
     calls: u64,
     responses: u64,
     dropped: u64,
-}
-
-/// The calls that wait for a response: when each began, and its number. rclrs keeps each of them, too.
-#[derive(Debug, Default)]
-struct Waiting {
-    calls: BTreeSet<(i64, u64)>,
-    next: u64,
 }
 
 /// An event of a call.
@@ -78,8 +70,6 @@ impl Collector for Calls {
     fn take(&mut self, end: &WindowEnd) -> (u64, Vec<(Metric, Summary)>) {
         let [to_receive, to_callback, whole] = self.delays.take(end);
         let calls = std::mem::take(&mut self.calls);
-        let oldest = lock(&self.waiting).calls.first().copied();
-        let waits = oldest.map_or(0.0, |(began, _)| milliseconds_between(began, end.stop).max(0.0));
         let one = |metric, value| (metric, single_sample(Some(value)));
         let metrics = [
             to_receive,
@@ -89,7 +79,7 @@ impl Collector for Calls {
             one(Metric::Responses, std::mem::take(&mut self.responses) as f64),
             one(Metric::DroppedCalls, std::mem::take(&mut self.dropped) as f64),
             (Metric::RoundTrip, self.round_trip.take()),
-            one(Metric::OldestCall, waits),
+            one(Metric::OldestCall, self.waiting.age(end.stop)),
         ];
         (calls, measured(metrics, self.metrics))
     }
@@ -110,16 +100,16 @@ impl Collector for Calls {
 pub struct CallRecorder {
     /// The collectors.
     pub calls: Arc<Windowed<Calls>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Oldest,
 }
 
 impl CallRecorder {
     /// Creates the recorder of these metrics, disabled.
     pub fn new(metrics: MetricSet) -> Self {
-        let waiting = Arc::<Mutex<Waiting>>::default();
+        let waiting = Oldest::default();
         let calls = Calls {
             metrics,
-            waiting: Arc::clone(&waiting),
+            waiting: waiting.clone(),
             delays: Delays::default(),
             round_trip: SummaryCollector::default(),
             calls: 0,
@@ -139,12 +129,8 @@ impl CallRecorder {
         if !self.calls.is_enabled() {
             return Ok((send()?, None));
         }
-        let mut waiting = lock(&self.waiting);
-        waiting.next += 1;
-        let key = (began, waiting.next);
-        waiting.calls.insert(key);
-        drop(waiting);
-        let call = WaitingCall { recorder: self.clone(), key, is_counted: false };
+        let since = self.waiting.begin(began);
+        let call = WaitingCall { recorder: self.clone(), since, is_counted: false };
         let sent = send()?;
         Ok((sent, Some(call.counted())))
     }
@@ -154,7 +140,7 @@ impl CallRecorder {
 #[derive(Debug)]
 pub struct WaitingCall {
     recorder: CallRecorder,
-    key: (i64, u64),
+    since: Since,
     is_counted: bool,
 }
 
@@ -171,15 +157,15 @@ impl WaitingCall {
         self.is_counted = false;
         let Some(epoch) = self.recorder.calls.epoch() else { return };
         let (source, received) = stamps();
-        let (began, _) = self.key;
         let stamps = Timestamps { source, received, epoch };
+        let began = self.since.began();
         self.recorder.calls.record(|| CallSample::Response { times: (began, clock()), stamps });
     }
 }
 
 impl Drop for WaitingCall {
     fn drop(&mut self) {
-        lock(&self.recorder.waiting).calls.remove(&self.key);
+        self.recorder.waiting.end(self.since);
         if self.is_counted {
             self.recorder.calls.record(|| CallSample::Dropped);
         }

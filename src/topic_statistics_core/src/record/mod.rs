@@ -6,8 +6,8 @@
 //! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
 //! value of [`transport`]; what it means for each of them, [`middleware`] knows.
 //!
-//! [`publications`], [`requests`], [`calls`], [`timer_calls`], [`durations`], a [`count`] and [`executions`] are collected
-//! behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
+//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`] and [`executions`] are
+//! collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
 //! statistics, whose windows the schedule ends.
 
 mod active;
@@ -17,8 +17,10 @@ pub mod count;
 pub mod delays;
 pub mod durations;
 pub mod executions;
+pub mod goals;
 pub mod host;
 pub mod middleware;
+mod oldest;
 pub mod options;
 mod periods;
 pub mod publications;
