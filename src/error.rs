@@ -25,7 +25,8 @@ pub enum StatisticsError {
     EmptySourceName,
     /// Sources of this kind do not have this metric.
     #[error(
-        "A {kind} has no metric {name:?}: it has {names}",
+        "{article} {kind} has no metric {name:?}: it has {names}",
+        article = if kind.to_string().starts_with(['a', 'e', 'i', 'o', 'u']) { "An" } else { "A" },
         name = metric.name(),
         names = names(kind.metrics())
     )]
@@ -82,6 +83,26 @@ pub enum StatisticsError {
     #[error("The client of {name:?} could not be created for the node {node:?}")]
     CreateClient {
         /// The name of the service, not resolved.
+        name: String,
+        /// The fully qualified name of the node.
+        node: String,
+        /// The error of rclrs.
+        source: RclrsError,
+    },
+    /// The action server could not be created.
+    #[error("The server of the action {name:?} could not be created for the node {node:?}")]
+    CreateActionServer {
+        /// The name of the action, not resolved.
+        name: String,
+        /// The fully qualified name of the node.
+        node: String,
+        /// The error of rclrs.
+        source: RclrsError,
+    },
+    /// The action client could not be created.
+    #[error("The client of the action {name:?} could not be created for the node {node:?}")]
+    CreateActionClient {
+        /// The name of the action, not resolved.
         name: String,
         /// The fully qualified name of the node.
         node: String,

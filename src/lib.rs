@@ -125,6 +125,14 @@ mod transport;
 pub use error::StatisticsError;
 pub use executor::{ExecutorStatistics, MeasuredExecutor};
 pub use measure::{
+    action_client::{
+        MeasuredActionClient, MeasuredActionClientState, MeasuredFeedbackClient, MeasuredGoalClient,
+        MeasuredGoalClientStream, MeasuredRequestedGoalClient, MeasuredResultClient,
+    },
+    action_server::{
+        MeasuredAcceptedGoal, MeasuredActionServer, MeasuredActionServerState, MeasuredBeginAcceptedGoal,
+        MeasuredCancellingGoal, MeasuredExecutingGoal, MeasuredFeedbackPublisher, MeasuredRequestedGoal,
+    },
     callback::{
         InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback, MessageForm, WithPayload,
     },
@@ -141,9 +149,9 @@ pub use measure::{
 };
 pub use node::NodeStatistics;
 pub use options::{
-    IntoMeasuredOptions, MeasuredClientOptions, MeasuredOptions, MeasuredPublisherOptions,
-    MeasuredServiceOptions, MeasuredSubscriptionOptions, MeasuredTimerOptions, NodeStatisticsOptions,
-    SourceName, TopicStatisticsOptions,
+    IntoMeasuredOptions, MeasuredActionClientOptions, MeasuredActionServerOptions, MeasuredClientOptions,
+    MeasuredOptions, MeasuredPublisherOptions, MeasuredServiceOptions, MeasuredSubscriptionOptions,
+    MeasuredTimerOptions, NodeStatisticsOptions, SourceName, TopicStatisticsOptions,
 };
 /// The `watch` channels of tokio, in the version that [`MeasuredSubscriptionState::watch`] uses.
 pub use tokio::sync::watch;

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{
-    ClientOptions, IntoTimerOptions, PublisherOptions, QoSProfile, ServiceOptions, SubscriptionOptions,
-    TimerOptions,
+    ActionClientOptions, ActionServerOptions, ClientOptions, IntoActionClientOptions,
+    IntoActionServerOptions, IntoTimerOptions, PublisherOptions, QoSProfile, ServiceOptions,
+    SubscriptionOptions, TimerOptions,
 };
 use topic_statistics_core::{
     collector::FirstPeriod,
@@ -469,6 +470,16 @@ measured_options! {
     /// The options of a timer: period and clock, and those of its statistics.
     MeasuredTimerOptions<'a> { timer: TimerOptions<'a> }
     from IntoTimerOptions<'a>, by into_timer_options
+}
+measured_options! {
+    /// The options of an action server: name, QoS and expiration of goals, and those of its statistics.
+    MeasuredActionServerOptions<'a> { server: ActionServerOptions<'a> }
+    from IntoActionServerOptions<'a>, by into_action_server_options
+}
+measured_options! {
+    /// The options of an action client: name and QoS, and those of its statistics.
+    MeasuredActionClientOptions<'a> { client: ActionClientOptions<'a> }
+    from IntoActionClientOptions<'a>, by into_action_client_options
 }
 
 /// Options of rclrs, with those of the statistics. See [`IntoMeasuredOptions`].

@@ -7,14 +7,18 @@
 //! core's [recorder](topic_statistics_core::record::recorder). [`dynamic`] is the same for types that are known only at
 //! run time.
 //!
-//! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`stopwatch`] and [`counter`] are the handles
-//! that a node's author holds. Those of services and timers also wrap their callbacks.
+//! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`action_server`], [`action_client`],
+//! [`stopwatch`] and [`counter`] are the handles that a node's author holds. Those of services, timers and action servers
+//! also wrap their callbacks, and those of actions their goals ([`goal`]).
 
+pub(crate) mod action_client;
+pub(crate) mod action_server;
 pub(crate) mod callback;
 pub(crate) mod client;
 pub(crate) mod counter;
 pub(crate) mod dynamic;
 pub(crate) mod dynamic_size;
+pub(crate) mod goal;
 pub(crate) mod handle;
 pub(crate) mod layout;
 pub(crate) mod probe;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients and timers with statistics.
+//! Services, clients, timers and actions with statistics.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use rclrs::{
     AnyServiceCallback, AnyTimerCallback, ClockType, IntoAsyncServiceCallback, IntoNodeServiceCallback,
     IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback, IntoWorkerServiceCallback,
     IntoWorkerTimerOneshotCallback, IntoWorkerTimerRepeatingCallback, Node, RclrsError, ServiceOptions,
-    ServiceState, TimerOptions, TimerState, WorkScope, Worker,
+    ServiceState, TerminatedGoal, TimerOptions, TimerState, WorkScope, Worker,
 };
-use rosidl_runtime_rs::Service;
+use rosidl_runtime_rs::{Action, Service};
 use topic_statistics_core::{
     collector::FirstPeriod,
     health::Expectations,
     metric_set::MetricSet,
     record::{
         calls::CallRecorder,
+        goals::GoalRecorder,
         options::SourceOptions,
         requests::RequestRecorder,
         source::{Source, SourceHandle, WindowedCollector},
@@ -31,11 +32,17 @@ use super::NodeStatistics;
 use crate::{
     error::StatisticsError,
     measure::{
+        action_client::{MeasuredActionClient, MeasuredActionClientState},
+        action_server::{self, MeasuredActionServer, MeasuredActionServerState, MeasuredRequestedGoal},
         client::{MeasuredClient, MeasuredClientState},
+        goal::action_name,
         service::{self, MeasuredService, MeasuredServiceState, MeasuredWorkerService},
         timer::{self, MeasuredTimer, MeasuredTimerState, MeasuredWorkerTimer},
     },
-    options::{MeasuredClientOptions, MeasuredServiceOptions, MeasuredTimerOptions, TopicStatisticsOptions},
+    options::{
+        MeasuredActionClientOptions, MeasuredActionServerOptions, MeasuredClientOptions,
+        MeasuredServiceOptions, MeasuredTimerOptions, TopicStatisticsOptions,
+    },
 };
 
 impl NodeStatistics {
@@ -118,6 +125,72 @@ impl NodeStatistics {
         })?;
         let source = self.complete_waiting(new, &client.service_name(), Some(&given));
         Ok(Arc::new(MeasuredClientState::new(source, calls, client, Arc::clone(&self.node))))
+    }
+
+    /// Creates an action server with statistics, like
+    /// [`NodeState::create_action_server`](rclrs::NodeState::create_action_server). The callback gets a
+    /// [`MeasuredRequestedGoal`], which has the methods of rclrs's goal.
+    ///
+    /// Errors if an option is out of range, or if rclrs cannot create the action server or the publisher of its
+    /// statistics.
+    ///
+    /// ```
+    /// # use rclrs::*;
+    /// # use rclrs_topic_statistics::NodeStatistics;
+    /// # use ros_env::test_msgs::action::{Fibonacci, Fibonacci_Result};
+    /// # let executor = Context::default_from_env()?.create_basic_executor();
+    /// # let statistics = NodeStatistics::new(&executor.create_node("navigator")?)?;
+    /// let server = statistics.create_action_server::<Fibonacci, _>("fibonacci", |goal| async move {
+    ///     goal.accept().execute().succeeded_with(Fibonacci_Result::default()) // as before
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_action_server<'a, A: Action, Task>(
+        &self,
+        options: impl Into<MeasuredActionServerOptions<'a>>,
+        callback: impl FnMut(MeasuredRequestedGoal<A>) -> Task + Send + Sync + 'static,
+    ) -> Result<MeasuredActionServer<A>, StatisticsError>
+    where
+        Task: Future<Output = TerminatedGoal> + Send + 'static,
+    {
+        let MeasuredActionServerOptions { server: options, statistics } = options.into();
+        let given = options.action_name.to_owned();
+        let all = SourceKind::ActionServer.metrics().iter().collect();
+        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionServer, &given, all)?;
+        let recorder = GoalRecorder::new(metrics);
+        let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
+        let callback = action_server::measure(callback, recorder.clone(), &given);
+        let server = self.node.create_action_server(options, callback).map_err(|source| {
+            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+            StatisticsError::CreateActionServer { name, node, source }
+        })?;
+        recorder.goals.set_installed();
+        let name = action_name(&self.node, &given);
+        let source = self.complete_waiting(new, &name, Some(&given));
+        Ok(Arc::new(MeasuredActionServerState::new(source, server, name.into())))
+    }
+
+    /// Creates an action client with statistics, like
+    /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client).
+    ///
+    /// Errors as [`create_action_server`](Self::create_action_server) does.
+    pub fn create_action_client<'a, A: Action>(
+        &self,
+        options: impl Into<MeasuredActionClientOptions<'a>>,
+    ) -> Result<MeasuredActionClient<A>, StatisticsError> {
+        let MeasuredActionClientOptions { client: options, statistics } = options.into();
+        let given = options.action_name.to_owned();
+        let all = SourceKind::ActionClient.metrics().iter().collect();
+        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionClient, &given, all)?;
+        let recorder = GoalRecorder::new(metrics);
+        let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
+        let client = self.node.create_action_client::<A>(options).map_err(|source| {
+            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+            StatisticsError::CreateActionClient { name, node, source }
+        })?;
+        let name = action_name(&self.node, &given);
+        let source = self.complete_waiting(new, &name, Some(&given));
+        Ok(Arc::new(MeasuredActionClientState::new(source, recorder, client, name.into())))
     }
 
     /// Creates a repeating timer with statistics, like
@@ -290,7 +363,7 @@ impl NodeStatistics {
         Ok(NewWaiting { source, collector, statistics })
     }
 
-    /// Adds the source with that name; of a service or a client, if the node's code has it as `given`.
+    /// Adds the source with that name; of a service, an action or a client, if the node's code has it as `given`.
     fn complete_waiting(&self, new: NewWaiting, name: &str, given: Option<&str>) -> SourceHandle {
         let NewWaiting { source: new, collector, statistics } = new;
         let source = Source::new(self.source_name(statistics.source_name, name), collector, None);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Services, clients and timers, with clients and services in other processes.
+//! Services, clients, timers and actions, with clients and services in other processes.
 
+mod actions;
 mod clients;
 mod services;
 mod timers;

@@ -66,7 +66,7 @@ impl Told {
                     (samples, self.by) = (whole(figures.mean * seconds), By::Samples);
                     is_known_to_be_empty = samples == 0;
                 }
-                Ok(Metric::Requests | Metric::Calls) if figures.mean >= 0.0 => {
+                Ok(Metric::Requests | Metric::Calls | Metric::Goals) if figures.mean >= 0.0 => {
                     (samples, self.by) = (whole(figures.mean), By::Samples);
                     is_known_to_be_empty = samples == 0;
                     is_counted = true;
@@ -90,6 +90,13 @@ impl Told {
                             | Metric::ResponseDuration
                             | Metric::RoundTrip
                             | Metric::TimerLateness
+                            | Metric::GoalToAcceptance
+                            | Metric::GoalToFeedback
+                            | Metric::FeedbackPeriod
+                            | Metric::CancelDelay
+                            | Metric::GoalSucceeded
+                            | Metric::GoalCanceled
+                            | Metric::GoalAborted
                     );
                     is_independent_of_clock |= is_of_messages_alone && figures.count > 0;
                 }

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! An action client with statistics, and its goals.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock},
+    task::{ready, Context, Poll, Wake, Waker},
+};
+
+use futures_core::Stream;
+use rclrs::{
+    ActionClient, CancellationClient, FeedbackClient, GoalClient, GoalClientStream, GoalEvent,
+    GoalStatusCode, GoalUuid, Promise, RclrsError, RequestedGoalClient, ResultClient, StatusWatcher,
+};
+use ros_env::builtin_interfaces::msg::Time;
+use rosidl_runtime_rs::Action;
+use tokio::sync::mpsc::error::TryRecvError;
+use topic_statistics_core::{
+    mutex::lock,
+    record::{
+        clock::monotonic,
+        goals::{GoalRecorder, Outcome},
+        source::SourceHandle,
+    },
+};
+
+use super::{
+    goal::{opaque_debug, outcome, SharedGoal},
+    handle::source_handle,
+};
+
+/// An action client whose goals are measured.
+///
+/// Create one using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client). Like
+/// [`rclrs::ActionClient`] it is a handle: dropping the last clone ends its statistics. The action client itself lives
+/// as long as its goals do.
+pub type MeasuredActionClient<A> = Arc<MeasuredActionClientState<A>>;
+
+/// The inner state of a [`MeasuredActionClient`].
+pub struct MeasuredActionClientState<A: Action> {
+    /// Dropped first: the statistics end before the action client does.
+    source: SourceHandle,
+    recorder: GoalRecorder<false>,
+    client: ActionClient<A>,
+    name: Box<str>,
+}
+
+source_handle!(MeasuredActionClientState<A: Action>);
+
+impl<A: Action> MeasuredActionClientState<A> {
+    pub(crate) fn new(
+        source: SourceHandle,
+        recorder: GoalRecorder<false>,
+        client: ActionClient<A>,
+        name: Box<str>,
+    ) -> Self {
+        Self { source, recorder, client, name }
+    }
+
+    /// Sends a goal, as [`rclrs::ActionClientState::request_goal`] does, and panics as that does.
+    pub fn request_goal(&self, goal: A::Goal) -> MeasuredRequestedGoalClient<A> {
+        let began = monotonic();
+        self.requested(began, self.client.request_goal(goal))
+    }
+
+    /// Sends a goal, as [`rclrs::ActionClientState::try_request_goal`] does, and errors as that does. A goal that
+    /// cannot be sent is not measured.
+    pub fn try_request_goal(&self, goal: A::Goal) -> Result<MeasuredRequestedGoalClient<A>, RclrsError> {
+        let began = monotonic();
+        Ok(self.requested(began, self.client.try_request_goal(goal)?))
+    }
+
+    fn requested(&self, began: i64, requested: RequestedGoalClient<A>) -> MeasuredRequestedGoalClient<A> {
+        let goal = SharedGoal::new(self.recorder.begin(began));
+        let goal_id = *requested.goal_id();
+        MeasuredRequestedGoalClient { requested: Watched::new(requested, &goal), goal_id, goal }
+    }
+
+    /// Returns whether an action server is available, as [`rclrs::ActionClientState::server_is_available`] does, and
+    /// errors as that does.
+    pub fn server_is_available(&self) -> Result<bool, RclrsError> {
+        self.client.server_is_available()
+    }
+
+    /// Returns a promise that is fulfilled when an action server is ready, as
+    /// [`rclrs::ActionClientState::notify_on_server_ready`] does.
+    pub fn notify_on_server_ready(&self) -> Promise<()> {
+        self.client.notify_on_server_ready()
+    }
+
+    /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
+    pub fn action_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the rclrs action client, which also cancels goals. Goals that are sent through it are not measured.
+    pub fn client(&self) -> &ActionClient<A> {
+        &self.client
+    }
+}
+
+/// When a future was woken, and whom it wakes. A goal's response is noted when it arrives, however late it is awaited.
+#[derive(Default)]
+struct Arrival {
+    time: OnceLock<i64>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Arrival {
+    /// Returns when the future was woken: now, if it has not been.
+    fn time(&self) -> i64 {
+        *self.time.get_or_init(monotonic)
+    }
+}
+
+impl Wake for Arrival {
+    fn wake(self: Arc<Self>) {
+        self.time();
+        let waker = lock(&self.waker).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A future of rclrs that is watched for its end from its creation on.
+struct Watched<F: Future> {
+    /// None once it has ended.
+    future: Option<F>,
+    /// Its output until that is taken.
+    output: Option<F::Output>,
+    arrival: Arc<Arrival>,
+}
+
+impl<F: Future + Unpin> Watched<F> {
+    fn new<const IS_SERVER: bool>(future: F, goal: &SharedGoal<IS_SERVER>) -> Self {
+        let mut watched = Self { future: Some(future), output: None, arrival: Arc::default() };
+        if goal.is_measured() {
+            watched.look();
+        }
+        watched
+    }
+
+    /// Polls it without anybody who waits for it. Returns its output, if it has ended and the output is not taken.
+    fn look(&mut self) -> Option<&F::Output> {
+        if let Poll::Ready((output, _)) = self.poll(&mut Context::from_waker(Waker::noop())) {
+            self.output = Some(output);
+        }
+        self.output.as_ref()
+    }
+
+    /// Polls it. Returns its output, once, and when it arrived.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(F::Output, i64)> {
+        if let Some(output) = self.output.take() {
+            return Poll::Ready((output, self.arrival.time()));
+        }
+        let Some(future) = &mut self.future else { return Poll::Pending };
+        *lock(&self.arrival.waker) = Some(context.waker().clone());
+        let waker = Waker::from(Arc::clone(&self.arrival));
+        let output = ready!(Pin::new(future).poll(&mut Context::from_waker(&waker)));
+        self.future = None;
+        Poll::Ready((output, self.arrival.time()))
+    }
+}
+
+/// A goal that was sent, as [`rclrs::RequestedGoalClient`]: await it for the response of the action server. It is None
+/// if the goal is rejected.
+pub struct MeasuredRequestedGoalClient<A: Action> {
+    requested: Watched<RequestedGoalClient<A>>,
+    goal_id: GoalUuid,
+    goal: SharedGoal<false>,
+}
+
+impl<A: Action> MeasuredRequestedGoalClient<A> {
+    /// Returns the unique ID of the goal.
+    pub fn goal_id(&self) -> &GoalUuid {
+        &self.goal_id
+    }
+}
+
+impl<A: Action> Future for MeasuredRequestedGoalClient<A> {
+    type Output = Option<MeasuredGoalClient<A>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { requested, goal, .. } = self.get_mut();
+        let (client, arrived) = ready!(requested.poll(context));
+        let Some(GoalClient { feedback, status, result, cancellation, stamp }) = client else {
+            goal.record(|goal| goal.end(Outcome::Rejected, || arrived));
+            return Poll::Ready(None);
+        };
+        goal.record(|goal| goal.accept(|| arrived));
+        let feedback = MeasuredFeedbackClient { feedback, goal: goal.clone() };
+        let result = MeasuredResultClient::new(result, goal.clone());
+        Poll::Ready(Some(MeasuredGoalClient { feedback, status, result, cancellation, stamp }))
+    }
+}
+
+impl<A: Action> Drop for MeasuredRequestedGoalClient<A> {
+    /// A response that nobody has awaited is a response.
+    fn drop(&mut self) {
+        if !self.goal.is_measured() {
+            return;
+        }
+        let is_accepted = self.requested.look().map(Option::is_some);
+        let arrival = &self.requested.arrival;
+        match is_accepted {
+            Some(true) => self.goal.record(|goal| goal.accept(|| arrival.time())),
+            Some(false) => self.goal.record(|goal| goal.end(Outcome::Rejected, || arrival.time())),
+            None => {}
+        }
+    }
+}
+
+/// A goal that was accepted, as [`rclrs::GoalClient`]. It is meant to be destructured.
+pub struct MeasuredGoalClient<A: Action> {
+    /// Receives feedback.
+    pub feedback: MeasuredFeedbackClient<A>,
+    /// Watches the status.
+    pub status: StatusWatcher<A>,
+    /// Receives the result.
+    pub result: MeasuredResultClient<A>,
+    /// Requests to cancel the goal.
+    pub cancellation: CancellationClient<A>,
+    /// When the goal was accepted, by the server's clock.
+    pub stamp: Time,
+}
+
+impl<A: Action> Clone for MeasuredGoalClient<A> {
+    fn clone(&self) -> Self {
+        Self {
+            feedback: self.feedback.clone(),
+            status: self.status.clone(),
+            result: self.result.clone(),
+            cancellation: self.cancellation.clone(),
+            stamp: self.stamp.clone(),
+        }
+    }
+}
+
+impl<A: Action> MeasuredGoalClient<A> {
+    /// Returns a stream of what happens to the goal, as [`rclrs::GoalClient::stream`] does.
+    pub fn stream(self) -> MeasuredGoalClientStream<A> {
+        let Self { feedback: MeasuredFeedbackClient { feedback, .. }, status, result, cancellation, stamp } =
+            self;
+        let client = GoalClient { feedback, status, result: result.plain.clone(), cancellation, stamp };
+        MeasuredGoalClientStream { stream: client.stream(), result }
+    }
+}
+
+/// Receives feedback of a goal, as [`rclrs::FeedbackClient`].
+pub struct MeasuredFeedbackClient<A: Action> {
+    feedback: FeedbackClient<A>,
+    goal: SharedGoal<false>,
+}
+
+impl<A: Action> Clone for MeasuredFeedbackClient<A> {
+    fn clone(&self) -> Self {
+        Self { feedback: self.feedback.clone(), goal: self.goal.clone() }
+    }
+}
+
+impl<A: Action> MeasuredFeedbackClient<A> {
+    /// Receives the next feedback, as [`UnboundedReceiver::recv`](tokio::sync::mpsc::UnboundedReceiver::recv) does.
+    pub async fn recv(&mut self) -> Option<A::Feedback> {
+        let feedback = self.feedback.recv().await;
+        self.receive(feedback.is_some());
+        feedback
+    }
+
+    /// Receives feedback that has arrived, and errors as
+    /// [`UnboundedReceiver::try_recv`](tokio::sync::mpsc::UnboundedReceiver::try_recv) does.
+    pub fn try_recv(&mut self) -> Result<A::Feedback, TryRecvError> {
+        let feedback = self.feedback.try_recv();
+        self.receive(feedback.is_ok());
+        feedback
+    }
+
+    /// Polls for the next feedback, as
+    /// [`UnboundedReceiver::poll_recv`](tokio::sync::mpsc::UnboundedReceiver::poll_recv) does.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<A::Feedback>> {
+        let feedback = self.feedback.poll_recv(context);
+        self.receive(matches!(feedback, Poll::Ready(Some(_))));
+        feedback
+    }
+
+    fn receive(&self, has_feedback: bool) {
+        if has_feedback {
+            self.goal.record(|goal| goal.feedback(monotonic));
+        }
+    }
+}
+
+/// Receives the result of a goal, as [`rclrs::ResultClient`]: await it.
+pub struct MeasuredResultClient<A: Action> {
+    result: Watched<ResultClient<A>>,
+    /// For clones, and for the stream.
+    plain: ResultClient<A>,
+    goal: SharedGoal<false>,
+}
+
+impl<A: Action> MeasuredResultClient<A> {
+    fn new(plain: ResultClient<A>, goal: SharedGoal<false>) -> Self {
+        Self { result: Watched::new(plain.clone(), &goal), plain, goal }
+    }
+
+    fn end(&self, status: GoalStatusCode) {
+        self.goal.record(|goal| goal.end(outcome(status), || self.result.arrival.time()));
+    }
+}
+
+impl<A: Action> Clone for MeasuredResultClient<A> {
+    fn clone(&self) -> Self {
+        Self::new(self.plain.clone(), self.goal.clone())
+    }
+}
+
+impl<A: Action> Future for MeasuredResultClient<A> {
+    type Output = (GoalStatusCode, A::Result);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (output, _) = ready!(self.result.poll(context));
+        self.end(output.0);
+        Poll::Ready(output)
+    }
+}
+
+impl<A: Action> Drop for MeasuredResultClient<A> {
+    /// A result that nobody has awaited is a result.
+    fn drop(&mut self) {
+        if self.goal.is_measured() {
+            if let Some(status) = self.result.look().map(|(status, _)| *status) {
+                self.end(status);
+            }
+        }
+    }
+}
+
+/// A stream of what happens to a goal, as [`rclrs::GoalClientStream`].
+pub struct MeasuredGoalClientStream<A: Action> {
+    stream: GoalClientStream<A>,
+    result: MeasuredResultClient<A>,
+}
+
+impl<A: Action> Stream for MeasuredGoalClientStream<A> {
+    type Item = GoalEvent<A>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Self { stream, result } = self.get_mut();
+        let event = ready!(Pin::new(stream).poll_next(context));
+        match &event {
+            Some(GoalEvent::Feedback(_)) => result.goal.record(|goal| goal.feedback(monotonic)),
+            Some(GoalEvent::Result((status, _))) => result.end(*status),
+            Some(GoalEvent::Status(_)) | None => {}
+        }
+        Poll::Ready(event)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.size_hint()
+    }
+}
+
+// None of their fields is pinned.
+impl<A: Action> Unpin for MeasuredRequestedGoalClient<A> {}
+impl<A: Action> Unpin for MeasuredResultClient<A> {}
+impl<A: Action> Unpin for MeasuredGoalClientStream<A> {}
+
+opaque_debug!(
+    MeasuredRequestedGoalClient,
+    MeasuredGoalClient,
+    MeasuredFeedbackClient,
+    MeasuredResultClient,
+    MeasuredGoalClientStream
+);

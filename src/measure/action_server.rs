@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! An action server with statistics, and its goals.
+//!
+//! The goals are rclrs's, in wrappers that record each of their changes: they have the same methods, and do the same
+//! when they are dropped.
+
+use std::{future::Future, sync::Arc};
+
+use rclrs::{
+    AcceptedGoal, ActionServer, BeginAcceptedGoal, CancellingGoal, ExecutingGoal, FeedbackPublisher,
+    GoalUuid, RclrsError, RequestedGoal, TerminatedGoal,
+};
+use rosidl_runtime_rs::Action;
+use topic_statistics_core::record::{
+    clock::monotonic,
+    goals::{GoalRecorder, Outcome},
+    source::SourceHandle,
+};
+
+use super::{
+    goal::{opaque_debug, SharedGoal},
+    handle::{end_with_callback, source_handle},
+};
+
+/// An action server whose goals are measured.
+///
+/// Create one using [`NodeStatistics::create_action_server`](crate::NodeStatistics::create_action_server). Like
+/// [`rclrs::ActionServer`] it is a handle: dropping the last clone ends the action server and its statistics.
+pub type MeasuredActionServer<A> = Arc<MeasuredActionServerState<A>>;
+
+/// The inner state of a [`MeasuredActionServer`].
+pub struct MeasuredActionServerState<A: Action> {
+    /// Dropped first: the statistics end before the action server does.
+    source: SourceHandle,
+    server: ActionServer<A>,
+    name: Box<str>,
+}
+
+source_handle!(MeasuredActionServerState<A: Action>);
+
+impl<A: Action> MeasuredActionServerState<A> {
+    pub(crate) fn new(source: SourceHandle, server: ActionServer<A>, name: Box<str>) -> Self {
+        Self { source, server, name }
+    }
+
+    /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
+    pub fn action_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the rclrs action server. If another callback is set through it, the statistics end, with an error in the
+    /// log.
+    pub fn server(&self) -> &ActionServer<A> {
+        &self.server
+    }
+}
+
+/// The part of an action server's statistics that its callback calls.
+struct Probe {
+    recorder: GoalRecorder<true>,
+    name: Box<str>,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        end_with_callback(&self.recorder.goals, &self.name);
+    }
+}
+
+/// Wraps a callback, so that its goals are measured. `name`: of the action, for the log.
+pub(crate) fn measure<A: Action, Task>(
+    mut callback: impl FnMut(MeasuredRequestedGoal<A>) -> Task + Send + Sync + 'static,
+    recorder: GoalRecorder<true>,
+    name: &str,
+) -> impl FnMut(RequestedGoal<A>) -> Task + Send + Sync + 'static {
+    let probe = Probe { recorder, name: name.into() };
+    move |requested| {
+        let goal = SharedGoal::new(probe.recorder.begin(monotonic()));
+        callback(MeasuredRequestedGoal { requested, goal })
+    }
+}
+
+/// A goal that is requested, as [`rclrs::RequestedGoal`]: if it is dropped, it is rejected.
+pub struct MeasuredRequestedGoal<A: Action> {
+    requested: RequestedGoal<A>,
+    goal: SharedGoal<true>,
+}
+
+impl<A: Action> MeasuredRequestedGoal<A> {
+    /// Returns the goal.
+    #[must_use]
+    pub fn goal(&self) -> &Arc<A::Goal> {
+        self.requested.goal()
+    }
+
+    /// Returns the unique ID of the goal.
+    #[must_use]
+    pub fn goal_id(&self) -> &GoalUuid {
+        self.requested.goal_id()
+    }
+
+    /// Accepts the goal, as [`rclrs::RequestedGoal::accept`] does, and panics as that does.
+    #[must_use]
+    pub fn accept(self) -> MeasuredAcceptedGoal<A> {
+        let Self { requested, goal } = self;
+        let accepted = requested.accept();
+        goal.record(|goal| goal.accept(monotonic));
+        MeasuredAcceptedGoal { accepted, goal }
+    }
+
+    /// Accepts the goal, as [`rclrs::RequestedGoal::try_accept`] does, and errors as that does.
+    pub fn try_accept(self) -> Result<MeasuredAcceptedGoal<A>, RclrsError> {
+        let Self { requested, goal } = self;
+        let accepted = requested.try_accept()?;
+        goal.record(|goal| goal.accept(monotonic));
+        Ok(MeasuredAcceptedGoal { accepted, goal })
+    }
+
+    /// Rejects the goal.
+    pub fn reject(self) -> TerminatedGoal {
+        let Self { requested, goal } = self;
+        let rejected = requested.reject();
+        goal.end(Outcome::Rejected);
+        rejected
+    }
+}
+
+/// Methods of each goal that is accepted and has not ended.
+macro_rules! accepted_methods {
+    ($name:ident, $field:ident) => {
+        impl<A: Action> $name<A> {
+            /// Returns the goal.
+            #[must_use]
+            pub fn goal(&self) -> &Arc<A::Goal> {
+                self.$field.goal()
+            }
+
+            /// Publishes feedback.
+            pub fn publish_feedback(&self, feedback: A::Feedback) {
+                self.$field.publish_feedback(feedback);
+                self.goal.record(|goal| goal.feedback(monotonic));
+            }
+
+            /// Returns a handle that publishes feedback of this goal from elsewhere.
+            pub fn feedback_publisher(&self) -> MeasuredFeedbackPublisher<A> {
+                let publisher = self.$field.feedback_publisher();
+                MeasuredFeedbackPublisher { publisher, goal: self.goal.clone() }
+            }
+        }
+    };
+}
+
+/// Methods of each goal that may be requested to cancel.
+macro_rules! cancelable_methods {
+    ($name:ident, $field:ident, $of_rclrs:literal) => {
+        impl<A: Action> $name<A> {
+            #[doc = concat!("Polls a future until it is finished, or until the goal is to be canceled, as ")]
+            #[doc = concat!("[`rclrs::", $of_rclrs, "::until_cancel_requested`] does. The cancel delay begins when it ")]
+            #[doc = "returns the future."]
+            pub async fn until_cancel_requested<F: Future + Unpin>(&self, f: F) -> Result<F::Output, F> {
+                let result = self.$field.until_cancel_requested(f).await;
+                if result.is_err() {
+                    self.goal.record(|goal| goal.request_cancel(monotonic));
+                }
+                result
+            }
+
+            #[doc = concat!("Polls a future unless the goal is to be canceled, as ")]
+            #[doc = concat!("[`rclrs::", $of_rclrs, "::unless_cancel_requested`] does. The cancel delay begins when it ")]
+            #[doc = "returns an error."]
+            pub async fn unless_cancel_requested<F: Future>(&self, f: F) -> Result<F::Output, ()> {
+                let result = self.$field.unless_cancel_requested(f).await;
+                if result.is_err() {
+                    self.goal.record(|goal| goal.request_cancel(monotonic));
+                }
+                result
+            }
+
+            /// Begins to cancel the goal, requested or not.
+            #[must_use]
+            pub fn begin_cancelling(self) -> MeasuredCancellingGoal<A> {
+                let Self { $field, goal } = self;
+                MeasuredCancellingGoal { cancelling: $field.begin_cancelling(), goal }
+            }
+
+            /// Rejects the open requests to cancel the goal.
+            pub fn reject_cancellation(&self) {
+                self.$field.reject_cancellation();
+                self.goal.record(|goal| goal.reject_cancel());
+            }
+        }
+    };
+}
+
+/// Methods of each goal that may succeed or be aborted.
+macro_rules! executing_methods {
+    ($name:ident, $field:ident) => {
+        impl<A: Action> $name<A> {
+            /// Ends the goal: it succeeded.
+            pub fn succeeded_with(self, result: A::Result) -> TerminatedGoal {
+                let terminated = self.$field.succeeded_with(result);
+                self.goal.end(Outcome::Succeeded);
+                terminated
+            }
+
+            /// Ends the goal: it is aborted.
+            pub fn aborted_with(self, result: A::Result) -> TerminatedGoal {
+                let terminated = self.$field.aborted_with(result);
+                self.goal.end(Outcome::Aborted);
+                terminated
+            }
+        }
+    };
+}
+
+/// A goal that is accepted, as [`rclrs::AcceptedGoal`]: if it is dropped, it is aborted.
+pub struct MeasuredAcceptedGoal<A: Action> {
+    accepted: AcceptedGoal<A>,
+    goal: SharedGoal<true>,
+}
+
+accepted_methods!(MeasuredAcceptedGoal, accepted);
+cancelable_methods!(MeasuredAcceptedGoal, accepted, "AcceptedGoal");
+
+impl<A: Action> MeasuredAcceptedGoal<A> {
+    /// Starts to execute the goal.
+    #[must_use]
+    pub fn execute(self) -> MeasuredExecutingGoal<A> {
+        let Self { accepted, goal } = self;
+        let executing = accepted.execute();
+        goal.record(|goal| goal.execute(monotonic));
+        MeasuredExecutingGoal { executing, goal }
+    }
+
+    /// Starts to cancel the goal if that is requested, and to execute it otherwise.
+    #[must_use]
+    pub fn begin(self) -> MeasuredBeginAcceptedGoal<A> {
+        let Self { accepted, goal } = self;
+        match accepted.begin() {
+            BeginAcceptedGoal::Execute(executing) => {
+                goal.record(|goal| goal.execute(monotonic));
+                MeasuredBeginAcceptedGoal::Execute(MeasuredExecutingGoal { executing, goal })
+            }
+            BeginAcceptedGoal::Cancel(cancelling) => {
+                goal.record(|goal| goal.request_cancel(monotonic));
+                MeasuredBeginAcceptedGoal::Cancel(MeasuredCancellingGoal { cancelling, goal })
+            }
+        }
+    }
+}
+
+/// What an accepted goal begins with, as [`rclrs::BeginAcceptedGoal`].
+pub enum MeasuredBeginAcceptedGoal<A: Action> {
+    /// It is executed.
+    Execute(MeasuredExecutingGoal<A>),
+    /// It is canceled.
+    Cancel(MeasuredCancellingGoal<A>),
+}
+
+/// A goal that is executed, as [`rclrs::ExecutingGoal`]: if it is dropped, it is aborted.
+pub struct MeasuredExecutingGoal<A: Action> {
+    executing: ExecutingGoal<A>,
+    goal: SharedGoal<true>,
+}
+
+accepted_methods!(MeasuredExecutingGoal, executing);
+cancelable_methods!(MeasuredExecutingGoal, executing, "ExecutingGoal");
+executing_methods!(MeasuredExecutingGoal, executing);
+
+/// A goal that is being canceled, as [`rclrs::CancellingGoal`]: if it is dropped, it is aborted.
+pub struct MeasuredCancellingGoal<A: Action> {
+    cancelling: CancellingGoal<A>,
+    goal: SharedGoal<true>,
+}
+
+accepted_methods!(MeasuredCancellingGoal, cancelling);
+executing_methods!(MeasuredCancellingGoal, cancelling);
+
+impl<A: Action> MeasuredCancellingGoal<A> {
+    /// Ends the goal: it is canceled.
+    pub fn cancelled_with(self, result: A::Result) -> TerminatedGoal {
+        let terminated = self.cancelling.cancelled_with(result);
+        self.goal.end(Outcome::Canceled);
+        terminated
+    }
+}
+
+/// Publishes feedback of a goal, as [`rclrs::FeedbackPublisher`]. The goal is not aborted before it is dropped.
+#[derive(Clone)]
+pub struct MeasuredFeedbackPublisher<A: Action> {
+    publisher: FeedbackPublisher<A>,
+    goal: SharedGoal<true>,
+}
+
+impl<A: Action> MeasuredFeedbackPublisher<A> {
+    /// Publishes feedback, as [`rclrs::FeedbackPublisher::publish`] does, and errors as that does.
+    pub fn publish(&self, feedback: A::Feedback) -> Result<(), A::Feedback> {
+        self.publisher.publish(feedback)?;
+        self.goal.record(|goal| goal.feedback(monotonic));
+        Ok(())
+    }
+}
+
+opaque_debug!(
+    MeasuredRequestedGoal,
+    MeasuredAcceptedGoal,
+    MeasuredBeginAcceptedGoal,
+    MeasuredExecutingGoal,
+    MeasuredCancellingGoal,
+    MeasuredFeedbackPublisher
+);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A goal under way, as the handles of an action server and of an action client share it.
+
+use std::sync::Arc;
+
+use rclrs::{GoalStatusCode, Node};
+use topic_statistics_core::record::{
+    clock::monotonic,
+    goals::{ActiveGoal, Outcome},
+};
+
+/// A goal under way; None inside if it is not measured. When the last clone is dropped, it leaves.
+///
+/// A handle has it after rclrs's own: so rclrs has ended the goal before.
+#[derive(Clone)]
+pub(super) struct SharedGoal<const IS_SERVER: bool>(Option<Arc<Held<IS_SERVER>>>);
+
+struct Held<const IS_SERVER: bool>(ActiveGoal<IS_SERVER>);
+
+impl<const IS_SERVER: bool> Drop for Held<IS_SERVER> {
+    fn drop(&mut self) {
+        self.0.leave(monotonic);
+    }
+}
+
+impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
+    pub(super) fn new(goal: Option<ActiveGoal<IS_SERVER>>) -> Self {
+        Self(goal.map(|goal| Arc::new(Held(goal))))
+    }
+
+    pub(super) fn is_measured(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Records what happens to it.
+    pub(super) fn record(&self, event: impl FnOnce(&ActiveGoal<IS_SERVER>)) {
+        if let Some(held) = &self.0 {
+            event(&held.0);
+        }
+    }
+
+    pub(super) fn end(&self, outcome: Outcome) {
+        self.record(|goal| goal.end(outcome, monotonic));
+    }
+}
+
+/// Returns the outcome of a result. That of a goal that the server does not know is none: nobody waits for it any more.
+pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
+    match status {
+        GoalStatusCode::Succeeded => Outcome::Succeeded,
+        GoalStatusCode::Cancelled => Outcome::Canceled,
+        GoalStatusCode::Aborted => Outcome::Aborted,
+        _ => Outcome::Dropped,
+    }
+}
+
+/// Returns the fully qualified name of an action. rclrs 0.8 has no way to ask for it: so a remapping of the name is not
+/// in it.
+pub(crate) fn action_name(node: &Node, given: &str) -> String {
+    fully_qualified(&node.namespace(), &node.fully_qualified_name(), given)
+}
+
+fn fully_qualified(namespace: &str, node: &str, given: &str) -> String {
+    match given.strip_prefix('~') {
+        _ if given.starts_with('/') => given.to_owned(),
+        Some(private) => format!("{node}{private}"),
+        None => format!("{}/{given}", namespace.trim_end_matches('/')),
+    }
+}
+
+/// Implements `Debug` for a handle whose parts of rclrs have none.
+macro_rules! opaque_debug {
+    ($($name:ident),+) => { $(
+        impl<A: rosidl_runtime_rs::Action> std::fmt::Debug for $name<A> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )+ };
+}
+
+pub(super) use opaque_debug;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_action_is_resolved_as_that_of_a_topic() {
+        for (namespace, node, given, expected) in [
+            ("/", "/planner", "plan", "/plan"),
+            ("/r1", "/r1/planner", "plan", "/r1/plan"),
+            ("/r1", "/r1/planner", "/plan", "/plan"),
+            ("/r1", "/r1/planner", "~/plan", "/r1/planner/plan"),
+        ] {
+            assert_eq!(fully_qualified(namespace, node, given), expected);
+        }
+    }
+}

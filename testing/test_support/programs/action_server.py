@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An action server `act` of type `test_msgs/action/Fibonacci`, whose goals say what it does.
+
+An order below 0 is rejected. Otherwise the goal is accepted after 100 ms, has feedback 200 ms after that, and ends
+ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds; if a client cancels it, it is canceled at
+once. Ends with its standard input.
+"""
+
+import sys
+import threading
+import time
+
+import rclpy
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from test_msgs.action import Fibonacci
+
+rclpy.init()
+node = rclpy.create_node('act_server')
+
+
+def decide(goal):
+    time.sleep(0.1)
+    return GoalResponse.REJECT if goal.order < 0 else GoalResponse.ACCEPT
+
+
+def execute(handle):
+    time.sleep(0.2)
+    handle.publish_feedback(Fibonacci.Feedback())
+    end = time.monotonic() + handle.request.order * 1e-3
+    while time.monotonic() < end:
+        if handle.is_cancel_requested:
+            handle.canceled()
+            return Fibonacci.Result()
+        time.sleep(0.001)
+    if handle.request.order % 2:
+        handle.abort()
+    else:
+        handle.succeed()
+    return Fibonacci.Result()
+
+
+server = ActionServer(
+    node,
+    Fibonacci,
+    'act',
+    execute,
+    goal_callback=decide,
+    cancel_callback=lambda _: CancelResponse.ACCEPT,
+    callback_group=ReentrantCallbackGroup(),
+)
+
+
+def end():
+    sys.stdin.read()
+    rclpy.shutdown()
+
+
+threading.Thread(target=end, daemon=True).start()
+try:
+    rclpy.spin(node, MultiThreadedExecutor(num_threads=8))
+except ExternalShutdownException:
+    pass

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::{
+    sync::{mpsc, Arc, Mutex},
+    time::Duration,
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{
+    IntoMeasuredOptions, MeasuredAcceptedGoal, MeasuredActionClient, MeasuredBeginAcceptedGoal,
+    MeasuredFeedbackPublisher, MeasuredGoalClient, MeasuredRequestedGoal, Metric, NodeStatistics, SourceKind,
+    StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
+};
+use ros_env::test_msgs::action::{Fibonacci, Fibonacci_Feedback, Fibonacci_Goal, Fibonacci_Result};
+use test_support::{domain, node, of, wait_for, Program, Reader, Spinning, LIMIT};
+use tokio::sync::oneshot;
+
+use super::{statistics, Windows};
+
+/// How far a measured time may be above what is injected: the host is busy with other tests.
+const TOLERANCE: f64 = 60.0;
+
+/// Asserts that each sample of a metric is as injected, in milliseconds, and returns the number of samples.
+#[track_caller]
+fn lasted(windows: &Windows, metric: Metric, injected: f64) -> u64 {
+    let (least, most) = (windows.minimum(metric), windows.maximum(metric));
+    assert!(least >= injected - 1.0 && most <= injected + TOLERANCE, "{metric}: {least} to {most} ms");
+    windows.count(metric)
+}
+
+/// Returns how many goals there were, and how many of each outcome.
+fn outcomes(windows: &Windows) -> [f64; 5] {
+    let metrics = [
+        Metric::Goals,
+        Metric::SucceededGoals,
+        Metric::CanceledGoals,
+        Metric::AbortedGoals,
+        Metric::RejectedGoals,
+    ];
+    metrics.map(|metric| windows.sum(metric))
+}
+
+fn last(windows: &Windows, metric: Metric) -> f64 {
+    windows.all(metric).last().unwrap().average
+}
+
+/// Waits for so many milliseconds. No executor is needed for that.
+fn after(milliseconds: u64) -> oneshot::Receiver<()> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        drop(sender);
+    });
+    receiver
+}
+
+fn feedback() -> Fibonacci_Feedback {
+    Fibonacci_Feedback { sequence: vec![1, 2] }
+}
+
+fn result() -> Fibonacci_Result {
+    Fibonacci_Result { sequence: vec![3, 5] }
+}
+
+/// Accepts after 40 ms, executes 20 ms later.
+async fn accept(goal: MeasuredRequestedGoal<Fibonacci>) -> MeasuredAcceptedGoal<Fibonacci> {
+    drop(after(40).await);
+    let accepted = goal.accept();
+    drop(after(20).await);
+    accepted
+}
+
+#[test]
+fn each_outcome_and_time_of_a_servers_goals_is_measured() {
+    let (executor, node) = node("server", &[]);
+    let statistics = statistics(&node);
+    let server = statistics
+        .create_action_server::<Fibonacci, _>("act", |goal| async move {
+            if goal.goal().order < 3 {
+                return goal.reject();
+            }
+            let order = goal.goal().order;
+            let executing = accept(goal).await.execute();
+            assert_eq!(executing.goal().order, order);
+            for _ in 0..4 {
+                executing.publish_feedback(feedback());
+                drop(after(50).await);
+            }
+            match order {
+                3 => executing.succeeded_with(result()),
+                4 => executing.aborted_with(result()),
+                _ => match executing.until_cancel_requested(after(60_000)).await {
+                    Ok(_) => executing.aborted_with(result()),
+                    Err(_waits) => {
+                        let cancelling = executing.begin_cancelling();
+                        drop(after(150).await);
+                        cancelling.cancelled_with(result())
+                    }
+                },
+            }
+        })
+        .unwrap();
+    assert_eq!((server.action_name(), server.source_name()), ("/act", "/server:/act"));
+    let windows = Windows::of(server.watch());
+    let mut reader = Reader::start(domain());
+    let _spinning = Spinning::start(executor);
+    let mut client = Program::start("action_client.py", &[], domain());
+    assert_eq!(client.request("act 1 3"), "rejected rejected rejected");
+    assert_eq!(client.request("act 3 3"), "4 4 4");
+    assert_eq!(client.request("act 4 1"), "6");
+    assert_eq!(client.request("act 5 2 400"), "5 5");
+
+    windows.wait_for(Metric::CanceledGoals, 2.0);
+    windows.wait_for_more(1);
+    assert_eq!(outcomes(&windows), [9.0, 3.0, 2.0, 1.0, 3.0]);
+    assert_eq!(lasted(&windows, Metric::GoalToAcceptance, 40.0), 6, "of those that were accepted");
+    assert_eq!(lasted(&windows, Metric::FeedbackPeriod, 50.0), 6 * 3);
+    assert_eq!(lasted(&windows, Metric::GoalSucceeded, 200.0), 3);
+    assert_eq!(lasted(&windows, Metric::GoalAborted, 200.0), 1);
+    assert_eq!(lasted(&windows, Metric::CancelDelay, 150.0), 2);
+    // From the start of the execution: the client cancels 400 ms after the acceptance, 20 ms before it.
+    assert_eq!(windows.count(Metric::GoalCanceled), 2);
+    assert!(windows.minimum(Metric::GoalCanceled) >= 350.0);
+    assert_eq!(windows.maximum(Metric::MaxActiveGoals), 3.0);
+    assert_eq!((last(&windows, Metric::ActiveGoals), last(&windows, Metric::OldestGoal)), (0.0, 0.0));
+    reader.read_until("the metrics of an action server", |read| {
+        SourceKind::ActionServer
+            .metrics()
+            .iter()
+            .all(|metric| of(read, "/server:/act", metric.name()).any(|window| window.unit == metric.unit()))
+    });
+}
+
+/// The wrappers leave to rclrs what it does with a goal that is dropped.
+#[test]
+fn a_goal_that_its_server_drops_ends_as_without_statistics() {
+    let (executor, node) = node("server", &[]);
+    let statistics = statistics(&node);
+    let (sender, dropped) = mpsc::channel();
+    let held = Arc::new(Mutex::new(None));
+    let holds = Arc::clone(&held);
+    let server = statistics
+        .create_action_server::<Fibonacci, _>("act", move |goal| {
+            let (sender, holds) = (sender.clone(), Arc::clone(&holds));
+            async move {
+                let order = goal.goal().order;
+                // Without an end: the handler waits for ever, and the goal is dropped before that.
+                match order {
+                    0 => drop(goal),
+                    1 => drop(goal.accept()),
+                    2 => drop(goal.try_accept().unwrap().execute()),
+                    3 => drop(goal.accept().begin_cancelling()),
+                    _ => {
+                        let executing = goal.accept().execute();
+                        *holds.lock().unwrap() = Some(executing.feedback_publisher());
+                    }
+                }
+                sender.send(order).unwrap();
+                std::future::pending().await
+            }
+        })
+        .unwrap();
+    let windows = Windows::of(server.watch());
+    let _spinning = Spinning::start(executor);
+    let mut client = Program::start("action_client.py", &[], domain());
+    assert_eq!(client.request("act 0 1"), "rejected");
+    for order in 1..=3 {
+        assert_eq!(client.request(&format!("act {order} 1")), "6");
+    }
+    windows.wait_for(Metric::AbortedGoals, 3.0);
+    windows.wait_for_more(1);
+    assert_eq!(outcomes(&windows), [4.0, 0.0, 0.0, 3.0, 1.0]);
+
+    // rclrs aborts it when the last publisher of its feedback is dropped, too.
+    client.send("act 4 1");
+    while dropped.recv().unwrap() != 4 {}
+    windows.wait_for_more(2);
+    assert_eq!((last(&windows, Metric::ActiveGoals), windows.sum(Metric::AbortedGoals)), (1.0, 3.0));
+    assert!(last(&windows, Metric::OldestGoal) > 250.0);
+    let publisher: MeasuredFeedbackPublisher<Fibonacci> = held.lock().unwrap().take().unwrap();
+    for _ in 0..3 {
+        publisher.publish(feedback()).unwrap();
+    }
+    drop(publisher);
+    assert_eq!(client.read("the status"), "6");
+    windows.wait_for(Metric::AbortedGoals, 4.0);
+    assert_eq!(windows.count(Metric::FeedbackPeriod), 2);
+    assert_eq!(last(&windows, Metric::ActiveGoals), 0.0);
+}
+
+#[test]
+fn a_goal_may_be_canceled_before_it_is_executed() {
+    let (executor, node) = node("server", &[]);
+    let statistics = statistics(&node);
+    let server = statistics
+        .create_action_server::<Fibonacci, _>("act", |goal| async move {
+            let accepted = goal.accept();
+            let _unless_canceled = accepted.unless_cancel_requested(std::future::pending::<()>()).await;
+            match accepted.begin() {
+                MeasuredBeginAcceptedGoal::Execute(executing) => executing.aborted_with(result()),
+                MeasuredBeginAcceptedGoal::Cancel(cancelling) => {
+                    drop(after(120).await);
+                    cancelling.publish_feedback(feedback());
+                    cancelling.cancelled_with(result())
+                }
+            }
+        })
+        .unwrap();
+    let windows = Windows::of(server.watch());
+    let _spinning = Spinning::start(executor);
+    let mut client = Program::start("action_client.py", &[], domain());
+    assert_eq!(client.request("act 0 1 200"), "5");
+    windows.wait_for(Metric::CanceledGoals, 1.0);
+    assert_eq!(lasted(&windows, Metric::CancelDelay, 120.0), 1);
+}
+
+/// Starts a client, and waits for the action server of the other process.
+fn client(
+    statistics: &NodeStatistics,
+    options: TopicStatisticsOptions,
+) -> (MeasuredActionClient<Fibonacci>, Windows) {
+    let client = statistics.create_action_client::<Fibonacci>("act".topic_statistics(options)).unwrap();
+    wait_for("the action server", || client.server_is_available().unwrap());
+    let windows = Windows::of(client.watch());
+    (client, windows)
+}
+
+fn order(order: i32) -> Fibonacci_Goal {
+    Fibonacci_Goal { order }
+}
+
+#[test]
+fn each_outcome_and_time_of_a_clients_goals_is_measured() {
+    let (executor, node) = node("client", &[]);
+    let statistics = statistics(&node);
+    let _spinning = Spinning::start(executor);
+    let _server = Program::start("action_server.py", &[], domain());
+    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    assert_eq!((client.action_name(), client.source_name()), ("/act", "/client:/act"));
+    let mut reader = Reader::start(domain());
+
+    let (sender, ended) = mpsc::channel();
+    let of_task = client.clone();
+    let _task = node.commands().run(async move {
+        assert!(of_task.request_goal(order(-1)).await.is_none());
+        for goal in [300, 301] {
+            let goal = of_task.request_goal(order(goal)).await.unwrap();
+            let MeasuredGoalClient { mut feedback, result, .. } = goal;
+            assert!(feedback.recv().await.is_some());
+            sender.send(result.await.0).unwrap();
+        }
+        let goal = of_task.try_request_goal(order(60_000)).unwrap().await.unwrap();
+        let MeasuredGoalClient { mut feedback, result, cancellation, .. } = goal;
+        assert!(feedback.recv().await.is_some());
+        assert!(cancellation.cancel().await.is_accepted());
+        sender.send(result.await.0).unwrap();
+    });
+    let statuses = [(); 3].map(|()| ended.recv_timeout(LIMIT).unwrap());
+    assert_eq!(statuses, [GoalStatusCode::Succeeded, GoalStatusCode::Aborted, GoalStatusCode::Cancelled]);
+    windows.wait_for(Metric::CanceledGoals, 1.0);
+    windows.wait_for_more(1);
+    assert_eq!(outcomes(&windows), [4.0, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!(lasted(&windows, Metric::GoalToAcceptance, 100.0), 3);
+    assert_eq!(lasted(&windows, Metric::GoalToFeedback, 300.0), 3);
+    assert_eq!(lasted(&windows, Metric::GoalSucceeded, 600.0), 1);
+    assert_eq!(lasted(&windows, Metric::GoalAborted, 601.0), 1);
+    assert_eq!(windows.count(Metric::GoalCanceled), 1);
+    assert_eq!(windows.sum(Metric::DroppedGoals), 0.0);
+    assert_eq!((last(&windows, Metric::ActiveGoals), last(&windows, Metric::OldestGoal)), (0.0, 0.0));
+    reader.read_until("the metrics of an action client", |read| {
+        SourceKind::ActionClient
+            .metrics()
+            .iter()
+            .all(|metric| of(read, "/client:/act", metric.name()).any(|window| window.unit == metric.unit()))
+    });
+}
+
+/// Acceptance and result are measured when they arrive, also if they are awaited much later, or never.
+#[test]
+fn a_response_is_measured_when_it_arrives() {
+    let (executor, node) = node("client", &[]);
+    let statistics = statistics(&node);
+    let _spinning = Spinning::start(executor);
+    let _server = Program::start("action_server.py", &[], domain());
+    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    let (sender, done) = mpsc::channel();
+    let of_task = client.clone();
+    let _task = node.commands().run(async move {
+        let rejected = of_task.request_goal(order(-1));
+        let requested = of_task.request_goal(order(1000));
+        drop(after(700).await);
+        drop(rejected);
+        let goal = requested.await.unwrap();
+        drop(after(2000).await);
+        drop(goal);
+        sender.send(()).unwrap();
+    });
+    done.recv_timeout(LIMIT).unwrap();
+    windows.wait_for(Metric::SucceededGoals, 1.0);
+    windows.wait_for_more(1);
+    assert_eq!(outcomes(&windows), [2.0, 1.0, 0.0, 0.0, 1.0]);
+    // The server decides on one goal after the other, or on both at once.
+    let acceptance = windows.maximum(Metric::GoalToAcceptance);
+    assert!((100.0..700.0).contains(&acceptance), "{acceptance} ms");
+    let whole = windows.maximum(Metric::GoalSucceeded);
+    assert!((1300.0..2400.0).contains(&whole), "{whole} ms");
+}
+
+#[test]
+fn a_goal_of_a_stuck_server_shows_in_every_window_until_it_is_dropped() {
+    let (executor, node) = node("client", &[]);
+    let statistics = statistics(&node);
+    let _spinning = Spinning::start(executor);
+    let server = Program::start("action_server.py", &[], domain());
+    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    server.signal("STOP");
+    let requested = client.request_goal(order(0));
+    let other = client.request_goal(order(0));
+    windows.wait_for(Metric::Goals, 2.0);
+    let from = windows.all(Metric::OldestGoal).len();
+    windows.wait_for_more(4);
+    let ages: Vec<f64> = windows.all(Metric::OldestGoal)[from..].iter().map(|of| of.average).collect();
+    assert!(ages.windows(2).all(|pair| (150.0..1000.0).contains(&(pair[1] - pair[0]))), "{ages:?}");
+    assert_eq!((last(&windows, Metric::ActiveGoals), windows.sum(Metric::DroppedGoals)), (2.0, 0.0));
+    drop(other);
+    windows.wait_for(Metric::DroppedGoals, 1.0);
+    server.signal("KILL");
+    drop(requested);
+    windows.wait_for(Metric::DroppedGoals, 2.0);
+    windows.wait_for_more(1);
+    assert_eq!((last(&windows, Metric::ActiveGoals), last(&windows, Metric::OldestGoal)), (0.0, 0.0));
+    assert_eq!(outcomes(&windows), [2.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+/// A client leaves with its goal under way. The server measures on.
+#[test]
+fn a_client_that_leaves_takes_no_goal_with_it() {
+    let (executor, node) = node("server", &[]);
+    let statistics = statistics(&node);
+    let server = statistics
+        .create_action_server::<Fibonacci, _>("act", |goal| async move {
+            let executing = goal.accept().execute();
+            drop(after(1500).await);
+            executing.succeeded_with(result())
+        })
+        .unwrap();
+    let windows = Windows::of(server.watch());
+    let _spinning = Spinning::start(executor);
+    let mut client = Program::start("action_client.py", &[], domain());
+    client.send("act 0 1");
+    windows.wait_for(Metric::Goals, 1.0);
+    client.signal("KILL");
+    windows.wait_for(Metric::SucceededGoals, 1.0);
+    assert_eq!(lasted(&windows, Metric::GoalSucceeded, 1500.0), 1);
+    windows.wait_for_more(1);
+    assert_eq!(last(&windows, Metric::ActiveGoals), 0.0);
+}
+
+#[test]
+fn disabled_statistics_pass_every_goal_on() {
+    let (executor, node) = node("client", &[]);
+    let statistics = statistics(&node);
+    let _spinning = Spinning::start(executor);
+    let _server = Program::start("action_server.py", &[], domain());
+    let off = TopicStatisticsOptions::new().state(TopicStatisticsState::Disable);
+    let (client, windows) = client(&statistics, off);
+    let (sender, done) = mpsc::channel();
+    let _task = node.commands().run(async move {
+        let goal = client.request_goal(order(0)).await.unwrap();
+        sender.send(goal.clone().result.await.0).unwrap();
+        sender.send(goal.result.await.0).unwrap();
+    });
+    for _ in 0..2 {
+        assert_eq!(done.recv_timeout(LIMIT).unwrap(), GoalStatusCode::Succeeded);
+    }
+    assert_eq!(windows.len(), 0);
+}
+
+#[test]
+fn an_action_that_cannot_be_created_is_an_error_with_its_name() {
+    let (_executor, node) = node("navigator", &[]);
+    let statistics = statistics(&node);
+    let handler = |goal: MeasuredRequestedGoal<Fibonacci>| async move { goal.reject() };
+    let error = statistics.create_action_server::<Fibonacci, _>("1st action", handler).unwrap_err();
+    assert!(matches!(&error, StatisticsError::CreateActionServer { name, .. } if name == "1st action"));
+    let error = statistics.create_action_client::<Fibonacci>("1st action").unwrap_err();
+    assert!(matches!(&error, StatisticsError::CreateActionClient { name, .. } if name == "1st action"));
+    let wrong = TopicStatisticsOptions::new().metrics([Metric::FeedbackPeriod]);
+    let error = statistics.create_action_client::<Fibonacci>("act".topic_statistics(wrong)).unwrap_err();
+    assert!(error.to_string().contains("client has no metric \"feedback_period_ms\": it has "), "{error}");
+}
