@@ -7,6 +7,7 @@
 
 mod families;
 mod health;
+mod metric_families;
 mod protobuf;
 mod text;
 mod writer;

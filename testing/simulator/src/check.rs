@@ -114,6 +114,15 @@ pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Ta
                 | Metric::DroppedCalls
                 | Metric::OldestCall
                 | Metric::SkippedPeriods
+                | Metric::Goals
+                | Metric::SucceededGoals
+                | Metric::CanceledGoals
+                | Metric::AbortedGoals
+                | Metric::RejectedGoals
+                | Metric::DroppedGoals
+                | Metric::ActiveGoals
+                | Metric::MaxActiveGoals
+                | Metric::OldestGoal
         );
         let is_expected = expected.has_distributions && summary.sample_count > 0 && !is_one_sample;
         equal("whether there is a distribution", distribution.is_some(), is_expected)?;

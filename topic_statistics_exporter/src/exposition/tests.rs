@@ -279,7 +279,7 @@ fn gauges_end_before_counters_when_windows_are_missing() {
     assert_eq!(names(15.1), lasting, "three windows of 5 s are missing");
 }
 
-/// Services, clients and timers have some metrics of subscriptions, and are none.
+/// Services, clients and timers have some metrics of subscriptions, and are none. The two ends of an action share most.
 #[test]
 fn a_metric_has_the_kind_of_its_source() {
     let start = Now::read();
@@ -295,6 +295,8 @@ fn a_metric_has_the_kind_of_its_source() {
             ("/planner:/map", Metric::SourceToCallback, Metric::Calls),
             ("/planner:timer/10ms", Metric::CallbackDuration, Metric::SkippedPeriods),
             ("/planner:/imu", Metric::SourceToCallback, Metric::MessageAge),
+            ("/planner:/go", Metric::GoalSucceeded, Metric::CancelDelay),
+            ("/planner:/dock", Metric::GoalSucceeded, Metric::DroppedGoals),
         ] {
             receive(source, shared, stop, 20.0);
             receive(source, own, stop, 3.0);
@@ -313,6 +315,8 @@ fn a_metric_has_the_kind_of_its_source() {
         ("client", "topic", "/map", "source_to_callback"),
         ("timer", "name", "timer/10ms", "callback_duration"),
         ("subscription", "topic", "/imu", "source_to_callback"),
+        ("action_server", "topic", "/go", "goal_succeeded"),
+        ("action_client", "topic", "/dock", "goal_succeeded"),
     ] {
         let labels = [("kind", kind), (name, of_source)];
         assert_eq!(value(&format!("{family}_mean_seconds"), &labels), Some(0.02), "{kind}: {values:#?}");

@@ -184,13 +184,21 @@ impl Source {
         self.metrics.get(metric)
     }
 
-    /// Returns whether it is a service, a client or a timer: it has a metric of its own, and none that such a source does
-    /// not have. None for other sources.
+    /// Returns whether it is a service, a client, a timer or one end of an action: it has a metric that no other kind has,
+    /// and none that such a source does not have. None for other sources.
     pub fn kind(&self) -> Option<SourceKind> {
-        [SourceKind::Service, SourceKind::Client, SourceKind::Timer].into_iter().find(|kind| {
+        const KINDS: [SourceKind; 6] = [
+            SourceKind::Subscription,
+            SourceKind::Service,
+            SourceKind::Client,
+            SourceKind::Timer,
+            SourceKind::ActionServer,
+            SourceKind::ActionClient,
+        ];
+        KINDS.into_iter().skip(1).find(|kind| {
             let mut metrics = self.metrics.keys().filter_map(MetricName::known);
-            metrics.clone().all(|metric| kind.measures(metric))
-                && metrics.any(|metric| !Metric::OF_SUBSCRIPTIONS.contains(&metric))
+            let is_its_own = |metric| KINDS.iter().all(|of| of == kind || !of.measures(metric));
+            metrics.clone().all(|metric| kind.measures(metric)) && metrics.any(is_its_own)
         })
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The oracles of a service, a client and a timer of the node.
+//! The oracles of a service, a client, a timer, an action server and an action client of the node.
 
-use topic_statistics_core::Metric;
+use topic_statistics_core::{Metric, SourceKind};
 
 use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
 
-/// The oracle of a service, a client or a timer: what happened while it was enabled.
+/// The oracle of a service, a client, a timer or one end of an action: what happened while it was enabled.
 pub struct Waiting {
     kind: WaitingKind,
     times: WindowTimes,
@@ -24,6 +24,8 @@ pub struct Waiting {
     numbers: Vec<usize>,
     /// The lateness and skipped periods of each call of a timer; None if unknown.
     calls: Vec<Option<(f64, u64)>>,
+    /// What happened to goals, with the time that it took.
+    events: Vec<(Metric, f64)>,
 }
 
 /// The kind of the source.
@@ -35,6 +37,8 @@ pub enum WaitingKind {
     Client,
     /// With its period.
     Timer(i64),
+    ActionServer,
+    ActionClient,
 }
 
 impl Waiting {
@@ -51,6 +55,7 @@ impl Waiting {
             under_way: vec![],
             numbers: vec![],
             calls: vec![],
+            events: vec![],
         }
     }
 
@@ -80,6 +85,7 @@ impl Waiting {
         self.starts.clear();
         self.durations.clear();
         self.calls.clear();
+        self.events.clear();
         (self.others, self.dropped) = (0, 0);
         self.numbers = vec![self.under_way.len()];
     }
@@ -128,12 +134,38 @@ impl Waiting {
         }
     }
 
+    /// Something happens to a goal, after so many nanoseconds, which a metric of counts does not use.
+    pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
+        if self.is_enabled {
+            self.events.push((metric, milliseconds(nanoseconds)));
+        }
+    }
+
+    /// Returns what is known of the goals of a window.
+    fn goals(&self, kind: SourceKind, now: i64) -> Vec<(Metric, Expected)> {
+        let one = |value| Expected::Samples(vec![value]);
+        let most = self.numbers.iter().copied().max().unwrap_or_default();
+        let oldest = self.under_way.iter().min().map_or(0, |began| now - began);
+        let of = |metric: Metric| {
+            let samples = self.events.iter().filter(|(of, _)| *of == metric).map(|(_, lasted)| *lasted);
+            match metric {
+                Metric::ActiveGoals => one(self.under_way.len() as f64),
+                Metric::MaxActiveGoals => one(most as f64),
+                Metric::OldestGoal => one(milliseconds(oldest)),
+                _ if metric.is_count() => one(samples.count() as f64),
+                _ => Expected::Samples(samples.collect()),
+            }
+        };
+        kind.metrics().iter().map(|metric| (*metric, of(*metric))).collect()
+    }
+
     /// Ends the window, and returns the knowledge of it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
         let start = self.times.start;
         let step = self.times.end(now, offset, suspended);
         let periods = self.starts.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
-        let (count, periods) = (self.starts.len() as u64, Expected::Samples(periods));
+        let goals = self.events.iter().filter(|(metric, _)| *metric == Metric::Goals).count();
+        let (count, periods) = ((self.starts.len() + goals) as u64, Expected::Samples(periods));
         let durations = Expected::Samples(self.durations.clone());
         let one = |value: u64| Expected::Samples(vec![value as f64]);
         let none = || Expected::Samples(vec![]);
@@ -169,6 +201,8 @@ impl Waiting {
                 ]);
                 metrics
             }
+            WaitingKind::ActionServer => self.goals(SourceKind::ActionServer, now),
+            WaitingKind::ActionClient => self.goals(SourceKind::ActionClient, now),
             WaitingKind::Timer(period) => {
                 let lateness = self.calls.iter().flatten().map(|(lateness, _)| *lateness).collect();
                 let skipped: Option<u64> = self.calls.iter().map(|call| Some(call.as_ref()?.1)).sum();

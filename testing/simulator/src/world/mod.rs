@@ -4,7 +4,7 @@
 //! events, and no thread.
 //!
 //! [`state`] has the world and its queue. Some modules are parts of it: `callback`, `middleware`, `subscription`, `scope`,
-//! `waiting`, `due`, `losses`. The others do something with it: `events`, `executor`, `network`, `node`, `scopes`,
+//! `waiting`, `goals`, `due`, `losses`. The others do something with it: `events`, `executor`, `network`, `node`, `scopes`,
 //! `run_waiting`, `thread`, `inject`, `compare`.
 
 mod callback;
@@ -13,6 +13,7 @@ mod deliveries;
 mod due;
 mod events;
 mod executor;
+mod goals;
 mod inject;
 mod losses;
 mod middleware;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to the service, the client and the timer of the node.
+//! What happens to the service, the client, the timer and the two ends of an action of the node.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use topic_statistics_core::{
     record::{
         calls::CallRecorder,
         clock::Clock,
+        goals::GoalRecorder,
         options::TopicStatisticsState,
         requests::RequestRecorder,
         source::{Source, WindowedCollector},
@@ -20,6 +21,7 @@ use topic_statistics_core::{
 };
 
 use super::{
+    goals::Goals,
     state::{Event, World},
     waiting::{Measured, Timer, UnderWay, Waiting},
 };
@@ -41,8 +43,13 @@ impl World {
     pub fn add_waiting(&mut self) {
         let is_async = self.random.bool();
         let timer_period = self.random.i64(MS..self.period.max(2 * MS));
-        for kind in [WaitingKind::Service { is_async }, WaitingKind::Client, WaitingKind::Timer(timer_period)]
-        {
+        for kind in [
+            WaitingKind::Service { is_async },
+            WaitingKind::Client,
+            WaitingKind::Timer(timer_period),
+            WaitingKind::ActionServer,
+            WaitingKind::ActionClient,
+        ] {
             let (name, measured, (collector, entered)) = match kind {
                 WaitingKind::Service { is_async } => {
                     let metrics = RequestRecorder::metrics(is_async);
@@ -54,6 +61,16 @@ impl World {
                     let recorder = CallRecorder::new(SourceKind::Client.metrics().iter().collect());
                     let holdable = holdable(&recorder.calls, &self.clocks);
                     ("client", Measured::Client(recorder, vec![]), holdable)
+                }
+                WaitingKind::ActionServer => {
+                    let recorder = GoalRecorder::new(SourceKind::ActionServer.metrics().iter().collect());
+                    let holdable = holdable(&recorder.goals, &self.clocks);
+                    ("action_server", Measured::ActionServer(Goals::new(recorder)), holdable)
+                }
+                WaitingKind::ActionClient => {
+                    let recorder = GoalRecorder::new(SourceKind::ActionClient.metrics().iter().collect());
+                    let holdable = holdable(&recorder.goals, &self.clocks);
+                    ("action_client", Measured::ActionClient(Goals::new(recorder)), holdable)
                 }
                 WaitingKind::Timer(period) => {
                     let metrics = SourceKind::Timer.metrics().iter().collect();
@@ -77,7 +94,7 @@ impl World {
         }
     }
 
-    /// Something happens to the service, to the client and to the timer.
+    /// Something happens to the service, to the client, to the timer and to the goals.
     pub fn run_waiting(&mut self) {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;
@@ -160,6 +177,8 @@ impl World {
                         oracle.end(began);
                     }
                 },
+                Measured::ActionServer(goals) => differs |= !goals.run(oracle, random, now),
+                Measured::ActionClient(goals) => differs |= !goals.run(oracle, random, now),
                 Measured::Timer(timer) if now >= timer.next => {
                     let (due, since_last) = (timer.next, now - timer.last);
                     // The first time of the schedule that is not in the past.
@@ -187,7 +206,7 @@ impl World {
             }
         }
         if differs {
-            self.fail("the service, the client or the timer is not as the oracle's".to_owned());
+            self.fail("the service, the client, the timer or a goal is not as the oracle's".to_owned());
         }
         self.pass();
         let next = self.random.i64(0..self.period / 4);

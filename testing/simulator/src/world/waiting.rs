@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A service, a client and a timer of the node.
+//! A service, a client, a timer and the two ends of an action of the node.
 
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use topic_statistics_core::record::{
     windowed::Windowed,
 };
 
+use super::goals::Goals;
 use crate::oracle;
 
-/// A service, a client or a timer.
+/// A service, a client, a timer or one end of an action.
 pub struct Waiting {
     pub source: Arc<Source>,
     pub oracle: oracle::Waiting,
@@ -32,6 +33,8 @@ pub enum Measured {
     /// Each call, and when it began.
     Client(CallRecorder, Vec<(Option<WaitingCall>, i64)>),
     Timer(Box<Timer>),
+    ActionServer(Goals<true>),
+    ActionClient(Goals<false>),
 }
 
 /// A request under way: None if it is not measured.
