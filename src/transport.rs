@@ -10,7 +10,7 @@ use std::{
 use rclrs::{MessageInfo, ServiceInfo};
 use topic_statistics_core::record::{
     middleware::UNKNOWN,
-    transport::{Delivered, Gid, ReceivedTimestamp, Transport, TransportInfo},
+    transport::{Delivered, Gid, Transport, TransportInfo},
 };
 
 pub use topic_statistics_core::record::middleware::Middleware;
@@ -63,15 +63,9 @@ impl Delivered for Taken<'_> {
 
 /// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the epoch; 0
 /// where the middleware does not report them.
-///
-/// rmw_fastrtps reports the source timestamp of a request as its received timestamp, too (tried with that of Kilted).
 pub(crate) fn timestamps(middleware: &Middleware, info: &ServiceInfo) -> (i64, i64) {
-    let source = nanoseconds(info.source_timestamp);
-    let received = match middleware.transport.received {
-        ReceivedTimestamp::Reception => nanoseconds(info.received_timestamp),
-        ReceivedTimestamp::Take | ReceivedTimestamp::Unknown => 0,
-    };
-    (source, if received == source { 0 } else { received })
+    let [source, received] = [info.source_timestamp, info.received_timestamp].map(nanoseconds);
+    middleware.transport.service_timestamps(source, received)
 }
 
 /// Returns a time in nanoseconds since the epoch; 0 if there is none, or if it is out of range (after the year 2262).
@@ -100,6 +94,7 @@ mod tests {
             middleware::MIDDLEWARES,
             recorder::{Recorder, RecorderOptions},
             source::{FinishedWindow, WindowedCollector},
+            transport::ReceivedTimestamp,
         },
         Metric,
     };

@@ -24,7 +24,7 @@ pub struct Node {
     pub context: *mut c_void,
 }
 
-/// The start of `rmw_publisher_t` and of `rmw_subscription_t`.
+/// The start of `rmw_publisher_t`, `rmw_subscription_t`, `rmw_service_t` and `rmw_client_t`.
 #[repr(C)]
 pub struct Endpoint {
     pub implementation_identifier: *const c_char,
@@ -86,6 +86,22 @@ pub struct MessageInfo {
 pub struct MessageInfoBuffer {
     pub info: MessageInfo,
     pub rest: [u64; 16],
+}
+
+/// `rmw_request_id_t`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RequestId {
+    pub writer_guid: [u8; 16],
+    pub sequence_number: i64,
+}
+
+/// `rmw_service_info_t`.
+#[repr(C)]
+pub struct ServiceInfo {
+    pub source_timestamp: i64,
+    pub received_timestamp: i64,
+    pub request_id: RequestId,
 }
 
 /// The start of `rmw_serialized_message_t`.

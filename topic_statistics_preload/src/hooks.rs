@@ -11,12 +11,15 @@ use std::{
     ptr::null_mut,
 };
 
+use topic_statistics_core::record::clock::monotonic;
+
 use crate::{
     abi::*,
     log::line,
     process::{
-        forget_node, forget_publisher, forget_subscription, is_measured, protect, record_published,
-        record_taken, start_publication, Created, Taken,
+        forget_client, forget_node, forget_publisher, forget_service, forget_subscription, is_measured,
+        measured_client, measured_service, protect, record_published, record_taken, size, start_publication,
+        Created, Taken, UNKNOWN_SIZE,
     },
     real,
 };
@@ -58,9 +61,9 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, type_support, topic, endpoint };
+        let created = Created { node, name: topic, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.subscription() });
+        let _panic = protect(|| unsafe { created.subscription(type_support) });
     }
     endpoint
 }
@@ -90,7 +93,7 @@ pub unsafe extern "C-unwind" fn rmw_create_publisher(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, type_support, topic, endpoint };
+        let created = Created { node, name: topic, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
         let _panic = protect(|| unsafe { created.publisher() });
     }
@@ -104,6 +107,62 @@ pub unsafe extern "C-unwind" fn rmw_create_publisher(
 pub unsafe extern "C-unwind" fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret {
     let _panic = protect(|| forget_publisher(publisher));
     call!(rmw_destroy_publisher(node, publisher) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_create_service(
+    node: *const Node,
+    type_support: *const c_void,
+    name: *const c_char,
+    qos: *const Qos,
+) -> *mut Endpoint {
+    let endpoint = call!(rmw_create_service(node, type_support, name, qos) else null_mut());
+    if !endpoint.is_null() {
+        let created = Created { node, name, endpoint };
+        // SAFETY: rmw has accepted these arguments and returned the endpoint.
+        let _panic = protect(|| unsafe { created.service() });
+    }
+    endpoint
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
+    let _panic = protect(|| forget_service(service));
+    call!(rmw_destroy_service(node, service) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_create_client(
+    node: *const Node,
+    type_support: *const c_void,
+    name: *const c_char,
+    qos: *const Qos,
+) -> *mut Endpoint {
+    let endpoint = call!(rmw_create_client(node, type_support, name, qos) else null_mut());
+    if !endpoint.is_null() {
+        let created = Created { node, name, endpoint };
+        // SAFETY: rmw has accepted these arguments and returned the endpoint.
+        let _panic = protect(|| unsafe { created.client() });
+    }
+    endpoint
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
+    let _panic = protect(|| forget_client(client));
+    call!(rmw_destroy_client(node, client) else UNSUPPORTED)
 }
 
 /// # Safety
@@ -275,11 +334,11 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
 
 /// A publication.
 macro_rules! publish {
-    ($name:ident, $publisher:ident, $message:ident, $allocation:ident) => {{
+    ($name:ident, $publisher:ident, $message:ident, $allocation:ident, $size:expr) => {{
         let started = protect(|| start_publication($publisher)).flatten();
         let result = call!($name($publisher, $message, $allocation) else UNSUPPORTED);
         if let (OK, Some(started)) = (result, started) {
-            let _panic = protect(|| record_published($publisher, started));
+            let _panic = protect(|| record_published($publisher, started, $size));
         }
         result
     }};
@@ -294,7 +353,7 @@ pub unsafe extern "C-unwind" fn rmw_publish(
     message: *const c_void,
     allocation: *mut c_void,
 ) -> Ret {
-    publish!(rmw_publish, publisher, message, allocation)
+    publish!(rmw_publish, publisher, message, allocation, UNKNOWN_SIZE)
 }
 
 /// # Safety
@@ -306,7 +365,7 @@ pub unsafe extern "C-unwind" fn rmw_publish_loaned_message(
     message: *mut c_void,
     allocation: *mut c_void,
 ) -> Ret {
-    publish!(rmw_publish_loaned_message, publisher, message, allocation)
+    publish!(rmw_publish_loaned_message, publisher, message, allocation, UNKNOWN_SIZE)
 }
 
 /// # Safety
@@ -318,5 +377,89 @@ pub unsafe extern "C-unwind" fn rmw_publish_serialized_message(
     message: *const SerializedMessage,
     allocation: *mut c_void,
 ) -> Ret {
-    publish!(rmw_publish_serialized_message, publisher, message, allocation)
+    // SAFETY: rmw has accepted the message.
+    publish!(rmw_publish_serialized_message, publisher, message, allocation, unsafe {
+        message.as_ref().map_or(UNKNOWN_SIZE, |message| size(message.length))
+    })
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_request(
+    service: *const Endpoint,
+    info: *mut ServiceInfo,
+    request: *mut c_void,
+    taken: *mut bool,
+) -> Ret {
+    let result = call!(rmw_take_request(service, info, request, taken) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments, and has filled the info.
+    let _panic = protect(|| unsafe {
+        if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
+            measured_service(service).inspect(|service| service.take(info));
+        }
+    });
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_send_response(
+    service: *const Endpoint,
+    request: *mut RequestId,
+    response: *mut c_void,
+) -> Ret {
+    // The response is sent from here on; what its sending takes is no time of the callback.
+    let measured = protect(|| measured_service(service).map(|service| (service, monotonic()))).flatten();
+    let result = call!(rmw_send_response(service, request, response) else UNSUPPORTED);
+    if let Some((service, time)) = measured {
+        // SAFETY: The caller's argument.
+        let _panic = protect(|| match unsafe { request.as_ref() } {
+            Some(request) if result == OK => service.respond(request, time),
+            _ => {}
+        });
+    }
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_send_request(
+    client: *const Endpoint,
+    request: *const c_void,
+    number: *mut i64,
+) -> Ret {
+    let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
+    let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
+    if let Some((client, began)) = measured {
+        // SAFETY: rmw has filled the number.
+        let number = (result == OK).then(|| unsafe { number.as_ref() }).flatten();
+        let _panic = protect(|| client.sent(began, number.copied()));
+    }
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_response(
+    client: *const Endpoint,
+    info: *mut ServiceInfo,
+    response: *mut c_void,
+    taken: *mut bool,
+) -> Ret {
+    let result = call!(rmw_take_response(client, info, response, taken) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments, and has filled the info.
+    let _panic = protect(|| unsafe {
+        if let (true, Some(info)) = (has_taken(result, taken), info.as_ref()) {
+            measured_client(client).inspect(|client| client.take(info));
+        }
+    });
+    result
 }

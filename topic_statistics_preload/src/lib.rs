@@ -15,7 +15,8 @@
 //! | module | contains |
 //! |---|---|
 //! | [`hooks`] | the exported functions |
-//! | [`process`] | the subscriptions and publishers of the process, and when its statistics begin and end |
+//! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
+//! | [`services`] | requests and calls, from their beginning to their response |
 //! | [`table`] | which of them belongs to an rmw handle |
 //! | [`output`] | the publisher of the windows |
 //! | [`stamp`] | header stamps in messages of any type |
@@ -35,5 +36,6 @@ mod options;
 mod output;
 mod process;
 mod real;
+mod services;
 mod stamp;
 mod table;

@@ -13,7 +13,7 @@ pub struct Options {
     pub period: Duration,
     /// What is measured of subscriptions.
     pub metrics: Vec<Metric>,
-    /// Names and patterns of the topics that are measured; those with `!` are not. Empty for all.
+    /// Names and patterns of the topics and services that are measured; those with `!` are not. Empty for all.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,
@@ -33,8 +33,18 @@ impl Default for Options {
 /// Topics that every node has, and those of statistics.
 const COMMON: [&str; 4] = ["/parameter_events", "/rosout", "/statistics", "/statistics/distribution"];
 
-/// Metrics of subscriptions that a take of a message cannot measure: what happens later, and sizes.
-const NOT_OF_TAKES: [Metric; 2] = [Metric::CallbackDuration, Metric::MessageSize];
+/// The last parts of the names of services that every node has.
+const COMMON_SERVICES: [&str; 9] = [
+    "describe_parameters",
+    "get_logger_levels",
+    "get_parameter_types",
+    "get_parameters",
+    "get_type_description",
+    "list_parameters",
+    "set_logger_levels",
+    "set_parameters",
+    "set_parameters_atomically",
+];
 
 impl Options {
     /// Reads the options by a function that returns the value of a variable.
@@ -67,7 +77,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns whether a topic is measured.
+    /// Returns whether a topic or a service is measured.
     pub fn measures(&self, topic: &str) -> bool {
         let (excluded, included): (Vec<_>, Vec<_>) =
             self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
@@ -76,7 +86,8 @@ impl Options {
         }
         let is_hidden = topic.split('/').any(|part| part.starts_with('_'));
         let is_match = |pattern: &str| matches(pattern.as_bytes(), topic.as_bytes());
-        let is_common = COMMON.contains(&topic) || topic == self.publish_topic;
+        let is_common_service = topic.rsplit('/').next().is_some_and(|last| COMMON_SERVICES.contains(&last));
+        let is_common = COMMON.contains(&topic) || topic == self.publish_topic || is_common_service;
         !is_common
             && !is_hidden
             && !excluded.iter().any(|pattern| is_match(&pattern[1..]))
@@ -90,8 +101,11 @@ fn period(value: &str) -> Option<Duration> {
 }
 
 fn metrics(value: &str) -> Result<Vec<Metric>, String> {
-    let known: Vec<Metric> =
-        Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| !NOT_OF_TAKES.contains(metric)).collect();
+    let known: Vec<Metric> = Metric::OF_SUBSCRIPTIONS
+        .iter()
+        .copied()
+        .filter(|metric| *metric != Metric::CallbackDuration)
+        .collect();
     if value.trim() == "all" {
         return Ok(known);
     }
@@ -165,7 +179,7 @@ mod tests {
         };
         assert_eq!(all, Ok(expected));
         let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap().metrics;
-        assert_eq!((all.len(), all.contains(&Metric::CallbackDuration)), (10, false));
+        assert_eq!((all.len(), all.contains(&Metric::CallbackDuration)), (11, false));
         for (name, value, expected) in [
             ("TOPIC_STATISTICS_PERIOD", "0", "0.001 to 86400"),
             ("TOPIC_STATISTICS_PERIOD", "NaN", "0.001 to 86400"),
@@ -192,7 +206,13 @@ mod tests {
             |topics: &str, topic: &str| read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic);
         let default = Options::default();
         assert!(default.measures("/imu") && default.measures("/camera/front/image"));
-        for common in ["/rosout", "/parameter_events", "/statistics", "/fibonacci/_action/status"] {
+        for common in [
+            "/rosout",
+            "/parameter_events",
+            "/statistics",
+            "/fibonacci/_action/status",
+            "/imu/get_parameters",
+        ] {
             assert!(!default.measures(common), "{common}");
             assert!(!measures("**", common), "{common}");
             assert!(measures(common, common), "{common} is named");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics of this process: they begin with its first subscription or publisher that is measured.
+//! The statistics of this process: they begin with its first subscription, publisher, service or client that is
+//! measured.
 //!
 //! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
 
@@ -22,12 +23,12 @@ use topic_statistics_core::{
         options::{SourceDefaults, SourceOptions},
         publications::Publications,
         recorder::{Recorder, RecorderOptions},
-        source::{Source, SourceHandle},
+        source::{Source, SourceHandle, WindowedCollector},
         transport::{Delivered, Transport, TransportInfo},
         windowed::Windowed,
     },
     schedule::{losses::LossEvents, scheduler::Scheduler, state::Schedule},
-    Escaped,
+    Escaped, Metric,
 };
 
 use crate::{
@@ -36,12 +37,15 @@ use crate::{
     options::Options,
     output::{NodeHandle, NodeState, Output, StatisticsType},
     real,
+    services::{Client, Service},
     stamp::{MessageType, Stamp},
     table::Table,
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
 static PUBLISHERS: Table<Publisher> = Table::new();
+static SERVICES: Table<Service> = Table::new();
+static CLIENTS: Table<Client> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -158,15 +162,15 @@ impl Process {
     fn add(&self, new: Wanted, of: Collected) -> Result<SourceHandle, String> {
         new.output.create_publisher(new.node)?;
         let name = new.node.name();
-        let name = new.state.names.reserve(&name, &format!("{name}:{}", new.topic));
+        let name = new.state.names.reserve(&name, &format!("{name}:{}", new.name));
         let source = match &of {
             Collected::Messages(recorder) => {
-                Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.topic)))
+                Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.name)))
             }
-            Collected::Publications(publications) => {
-                let source = Source::new(name, Arc::clone(publications) as _, None);
-                let given = new.topic.clone();
-                source.of_topic(new.topic, &given)
+            Collected::Others(collector) => {
+                let source = Source::new(name, Arc::clone(collector), None);
+                let given = new.name.clone();
+                source.of_topic(new.name, &given)
             }
         };
         let collector = Arc::clone(&source.collector);
@@ -178,7 +182,7 @@ impl Process {
 /// What collects the samples of a source.
 enum Collected {
     Messages(Arc<Recorder>),
-    Publications(Arc<Windowed<Publications>>),
+    Others(Arc<dyn WindowedCollector>),
 }
 
 /// Starts a thread that gets no signals: they are for the host's own threads.
@@ -200,8 +204,8 @@ fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
 /// A new endpoint as rmw has created it.
 pub struct Created {
     pub node: *const Node,
-    pub type_support: *const TypeSupport,
-    pub topic: *const c_char,
+    /// Of the topic or the service.
+    pub name: *const c_char,
     pub endpoint: *const Endpoint,
 }
 
@@ -210,7 +214,7 @@ struct Wanted {
     process: &'static Process,
     node: NodeHandle,
     output: Arc<Output>,
-    topic: String,
+    name: String,
     state: Arc<NodeState>,
 }
 
@@ -221,11 +225,14 @@ impl Created {
     ///
     /// The pointers must be those that rmw was called with and has returned.
     unsafe fn wanted(&self, is_clock: bool) -> Option<Wanted> {
+        if has_ended() {
+            return None;
+        }
         let node = NodeHandle::new(self.node)?;
-        // SAFETY: rmw has accepted the topic.
-        let topic = unsafe { CStr::from_ptr(self.topic) }.to_str().ok()?.to_owned();
+        // SAFETY: rmw has accepted the name.
+        let name = unsafe { CStr::from_ptr(self.name) }.to_str().ok()?.to_owned();
         let options = options()?;
-        let is_measured = options.measures(&topic);
+        let is_measured = options.measures(&name);
         if !is_measured && !is_clock {
             return None;
         }
@@ -235,7 +242,7 @@ impl Created {
         if is_clock {
             state.is_simulated.store(true, Ordering::Relaxed);
         }
-        is_measured.then_some(Wanted { process, node, output, topic, state })
+        is_measured.then_some(Wanted { process, node, output, name, state })
     }
 
     /// Measures a subscription from now on, if it is wanted.
@@ -243,30 +250,27 @@ impl Created {
     /// # Safety
     ///
     /// The pointers must be those that rmw was called with and has returned.
-    pub unsafe fn subscription(&self) {
+    pub unsafe fn subscription(&self, type_support: *const TypeSupport) {
         if has_ended() {
             return;
         }
         // SAFETY: By contract.
-        let message_type = unsafe { MessageType::of(self.type_support) };
+        let message_type = unsafe { MessageType::of(type_support) };
         // SAFETY: By contract.
         let Some(wanted) = (unsafe { self.wanted(message_type.is_clock) }) else { return };
         let recorder_options = RecorderOptions::new().metrics(&wanted.process.options.metrics);
-        let recorder = Arc::new(Recorder::new(&wanted.topic, recorder_options, None, &HostClock));
+        let recorder = Arc::new(Recorder::new(&wanted.name, recorder_options, None, &HostClock));
         if message_type.stamp.is_none() {
             recorder.accept_no_stamps();
         }
-        // SAFETY: rmw has created it.
-        let identifier = unsafe { (*self.endpoint).implementation_identifier };
-        // SAFETY: rmw's rule for it is that it is a null-terminated string.
-        let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
-        let middleware = middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN);
         let node = Arc::clone(&wanted.state);
         let of = Collected::Messages(Arc::clone(&recorder));
+        // SAFETY: By contract.
+        let transport = unsafe { self.transport() };
         wanted.add(self.endpoint, &SUBSCRIPTIONS, of, |source| Subscription {
             _source: source,
             recorder,
-            transport: &middleware.transport,
+            transport,
             stamp: message_type.stamp,
             node,
         });
@@ -278,14 +282,51 @@ impl Created {
     ///
     /// The pointers must be those that rmw was called with and has returned.
     pub unsafe fn publisher(&self) {
-        if has_ended() {
-            return;
-        }
         // SAFETY: By contract.
         let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
-        let publications = Arc::new(Windowed::new(Publications::new(Default::default(), false)));
-        let of = Collected::Publications(Arc::clone(&publications));
+        let has_sizes = wanted.process.options.metrics.contains(&Metric::MessageSize);
+        let publications = Arc::new(Windowed::new(Publications::new(Default::default(), has_sizes)));
+        let of = Collected::Others(Arc::clone(&publications) as _);
         wanted.add(self.endpoint, &PUBLISHERS, of, |source| Publisher { _source: source, publications });
+    }
+
+    /// Measures a service from now on, if it is wanted.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be those that rmw was called with and has returned.
+    pub unsafe fn service(&self) {
+        // SAFETY: By contract.
+        let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
+        let recorder = Service::recorder();
+        let of = Collected::Others(Arc::clone(&recorder.requests) as _);
+        wanted.add(self.endpoint, &SERVICES, of, |source| Service::new(source, recorder, transport));
+    }
+
+    /// Measures a client from now on, if it is wanted.
+    ///
+    /// # Safety
+    ///
+    /// The pointers must be those that rmw was called with and has returned.
+    pub unsafe fn client(&self) {
+        // SAFETY: By contract.
+        let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
+        let recorder = Client::recorder();
+        let of = Collected::Others(Arc::clone(&recorder.calls) as _);
+        wanted.add(self.endpoint, &CLIENTS, of, |source| Client::new(source, recorder, transport));
+    }
+
+    /// Returns what its middleware reports.
+    ///
+    /// # Safety
+    ///
+    /// The endpoint must be what rmw has returned.
+    unsafe fn transport(&self) -> &'static Transport {
+        // SAFETY: By contract.
+        let identifier = unsafe { (*self.endpoint).implementation_identifier };
+        // SAFETY: rmw's rule for it is that it is a null-terminated string.
+        let middleware = (!identifier.is_null()).then(|| unsafe { CStr::from_ptr(identifier) });
+        &middleware.and_then(Middleware::named).unwrap_or(&UNKNOWN).transport
     }
 }
 
@@ -297,13 +338,15 @@ impl Wanted {
         of: Collected,
         entry: impl FnOnce(SourceHandle) -> T,
     ) {
-        let name = Escaped(&self.topic).to_string();
+        let name = Escaped(&self.name).to_string();
         match self.process.add(self, of) {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
                     let bound = Table::<T>::BOUND;
-                    line(format_args!("{name} is not measured: the process has more than {bound} subscriptions or publishers"));
+                    line(format_args!(
+                        "{name} is not measured: the process has more than {bound} of its kind"
+                    ));
                 }
             }
         }
@@ -318,6 +361,16 @@ pub fn forget_subscription(endpoint: *const Endpoint) {
 /// Ends the statistics of a publisher that is about to be destroyed.
 pub fn forget_publisher(endpoint: *const Endpoint) {
     forget(&PUBLISHERS, endpoint);
+}
+
+/// Ends the statistics of a service that is about to be destroyed.
+pub fn forget_service(service: *const Endpoint) {
+    forget(&SERVICES, service);
+}
+
+/// Ends the statistics of a client that is about to be destroyed.
+pub fn forget_client(client: *const Endpoint) {
+    forget(&CLIENTS, client);
 }
 
 fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) {
@@ -342,11 +395,29 @@ pub enum Taken<'a> {
     Serialized(&'a [u8]),
 }
 
+/// Returns what belongs to an endpoint, if it is measured.
+#[inline]
+fn measured<T>(table: &'static Table<T>, endpoint: *const Endpoint) -> Option<&'static T> {
+    // SAFETY: rmw's endpoint is not destroyed while one of its functions runs, and the value is used in that only.
+    (!has_ended()).then(|| unsafe { table.get(endpoint.addr()) })?
+}
+
+/// Returns the statistics of a service, if it is measured.
+#[inline]
+pub fn measured_service(service: *const Endpoint) -> Option<&'static Service> {
+    measured(&SERVICES, service)
+}
+
+/// Returns the statistics of a client, if it is measured.
+#[inline]
+pub fn measured_client(client: *const Endpoint) -> Option<&'static Client> {
+    measured(&CLIENTS, client)
+}
+
 /// Returns whether a subscription is measured.
 #[inline]
 pub fn is_measured(subscription: *const Endpoint) -> bool {
-    // SAFETY: rmw's subscription is not destroyed while a message is taken from it.
-    !has_ended() && unsafe { SUBSCRIPTIONS.get(subscription.addr()) }.is_some()
+    measured(&SUBSCRIPTIONS, subscription).is_some()
 }
 
 /// Records a message that was taken, now.
@@ -356,11 +427,7 @@ pub fn is_measured(subscription: *const Endpoint) -> bool {
 /// The message must be of the subscription's type.
 #[inline]
 pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
-    if has_ended() {
-        return;
-    }
-    // SAFETY: rmw's subscription is not destroyed while a message is taken from it.
-    let Some(of) = (unsafe { SUBSCRIPTIONS.get(subscription.addr()) }) else { return };
+    let Some(of) = measured(&SUBSCRIPTIONS, subscription) else { return };
     let Some(epoch) = of.recorder.epoch() else { return };
     let header = match (of.stamp, taken) {
         _ if of.node.is_simulated.load(Ordering::Relaxed) => 0,
@@ -369,8 +436,12 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
         (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
         (None, _) => 0,
     };
+    let size = || match taken {
+        Taken::Message(_) => UNKNOWN_SIZE,
+        Taken::Serialized(bytes) => size(bytes.len()),
+    };
     let message =
-        of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, || 0);
+        of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, size);
     let _no_callback = of.recorder.record(&message, monotonic);
 }
 
@@ -400,21 +471,27 @@ impl Delivered for Reported<'_> {
     }
 }
 
+/// The size of a message that is not serialized.
+pub const UNKNOWN_SIZE: u32 = 0;
+
+/// Returns the size of a serialized message.
+pub fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(UNKNOWN_SIZE)
+}
+
 /// Returns the time at which a publication starts, if the publisher is measured.
 #[inline]
 pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
-    // SAFETY: rmw's publisher is not destroyed while a message is published by it.
-    let of = (!has_ended()).then(|| unsafe { PUBLISHERS.get(publisher.addr()) })??;
+    let of = measured(&PUBLISHERS, publisher)?;
     of.publications.is_enabled().then(monotonic)
 }
 
 /// Records a publication that has succeeded, now.
 #[inline]
-pub fn record_published(publisher: *const Endpoint, started: i64) {
-    // SAFETY: As above.
-    let Some(of) = (unsafe { PUBLISHERS.get(publisher.addr()) }) else { return };
+pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
+    let Some(of) = measured(&PUBLISHERS, publisher) else { return };
     // The start is read from the clock before, and all else now.
     let mut start = Some(started);
     let clock = || start.take().unwrap_or_else(monotonic);
-    let Ok(()) = of.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| 0);
+    let Ok(()) = of.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);
 }

@@ -117,6 +117,10 @@ real! {
     rmw_destroy_subscription(*mut Node, *mut Endpoint) -> Ret;
     rmw_create_publisher(*const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions) -> *mut Endpoint;
     rmw_destroy_publisher(*mut Node, *mut Endpoint) -> Ret;
+    rmw_create_service(*const Node, *const c_void, *const c_char, *const Qos) -> *mut Endpoint;
+    rmw_destroy_service(*mut Node, *mut Endpoint) -> Ret;
+    rmw_create_client(*const Node, *const c_void, *const c_char, *const Qos) -> *mut Endpoint;
+    rmw_destroy_client(*mut Node, *mut Endpoint) -> Ret;
     rmw_destroy_node(*mut Node) -> Ret;
     rmw_take(*const Endpoint, *mut c_void, *mut bool, *mut c_void) -> Ret;
     rmw_take_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
@@ -128,6 +132,10 @@ real! {
     rmw_publish(*const Endpoint, *const c_void, *mut c_void) -> Ret;
     rmw_publish_loaned_message(*const Endpoint, *mut c_void, *mut c_void) -> Ret;
     rmw_publish_serialized_message(*const Endpoint, *const SerializedMessage, *mut c_void) -> Ret;
+    rmw_take_request(*const Endpoint, *mut ServiceInfo, *mut c_void, *mut bool) -> Ret;
+    rmw_send_response(*const Endpoint, *mut RequestId, *mut c_void) -> Ret;
+    rmw_send_request(*const Endpoint, *const c_void, *mut i64) -> Ret;
+    rmw_take_response(*const Endpoint, *mut ServiceInfo, *mut c_void, *mut bool) -> Ret;
     rcutils_reset_error();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What belongs to each subscription or publisher of the process, by the address of its rmw handle.
+//! What belongs to each subscription, publisher, service or client of the process, by the address of its rmw handle.
 
 use std::{
     ptr::null_mut,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node with messages of C++, as rclcpp has them, on rcl: publishes `sensor_msgs/Imu` on `imu` and takes it again.
+/* A node with messages of C++, as rclcpp has them, on rcl: publishes `sensor_msgs/Imu` on `imu` and takes it again. It also
+ * calls its own service `set_camera_info`, which responds after 10 ms.
  *
- * Each line of its standard input is a number of messages, whose stamps are 250 ms old; the answer is the number of those
- * that were taken. The program ends when its input ends.
+ * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls; the answer is the
+ * number of those that were taken and have the right response. The program ends when its input ends.
  */
 #include <chrono>
 #include <iostream>
@@ -10,11 +11,15 @@
 #include <thread>
 
 #include <rcl/error_handling.h>
+#include <rcl/graph.h>
 #include <rcl/rcl.h>
 #include <rosidl_typesupport_cpp/message_type_support.hpp>
+#include <rosidl_typesupport_cpp/service_type_support.hpp>
 #include <sensor_msgs/msg/imu.hpp>
+#include <sensor_msgs/srv/set_camera_info.hpp>
 
 using sensor_msgs::msg::Imu;
+using sensor_msgs::srv::SetCameraInfo;
 using namespace std::chrono;
 
 static void check(rcl_ret_t result, const char *what)
@@ -25,15 +30,49 @@ static void check(rcl_ret_t result, const char *what)
     }
 }
 
-static bool take(const rcl_subscription_t &subscription, Imu &message)
+static bool has_taken(rcl_ret_t result, const char *what)
 {
-    rcl_ret_t result = rcl_take(&subscription, &message, nullptr, nullptr);
-    if (result == RCL_RET_SUBSCRIPTION_TAKE_FAILED) {
+    if (result == RCL_RET_SUBSCRIPTION_TAKE_FAILED || result == RCL_RET_SERVICE_TAKE_FAILED ||
+        result == RCL_RET_CLIENT_TAKE_FAILED) {
         rcl_reset_error();
         return false;
     }
-    check(result, "rcl_take");
+    check(result, what);
     return true;
+}
+
+template <class Condition> static bool wait_for(Condition condition)
+{
+    auto until = steady_clock::now() + seconds(10);
+    while (!condition()) {
+        if (steady_clock::now() > until)
+            return false;
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
+}
+
+/* Calls the service and serves the call. Returns whether the response is the service's. */
+static bool call(const rcl_client_t &client, const rcl_service_t &service)
+{
+    SetCameraInfo::Request request, taken;
+    SetCameraInfo::Response response, received;
+    rmw_service_info_t info, received_info;
+    request.camera_info.distortion_model = "a_model_whose_name_is_long_enough";
+    int64_t number;
+    check(rcl_send_request(&client, &request, &number), "rcl_send_request");
+    if (!wait_for([&] {
+            return has_taken(rcl_take_request_with_info(&service, &info, &taken), "rcl_take_request_with_info");
+        }))
+        return false;
+    std::this_thread::sleep_for(milliseconds(10));
+    response.status_message = taken.camera_info.distortion_model;
+    check(rcl_send_response(&service, &info.request_id, &response), "rcl_send_response");
+    return wait_for([&] {
+               return has_taken(rcl_take_response_with_info(&client, &received_info, &received),
+                                "rcl_take_response_with_info");
+           }) &&
+           received.status_message == request.camera_info.distortion_model;
 }
 
 int main(int argc, char **argv)
@@ -54,6 +93,20 @@ int main(int argc, char **argv)
     rcl_publisher_options_t publisher_options = rcl_publisher_get_default_options();
     check(rcl_publisher_init(&publisher, &node, type, "imu", &publisher_options), "rcl_publisher_init");
 
+    const auto *service_type = rosidl_typesupport_cpp::get_service_type_support_handle<SetCameraInfo>();
+    rcl_service_t service = rcl_get_zero_initialized_service();
+    rcl_service_options_t service_options = rcl_service_get_default_options();
+    check(rcl_service_init(&service, &node, service_type, "set_camera_info", &service_options), "rcl_service_init");
+    rcl_client_t client = rcl_get_zero_initialized_client();
+    rcl_client_options_t client_options = rcl_client_get_default_options();
+    check(rcl_client_init(&client, &node, service_type, "set_camera_info", &client_options), "rcl_client_init");
+    bool is_available = false;
+    if (!wait_for([&] {
+            check(rcl_service_server_is_available(&node, &client, &is_available), "rcl_service_server_is_available");
+            return is_available;
+        }))
+        return 1;
+
     std::string line;
     while (std::getline(std::cin, line)) {
         int taken = 0;
@@ -65,14 +118,14 @@ int main(int argc, char **argv)
             message.header.stamp.sec = duration_cast<seconds>(stamp).count();
             message.header.stamp.nanosec = (stamp % seconds(1)).count();
             check(rcl_publish(&publisher, &message, nullptr), "rcl_publish");
-            auto until = steady_clock::now() + seconds(10);
             Imu received;
-            while (!take(subscription, received) && steady_clock::now() < until)
-                std::this_thread::sleep_for(milliseconds(1));
-            taken += received == message;
+            wait_for([&] { return has_taken(rcl_take(&subscription, &received, nullptr, nullptr), "rcl_take"); });
+            taken += received == message && call(client, service);
         }
         std::cout << taken << std::endl;
     }
+    check(rcl_client_fini(&client, &node), "rcl_client_fini");
+    check(rcl_service_fini(&service, &node), "rcl_service_fini");
     check(rcl_publisher_fini(&publisher, &node), "rcl_publisher_fini");
     check(rcl_subscription_fini(&subscription, &node), "rcl_subscription_fini");
     check(rcl_node_fini(&node), "rcl_node_fini");

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -33,9 +34,17 @@ struct info {
     uint8_t gid[16];
     bool is_intra_process;
 };
+struct request {
+    uint8_t guid[16];
+    int64_t number;
+};
+struct service_info {
+    int64_t source, received;
+    struct request request;
+};
 
 static const char *const identifier = "rmw_fastrtps_cpp";
-static struct endpoint subscription, publisher, statistics;
+static struct endpoint subscription, publisher, statistics, service, client;
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
 static volatile bool has_ended;
@@ -78,6 +87,34 @@ int rmw_destroy_publisher(struct node *of, struct endpoint *endpoint)
     return 0;
 }
 
+struct endpoint *rmw_create_service(const struct node *of, const void *type, const char *name, const void *qos)
+{
+    (void)of, (void)type, (void)qos;
+    service.identifier = identifier;
+    service.topic = name;
+    return &service;
+}
+
+struct endpoint *rmw_create_client(const struct node *of, const void *type, const char *name, const void *qos)
+{
+    (void)of, (void)type, (void)qos;
+    client.identifier = identifier;
+    client.topic = name;
+    return &client;
+}
+
+int rmw_destroy_service(struct node *of, struct endpoint *endpoint)
+{
+    (void)of, (void)endpoint;
+    return 0;
+}
+
+int rmw_destroy_client(struct node *of, struct endpoint *endpoint)
+{
+    (void)of, (void)endpoint;
+    return 0;
+}
+
 int rmw_destroy_node(struct node *of)
 {
     (void)of;
@@ -95,11 +132,68 @@ int rmw_take_with_info(const struct endpoint *of, void *message, bool *taken, st
     return 0;
 }
 
+/* A statistics_msgs/MetricsMessage. */
+struct metrics {
+    struct {
+        const char *data;
+        size_t size, capacity;
+    } source, name, unit;
+    int32_t window[4];
+    const struct {
+        uint8_t type;
+        double value;
+    } *points;
+};
+
 int rmw_publish(const struct endpoint *of, const void *message, void *allocation)
 {
-    (void)of, (void)message, (void)allocation;
+    (void)allocation;
     if (has_ended)
         abort();
+    const struct metrics *metrics = message;
+    if (of == &statistics && getenv("PRINT_STATISTICS")) {
+        printf("%s %s %.17g\n", metrics->source.data, metrics->name.data, metrics->points[0].value);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+/* The number of the last request, and whether its response is taken before the function that sends it returns. */
+static int64_t sent;
+static bool are_early;
+
+int rmw_take_response(const struct endpoint *of, struct service_info *info, void *response, bool *taken)
+{
+    (void)of, (void)response;
+    info->source = info->received = 1700000000000000005;
+    info->request.number = sent;
+    *taken = true;
+    return 0;
+}
+
+int rmw_send_request(const struct endpoint *of, const void *request, int64_t *number)
+{
+    (void)request;
+    struct service_info info;
+    bool taken;
+    *number = ++sent;
+    if (are_early)
+        rmw_take_response(of, &info, NULL, &taken);
+    return 0;
+}
+
+int rmw_take_request(const struct endpoint *of, struct service_info *info, void *request, bool *taken)
+{
+    (void)of, (void)request;
+    info->source = info->received = 1700000000000000005;
+    info->request.number = ++sent;
+    *taken = true;
+    return 0;
+}
+
+int rmw_send_response(const struct endpoint *of, struct request *request, void *response)
+{
+    (void)of, (void)request, (void)response;
     return 0;
 }
 
@@ -150,4 +244,67 @@ void measure(const void *type, long count, double *take, double *publish, unsign
     rmw_destroy_subscription(&node, from);
     rmw_destroy_publisher(&node, to);
     rmw_destroy_node(&node);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+/* Creates a client and a service, `/plan`. They live until the process ends. */
+void create_services(void)
+{
+    uint64_t qos[16] = {0};
+    rmw_create_client(&node, NULL, "/plan", qos);
+    rmw_create_service(&node, NULL, "/plan", qos);
+}
+
+/* Sends that many requests, and takes their responses: at once (0), before the next call of the middleware returns (1), or
+ * never (2). */
+void call(long count, int when)
+{
+    struct service_info info;
+    int64_t number;
+    bool taken;
+    are_early = when == 1;
+    for (long i = 0; i < count; i++) {
+        rmw_send_request(&client, NULL, &number);
+        if (when == 0)
+            rmw_take_response(&client, &info, NULL, &taken);
+    }
+    are_early = false;
+}
+
+/* Takes that many requests, and responds to each at once, or never. */
+void serve(long count, bool responds)
+{
+    struct service_info info;
+    bool taken;
+    for (long i = 0; i < count; i++) {
+        rmw_take_request(&service, &info, NULL, &taken);
+        if (responds)
+            rmw_send_response(&service, &info.request, NULL);
+    }
+}
+
+/* Returns the nanoseconds of a call and of a request with its response, and the allocations of all (with
+ * libcount_malloc). */
+void measure_services(long count, double *of_call, double *of_request, unsigned long long *allocated)
+{
+    unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
+    pid_t thread = syscall(SYS_gettid);
+    call(1, 0);
+    serve(1, true);
+    unsigned long long before = allocations ? allocations(thread) : 0;
+    double times[3];
+    times[0] = now();
+    call(count, 0);
+    times[1] = now();
+    serve(count, true);
+    times[2] = now();
+    *allocated = (allocations ? allocations(thread) : 0) - before;
+    *of_call = (times[1] - times[0]) / count;
+    *of_request = (times[2] - times[1]) / count;
 }

@@ -32,6 +32,19 @@ fn the_types_are_those_of_the_headers() {
         Endpoint as "rmw_subscription_t" {
             implementation_identifier as "implementation_identifier", data as "data", topic_name as "topic_name"
         }
+        Endpoint as "rmw_service_t" {
+            implementation_identifier as "implementation_identifier", data as "data", topic_name as "service_name"
+        }
+        Endpoint as "rmw_client_t" {
+            implementation_identifier as "implementation_identifier", data as "data", topic_name as "service_name"
+        }
+        RequestId as "rmw_request_id_t" {
+            writer_guid as "writer_guid", sequence_number as "sequence_number"
+        }
+        ServiceInfo as "rmw_service_info_t" {
+            source_timestamp as "source_timestamp", received_timestamp as "received_timestamp",
+            request_id as "request_id"
+        }
         PublisherOptions as "rmw_publisher_options_t" {
             payload as "rmw_specific_publisher_payload",
             unique_network_flow_endpoints as "require_unique_network_flow_endpoints"
@@ -77,6 +90,8 @@ fn the_types_are_those_of_the_headers() {
     };
     size("rmw_publisher_options_t", size_of::<PublisherOptions>());
     size("rmw_qos_profile_t", size_of::<Qos>());
+    size("rmw_request_id_t", size_of::<RequestId>());
+    size("rmw_service_info_t", size_of::<ServiceInfo>());
     size("rosidl_typesupport_introspection_c__MessageMember", size_of::<Member>());
     size("statistics_msgs__msg__StatisticDataPoint", size_of::<DataPoint>());
     size("statistics_msgs__msg__MetricsMessage", size_of::<MetricsMessage>());

@@ -12,6 +12,7 @@ mod launcher;
 mod nodes;
 mod null_rmw;
 mod processes;
+mod services;
 mod side_by_side;
 
 use std::{ffi::OsString, path::PathBuf, process::Command};

@@ -40,22 +40,89 @@ fn run(script: &str, options: Option<&[(&str, &str)]>) -> Option<String> {
     Some(printed)
 }
 
-/// Returns the nanoseconds of a take and of a publication, and the allocations of all of them; None without a C compiler.
-fn measure(options: Option<&[(&str, &str)]>) -> Option<[f64; 3]> {
-    let printed = run(MEASURE, options)?;
+const MEASURE_SERVICES: &str = "
+call, request, allocated = ctypes.c_double(), ctypes.c_double(), ctypes.c_ulonglong()
+rmw.create_services()
+rmw.measure_services(ctypes.c_long(100000), *[ctypes.byref(value) for value in (call, request, allocated)])
+print(call.value, request.value, allocated.value)
+";
+
+/// Returns the nanoseconds of a take and of a publication, or of a call and of a request, and the allocations of all of
+/// them; None without a C compiler.
+fn measure(script: &str, options: Option<&[(&str, &str)]>) -> Option<[f64; 3]> {
+    let printed = run(script, options)?;
     let values: Vec<f64> = printed.split_whitespace().map(|value| value.parse().unwrap()).collect();
     Some(values.try_into().unwrap())
 }
 
 #[test]
 fn a_message_costs_no_allocation() {
-    let Some([.., plain]) = measure(None) else { return };
+    let Some([.., plain]) = measure(MEASURE, None) else { return };
     assert_eq!(plain, 0.0, "the middleware allocates nothing");
     for metrics in ["message_age,message_period", "all"] {
-        let [take, publish, allocations] = measure(Some(&[("METRICS", metrics)])).unwrap();
+        let [take, publish, allocations] = measure(MEASURE, Some(&[("METRICS", metrics)])).unwrap();
         println!("{metrics}: a take {take:.0} ns, a publication {publish:.0} ns");
         assert_eq!(allocations, 0.0, "{metrics}");
     }
+}
+
+#[test]
+fn a_call_and_a_request_cost_no_allocation() {
+    let Some([call, request, allocations]) = measure(MEASURE_SERVICES, None) else { return };
+    assert_eq!(allocations, 0.0, "the middleware allocates nothing");
+    let [with_call, with_request, allocations] = measure(MEASURE_SERVICES, Some(&[])).unwrap();
+    println!("a call {:.0} ns, a request {:.0} ns", with_call - call, with_request - request);
+    assert_eq!(allocations, 0.0);
+}
+
+/// Runs a script that creates a client and a service, with windows of 50 ms. Returns the sum of a metric in all windows,
+/// by its source.
+fn sums(script: &str) -> Option<impl Fn(&str, &str) -> f64> {
+    let script =
+        format!("os.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n{script}\ntime.sleep(0.3)");
+    let printed = run(&script, Some(&[("PERIOD", "0.05")]))?;
+    Some(move |source: &str, metric: &str| {
+        let values = printed.lines().filter_map(|line| {
+            let (name, value) = line.rsplit_once(' ')?;
+            let value: f64 = value.parse().ok()?;
+            (name == format!("{source} {metric}") && !value.is_nan()).then_some(value)
+        });
+        values.sum()
+    })
+}
+
+const CLIENT: &str = "/measured:/plan";
+const SERVICE: &str = "/measured:/plan (2)";
+
+#[test]
+fn a_response_that_another_thread_takes_before_the_call_has_returned_ends_that_call() {
+    let Some(sum) = sums("rmw.call(ctypes.c_long(1000), 1)") else { return };
+    assert_eq!((sum(CLIENT, "calls"), sum(CLIENT, "responses")), (1000.0, 1000.0));
+    assert_eq!(sum(CLIENT, "oldest_call_ms"), 0.0, "none waits");
+}
+
+#[test]
+fn calls_and_requests_without_responses_take_bounded_memory_and_the_others_are_measured_on() {
+    const MEMORY: &str = "
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij'] # uordblks is the eighth
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = Mallinfo
+def leave(count):
+    rmw.call(ctypes.c_long(count), 2)
+    rmw.serve(ctypes.c_long(count), False)
+    return mallinfo2().h
+first = leave(2000)
+second = leave(100000)
+assert abs(second - first) < 100000, (first, second)
+rmw.call(ctypes.c_long(10), 0)
+rmw.serve(ctypes.c_long(10), True)
+";
+    let Some(sum) = sums(MEMORY) else { return };
+    assert_eq!((sum(CLIENT, "calls"), sum(CLIENT, "responses")), (102_010.0, 10.0));
+    assert_eq!(sum(SERVICE, "requests"), 102_010.0);
+    assert!(sum(CLIENT, "oldest_call_ms") > 0.0 && sum(SERVICE, "response_duration_ms") > 0.0);
+    assert!(sum(SERVICE, "active_requests") > 0.0);
 }
 
 #[test]

@@ -3,13 +3,19 @@
 //! An rclrs node with the library's statistics and the preloaded ones, of the same messages.
 
 use std::{
+    io::Write,
     process::Stdio,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use rclrs::*;
 use rclrs_topic_statistics::{Metric as Quantity, NodeStatistics, TopicStatisticsOptions};
-use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use ros_env::{
+    sensor_msgs::msg::Imu,
+    statistics_msgs::msg::MetricsMessage,
+    test_msgs::srv::{BasicTypes, BasicTypes_Request, BasicTypes_Response},
+};
 use test_support::{domain, itself, lines, node, of, wait_for, Metric, Process, Program, Spinning};
 
 use crate::preloaded;
@@ -87,4 +93,87 @@ fn an_rclrs_node_has_the_same_figures_by_the_library_and_by_preloading() {
     }
     assert!(average(&preload, "message_age") >= 100.0);
     assert_eq!(average(&preload, "publication_seq_gap"), 0.0);
+}
+
+/// A node with a service that responds after 10 ms, and a client: it calls `serve` for each line of its standard input.
+#[test]
+#[ignore = "a program of the test below"]
+fn services() {
+    let executor = Context::default_from_env().unwrap().create_basic_executor();
+    let node = executor.create_node("both").unwrap();
+    let options = TopicStatisticsOptions::new().publish_topic("/own_statistics");
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let worker = node.create_worker(());
+    let respond = |request: BasicTypes_Request| {
+        std::thread::sleep(Duration::from_millis(10));
+        BasicTypes_Response { int64_value: request.int64_value, ..Default::default() }
+    };
+    let _plan = statistics.create_worker_service::<BasicTypes, _, _>(&worker, "plan", respond).unwrap();
+    let client = statistics.create_client::<BasicTypes>("serve").unwrap();
+    let _spinning = Spinning::start(executor);
+    for _ in lines(std::io::stdin()) {
+        wait_for("service", || client.service_is_ready().unwrap());
+        let mut response: Promise<BasicTypes_Response> = client.call(BasicTypes_Request::default()).unwrap();
+        wait_for("response", || response.try_recv().unwrap().is_some());
+    }
+}
+
+#[test]
+fn services_and_clients_of_rclrs_have_the_same_figures_by_the_library_and_by_preloading() {
+    const CALLS: f64 = 20.0;
+    let (executor, node) = node("services_reader", &[]);
+    let (own, _own_subscription) = read(&node, "/own_statistics");
+    let (preload, _preload_subscription) = read(&node, "/statistics");
+    let _spinning = Spinning::start(executor);
+    let mut command = itself("side_by_side::services", domain());
+    preloaded(&mut command, &[]);
+    let mut both = Process::spawn(command.stdout(Stdio::null()));
+    let mut input = both.input();
+    let (server, client) = ("/both:/plan", "/both:/serve");
+    let sources = [(server, "requests"), (client, "calls"), (client, "responses")];
+    let counts = |received: &Received, source: &str, metric: &str| -> Vec<f64> {
+        of(&received.lock().unwrap(), source, metric).map(Metric::average).collect()
+    };
+    let all = |test: &dyn Fn(&[f64]) -> bool| {
+        [&own, &preload]
+            .iter()
+            .all(|received| sources.iter().all(|(source, metric)| test(&counts(received, source, metric))))
+    };
+    wait_for("windows", || all(&|counts| !counts.is_empty()));
+    let _server = Program::start("service_server.py", &[], domain());
+    let mut caller = Program::start("calls.py", &["plan"], domain());
+    for _ in 0..CALLS as u32 {
+        caller.request("call 1 0");
+        writeln!(input).unwrap();
+    }
+    wait_for("all calls", || {
+        all(&|counts| counts.iter().sum::<f64>() >= CALLS && counts.last() == Some(&0.0))
+    });
+    for (source, metric) in sources {
+        let total = |received: &Received| counts(received, source, metric).iter().sum::<f64>();
+        assert_eq!([total(&own), total(&preload)], [CALLS; 2], "{source} {metric}");
+    }
+    let average = |received: &Received, source: &str, metric: &str| {
+        let received = received.lock().unwrap();
+        let windows: Vec<&Metric> =
+            of(&received, source, metric).filter(|window| window.count() > 0.0).collect();
+        let count: f64 = windows.iter().map(|window| window.count()).sum();
+        assert_eq!(count, CALLS, "{source} {metric}");
+        windows.iter().map(|window| window.average() * window.count()).sum::<f64>() / count
+    };
+    // The library measures up to the callback, just after the take; and the callback alone, without what rclrs does
+    // before and after it.
+    for (source, metric, by_preload, is_later) in [
+        (server, "source_to_callback_ms", "source_to_callback_ms", true),
+        (server, "callback_duration_ms", "response_duration_ms", false),
+        (client, "source_to_receive_ms", "source_to_receive_ms", true),
+        (client, "receive_to_callback_ms", "receive_to_callback_ms", true),
+        (client, "source_to_callback_ms", "source_to_callback_ms", true),
+        (client, "round_trip_ms", "round_trip_ms", true),
+    ] {
+        let (own, preload) = (average(&own, source, metric), average(&preload, source, by_preload));
+        let difference = if is_later { own - preload } else { preload - own };
+        assert!((-0.1..2.0).contains(&difference), "{source} {metric}: {own} ms, preloaded {preload} ms");
+    }
+    assert!(average(&preload, server, "response_duration_ms") >= 10.0);
 }

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Services and clients: what waits for its response.
+
+use std::{collections::VecDeque, sync::Mutex};
+
+use topic_statistics_core::{
+    metric_set::MetricSet,
+    mutex::lock,
+    record::{
+        calls::{CallRecorder, WaitingCall},
+        clock::monotonic,
+        requests::{ActiveRequest, RequestRecorder},
+        source::SourceHandle,
+        transport::Transport,
+    },
+    Metric, SourceKind,
+};
+
+use crate::abi::{RequestId, ServiceInfo};
+
+/// What waits for its response, in the order in which it began. It grows to the largest number at once, up to a bound.
+struct Waiting<K, V>(VecDeque<(K, V)>);
+
+impl<K: PartialEq, V> Waiting<K, V> {
+    /// The largest number. What begins then takes the place of the oldest.
+    const BOUND: usize = 1024;
+
+    fn new() -> Self {
+        Self(VecDeque::with_capacity(8))
+    }
+
+    fn add(&mut self, key: K, value: V) {
+        if self.0.len() >= Self::BOUND {
+            self.0.pop_front();
+        }
+        self.0.push_back((key, value));
+    }
+
+    /// Removes it. Searches the newest first: the oldest may never have a response.
+    fn remove(&mut self, key: &K) -> Option<V> {
+        let index = self.0.iter().rposition(|(present, _)| present == key)?;
+        self.0.remove(index).map(|(_, value)| value)
+    }
+}
+
+/// A service that is measured.
+pub struct Service {
+    /// Dropped first: its statistics end.
+    _source: SourceHandle,
+    recorder: RequestRecorder,
+    transport: &'static Transport,
+    requests: Mutex<Waiting<RequestId, ActiveRequest>>,
+}
+
+impl Service {
+    /// Returns the recorder of a service. The end of a callback is not known, and its panic neither: a response is.
+    pub fn recorder() -> RequestRecorder {
+        let known = RequestRecorder::metrics(true).iter().filter(|metric| *metric != Metric::CallbackPanics);
+        RequestRecorder::new(known.collect(), Default::default(), true)
+    }
+
+    pub fn new(source: SourceHandle, recorder: RequestRecorder, transport: &'static Transport) -> Self {
+        Self { _source: source, recorder, transport, requests: Mutex::new(Waiting::new()) }
+    }
+
+    /// Records a request that was taken, now.
+    pub fn take(&self, info: &ServiceInfo) {
+        if let Some(mut request) = self.recorder.take(|| info.timestamps(self.transport)) {
+            request.start(monotonic);
+            lock(&self.requests).add(info.request_id, request);
+        }
+    }
+
+    /// Records that a response was sent, at that time on the monotonic clock.
+    pub fn respond(&self, request: &RequestId, time: i64) {
+        let request = lock(&self.requests).remove(request);
+        if let Some(request) = request {
+            request.respond(|| time);
+        }
+    }
+}
+
+/// A client that is measured.
+pub struct Client {
+    /// Dropped first: its statistics end.
+    _source: SourceHandle,
+    recorder: CallRecorder,
+    transport: &'static Transport,
+    calls: Mutex<Calls>,
+}
+
+/// The calls of a client by their numbers.
+struct Calls {
+    waiting: Waiting<i64, WaitingCall>,
+    /// How many requests are being sent: their numbers are not known yet.
+    sending: u32,
+    /// Responses that were taken meanwhile by another thread, and are not of a call that waits.
+    early: Waiting<i64, Response>,
+}
+
+/// A response that was taken: when, on the monotonic clock, and its timestamps.
+struct Response {
+    time: i64,
+    stamps: (i64, i64),
+}
+
+impl Response {
+    fn end(self, call: WaitingCall) {
+        call.respond(|| self.time, || self.stamps);
+    }
+}
+
+impl Client {
+    /// Returns the recorder of a client. Whether the caller has dropped a call is not known.
+    pub fn recorder() -> CallRecorder {
+        let all = MetricSet::of(SourceKind::Client.metrics());
+        CallRecorder::new(all.iter().filter(|metric| *metric != Metric::DroppedCalls).collect())
+    }
+
+    pub fn new(source: SourceHandle, recorder: CallRecorder, transport: &'static Transport) -> Self {
+        let calls = Calls { waiting: Waiting::new(), sending: 0, early: Waiting::new() };
+        Self { _source: source, recorder, transport, calls: Mutex::new(calls) }
+    }
+
+    /// A request is about to be sent. Returns the time on the monotonic clock.
+    pub fn begin(&self) -> i64 {
+        lock(&self.calls).sending += 1;
+        monotonic()
+    }
+
+    /// Records a request that was sent with that number, or not.
+    pub fn sent(&self, began: i64, number: Option<i64>) {
+        let mut calls = lock(&self.calls);
+        calls.sending = calls.sending.saturating_sub(1);
+        if let Some(number) = number {
+            let Ok(((), call)) = self.recorder.call(began, || Ok::<_, std::convert::Infallible>(()));
+            match (call, calls.early.remove(&number)) {
+                (Some(call), Some(response)) => response.end(call),
+                (Some(call), None) => calls.waiting.add(number, call),
+                (None, _) => {}
+            }
+        }
+        if calls.sending == 0 {
+            calls.early.0.clear();
+        }
+    }
+
+    /// Records a response that was taken, now.
+    pub fn take(&self, info: &ServiceInfo) {
+        let response = Response { time: monotonic(), stamps: info.timestamps(self.transport) };
+        let number = info.request_id.sequence_number;
+        let mut calls = lock(&self.calls);
+        match calls.waiting.remove(&number) {
+            Some(call) => response.end(call),
+            None if calls.sending > 0 => calls.early.add(number, response),
+            None => {}
+        }
+    }
+}
+
+impl ServiceInfo {
+    fn timestamps(&self, transport: &Transport) -> (i64, i64) {
+        transport.service_timestamps(self.source_timestamp.max(0), self.received_timestamp.max(0))
+    }
+}
