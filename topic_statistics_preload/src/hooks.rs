@@ -437,8 +437,8 @@ pub unsafe extern "C-unwind" fn rmw_send_request(
     let measured = protect(|| measured_client(client).map(|client| (client, client.begin()))).flatten();
     let result = call!(rmw_send_request(client, request, number) else UNSUPPORTED);
     if let Some((client, began)) = measured {
-        // SAFETY: rmw has filled the number.
-        let number = (result == OK).then(|| unsafe { number.as_ref() }).flatten();
+        // SAFETY: The caller's argument. rmw has filled it if the request was sent.
+        let number = unsafe { number.as_ref() }.filter(|_| result == OK);
         let _panic = protect(|| client.sent(began, number.copied()));
     }
     result
