@@ -138,7 +138,7 @@ impl Process {
         let mut defaults = SourceDefaults::default();
         defaults.publish_period = options.period;
         let name = format!("process {}", std::process::id());
-        let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0));
+        let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
         real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
         let started = with_blocked_signals(|| scheduler.start(|_| None));

@@ -45,9 +45,20 @@ struct service_info {
 
 static const char *const identifier = "rmw_fastrtps_cpp";
 static struct endpoint subscription, publisher, statistics, service, client;
+/* Those of `come_and_go`, whose names begin so. */
+#define GOING "/number_"
+static struct endpoint going[4];
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
 static volatile bool has_ended;
+
+static struct endpoint *new_endpoint(struct endpoint *usual, int kind, const char *name)
+{
+    struct endpoint *created = strncmp(name, GOING, strlen(GOING)) ? usual : &going[kind];
+    created->identifier = identifier;
+    created->topic = name;
+    return created;
+}
 
 /* A middleware ends with its process: what is published from then on would be a crash. */
 __attribute__((destructor)) static void end(void)
@@ -60,19 +71,14 @@ struct endpoint *rmw_create_subscription(const struct node *of, const void *type
                                          const void *options)
 {
     (void)of, (void)type, (void)qos, (void)options;
-    subscription.identifier = identifier;
-    subscription.topic = topic;
-    return &subscription;
+    return new_endpoint(&subscription, 0, topic);
 }
 
 struct endpoint *rmw_create_publisher(const struct node *of, const void *type, const char *topic, const void *qos,
                                       const void *options)
 {
     (void)of, (void)type, (void)qos, (void)options;
-    struct endpoint *created = strcmp(topic, "/statistics") ? &publisher : &statistics;
-    created->identifier = identifier;
-    created->topic = topic;
-    return created;
+    return new_endpoint(strcmp(topic, "/statistics") ? &publisher : &statistics, 1, topic);
 }
 
 int rmw_destroy_subscription(struct node *of, struct endpoint *endpoint)
@@ -90,17 +96,13 @@ int rmw_destroy_publisher(struct node *of, struct endpoint *endpoint)
 struct endpoint *rmw_create_service(const struct node *of, const void *type, const char *name, const void *qos)
 {
     (void)of, (void)type, (void)qos;
-    service.identifier = identifier;
-    service.topic = name;
-    return &service;
+    return new_endpoint(&service, 2, name);
 }
 
 struct endpoint *rmw_create_client(const struct node *of, const void *type, const char *name, const void *qos)
 {
     (void)of, (void)type, (void)qos;
-    client.identifier = identifier;
-    client.topic = name;
-    return &client;
+    return new_endpoint(&client, 3, name);
 }
 
 int rmw_destroy_service(struct node *of, struct endpoint *endpoint)
@@ -307,4 +309,26 @@ void measure_services(long count, double *of_call, double *of_request, unsigned 
     *allocated = (allocations ? allocations(thread) : 0) - before;
     *of_call = (times[1] - times[0]) / count;
     *of_request = (times[2] - times[1]) / count;
+}
+
+/* Creates and destroys that many endpoints of each kind, one after the other, each with a name of its own. */
+void come_and_go(const void *type, long count)
+{
+    uint64_t qos[16] = {0}, options[8] = {0};
+    for (long i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, GOING "%ld", i);
+        rmw_destroy_subscription(&node, rmw_create_subscription(&node, type, name, qos, options));
+        rmw_destroy_publisher(&node, rmw_create_publisher(&node, type, name, qos, options));
+        rmw_destroy_client(&node, rmw_create_client(&node, NULL, name, qos));
+        rmw_destroy_service(&node, rmw_create_service(&node, NULL, name, qos));
+    }
+}
+
+/* Destroys what `create_services` has created, and the node. */
+void destroy_all(void)
+{
+    rmw_destroy_client(&node, &client);
+    rmw_destroy_service(&node, &service);
+    rmw_destroy_node(&node);
 }

@@ -9,6 +9,7 @@ mod abi;
 mod cpp;
 mod headers;
 mod launcher;
+mod loading;
 mod nodes;
 mod null_rmw;
 mod processes;

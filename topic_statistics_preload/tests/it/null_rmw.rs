@@ -75,39 +75,51 @@ fn a_call_and_a_request_cost_no_allocation() {
     assert_eq!(allocations, 0.0);
 }
 
-/// Runs a script that creates a client and a service, with windows of 50 ms. Returns the sum of a metric in all windows,
-/// by its source.
-fn sums(script: &str) -> Option<impl Fn(&str, &str) -> f64> {
-    let script =
-        format!("os.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n{script}\ntime.sleep(0.3)");
-    let printed = run(&script, Some(&[("PERIOD", "0.05")]))?;
-    Some(move |source: &str, metric: &str| {
-        let values = printed.lines().filter_map(|line| {
+/// The windows that a process has published, as null_rmw.c prints them.
+pub struct Windows(pub String);
+
+impl Windows {
+    /// Returns the sum of a metric in all windows of a source.
+    pub fn sum(&self, source: &str, metric: &str) -> f64 {
+        let values = self.0.lines().filter_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;
             let value: f64 = value.parse().ok()?;
             (name == format!("{source} {metric}") && !value.is_nan()).then_some(value)
         });
         values.sum()
-    })
+    }
 }
 
-const CLIENT: &str = "/measured:/plan";
-const SERVICE: &str = "/measured:/plan (2)";
+/// The end of a script: until the last windows of 50 ms are published.
+pub const WINDOWS: &str = "\ntime.sleep(0.3)\n";
+
+/// Runs a script that creates a client and a service, with windows of 50 ms. Returns all windows.
+fn windows(script: &str) -> Option<Windows> {
+    let create = "\nos.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n";
+    run(&[create, script, WINDOWS].concat(), Some(&[("PERIOD", "0.05")])).map(Windows)
+}
+
+/// What the process has allocated and not freed, in bytes: `mallinfo2().h`.
+const MALLINFO: &str = "
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij'] # uordblks is the eighth
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = Mallinfo
+";
+
+pub const CLIENT: &str = "/measured:/plan";
+pub const SERVICE: &str = "/measured:/plan (2)";
 
 #[test]
 fn a_response_that_another_thread_takes_before_the_call_has_returned_ends_that_call() {
-    let Some(sum) = sums("rmw.call(ctypes.c_long(1000), 1)") else { return };
-    assert_eq!((sum(CLIENT, "calls"), sum(CLIENT, "responses")), (1000.0, 1000.0));
-    assert_eq!(sum(CLIENT, "oldest_call_ms"), 0.0, "none waits");
+    let Some(windows) = windows("rmw.call(ctypes.c_long(1000), 1)") else { return };
+    assert_eq!((windows.sum(CLIENT, "calls"), windows.sum(CLIENT, "responses")), (1000.0, 1000.0));
+    assert_eq!(windows.sum(CLIENT, "oldest_call_ms"), 0.0, "none waits");
 }
 
 #[test]
 fn calls_and_requests_without_responses_take_bounded_memory_and_the_others_are_measured_on() {
     const MEMORY: &str = "
-class Mallinfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij'] # uordblks is the eighth
-mallinfo2 = ctypes.CDLL(None).mallinfo2
-mallinfo2.restype = Mallinfo
 def leave(count):
     rmw.call(ctypes.c_long(count), 2)
     rmw.serve(ctypes.c_long(count), False)
@@ -118,11 +130,30 @@ assert abs(second - first) < 100000, (first, second)
 rmw.call(ctypes.c_long(10), 0)
 rmw.serve(ctypes.c_long(10), True)
 ";
-    let Some(sum) = sums(MEMORY) else { return };
-    assert_eq!((sum(CLIENT, "calls"), sum(CLIENT, "responses")), (102_010.0, 10.0));
-    assert_eq!(sum(SERVICE, "requests"), 102_010.0);
-    assert!(sum(CLIENT, "oldest_call_ms") > 0.0 && sum(SERVICE, "response_duration_ms") > 0.0);
-    assert!(sum(SERVICE, "active_requests") > 0.0);
+    let Some(windows) = windows(&[MALLINFO, MEMORY].concat()) else { return };
+    assert_eq!((windows.sum(CLIENT, "calls"), windows.sum(CLIENT, "responses")), (102_010.0, 10.0));
+    assert_eq!(windows.sum(SERVICE, "requests"), 102_010.0);
+    assert!(
+        windows.sum(CLIENT, "oldest_call_ms") > 0.0 && windows.sum(SERVICE, "response_duration_ms") > 0.0
+    );
+    assert!(windows.sum(SERVICE, "active_requests") > 0.0);
+}
+
+#[test]
+fn the_memory_of_endpoints_that_come_and_go_returns() {
+    // The first ones fill what is bounded, as the schedule's lists.
+    const COME_AND_GO: &str = "
+def come_and_go(count):
+    rmw.come_and_go(handle, ctypes.c_long(count))
+    time.sleep(0.2)
+    return mallinfo2().h
+first = come_and_go(3000)
+second = come_and_go(10000)
+assert second - first < 20000, (first, second)
+rmw.call(ctypes.c_long(10), 0)
+";
+    let Some(windows) = windows(&[MALLINFO, COME_AND_GO].concat()) else { return };
+    assert_eq!(windows.sum(CLIENT, "calls"), 10.0);
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub struct Schedule {
     entries: Vec<Entry>,
     /// A separate list, so that the other entries need no memory for these.
     new_entries: Vec<NewEntry>,
-    /// The totals of ended subscriptions.
-    ended: Vec<TopicTotals>,
+    /// The totals of ended subscriptions; None if nobody asks for totals.
+    ended: Option<Vec<TopicTotals>>,
     /// The next end of a window, for each publish period: all windows with the same period end together.
     window_ends: Vec<WindowEnd>,
     outbox: Outbox,
@@ -150,7 +150,7 @@ impl Schedule {
             logs_tables,
             entries: vec![],
             new_entries: vec![],
-            ended: vec![],
+            ended: Some(vec![]),
             window_ends: vec![],
             outbox: Outbox::default(),
             loss_events,
@@ -165,6 +165,12 @@ impl Schedule {
             warned: Warned::default(),
             is_closed: false,
         }
+    }
+
+    /// Forgets the totals of subscriptions that end: nobody asks for them.
+    pub fn without_totals(mut self) -> Self {
+        self.ended = None;
+        self
     }
 
     /// Sets the expectations of the node's options, and whether the health of sources is published.
@@ -308,12 +314,12 @@ impl Schedule {
     pub fn remove(&mut self, source: &Source) -> bool {
         self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
         source.collector.disable(); // a change may have enabled it since it retired
-        let Some(totals) = source.totals() else { return false };
-        add_up(&mut self.ended, totals);
-        if self.ended.len() <= Self::ENDED {
+        let (Some(ended), Some(totals)) = (&mut self.ended, source.totals()) else { return false };
+        add_up(ended, totals);
+        if ended.len() <= Self::ENDED {
             return false;
         }
-        let forgotten = self.ended.remove(0);
+        let forgotten = ended.remove(0);
         if std::mem::replace(&mut self.warned.forgotten_totals, true) {
             return false;
         }
@@ -328,7 +334,7 @@ impl Schedule {
     /// Returns the totals of each subscription, and of those that have ended.
     pub fn totals(&self) -> Vec<TopicTotals> {
         let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
-        live.filter_map(|source| source.totals()).chain(self.ended.iter().cloned()).collect()
+        live.filter_map(|source| source.totals()).chain(self.ended.iter().flatten().cloned()).collect()
     }
 
     /// Disables all sources permanently. Finished windows are still published, windows under way are not.
