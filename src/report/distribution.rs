@@ -20,8 +20,8 @@ pub(crate) fn message(
     window: Window,
     distribution: &Distribution,
 ) -> MetricsDistribution {
-    let (positive_offset, positive_counts) = counts(distribution.positive());
-    let (negative_offset, negative_counts) = counts(distribution.negative());
+    let (positive_offset, positive_counts) = distribution.positive_counts();
+    let (negative_offset, negative_counts) = distribution.negative_counts();
     MetricsDistribution {
         measurement_source_name: source.to_owned(),
         metrics_source: metric.name().to_owned(),
@@ -44,17 +44,6 @@ pub(crate) fn message(
         p99: distribution.quantile(0.99),
         p99_9: distribution.quantile(0.999),
     }
-}
-
-/// Returns the first bucket with samples, and the counts from there to the last one.
-fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
-    let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
-    let mut counts = vec![first];
-    for (index, count) in buckets {
-        counts.resize(index.abs_diff(offset) as usize, 0);
-        counts.push(count);
-    }
-    (offset, counts)
 }
 
 #[cfg(test)]

@@ -181,6 +181,39 @@ pub struct DataPoint {
     pub data: f64,
 }
 
+/// A sequence of a message in C: here `rosidl_runtime_c__uint64__Sequence`.
+#[repr(C)]
+pub struct Counts {
+    pub data: *const u64,
+    pub size: usize,
+    pub capacity: usize,
+}
+
+/// `topic_statistics_interfaces__msg__MetricsDistribution`.
+#[repr(C)]
+pub struct MetricsDistribution {
+    pub measurement_source_name: RosString,
+    pub metrics_source: RosString,
+    pub unit: RosString,
+    pub window_start: Time,
+    pub window_stop: Time,
+    pub count: u64,
+    pub sum: f64,
+    pub minimum: f64,
+    pub maximum: f64,
+    pub scale: i32,
+    pub zero_threshold: f64,
+    pub zero_count: u64,
+    pub positive_offset: i32,
+    pub positive_counts: Counts,
+    pub negative_offset: i32,
+    pub negative_counts: Counts,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p99_9: f64,
+}
+
 /// `statistics_msgs__msg__MetricsMessage`.
 #[repr(C)]
 pub struct MetricsMessage {

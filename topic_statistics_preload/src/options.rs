@@ -17,6 +17,8 @@ pub struct Options {
     pub topics: Vec<String>,
     /// The topic on which windows are published.
     pub publish_topic: String,
+    /// Whether distributions are published, too.
+    pub distributions: bool,
 }
 
 impl Default for Options {
@@ -26,6 +28,7 @@ impl Default for Options {
             metrics: vec![Metric::MessageAge, Metric::MessagePeriod],
             topics: vec![],
             publish_topic: "/statistics".to_owned(),
+            distributions: false,
         }
     }
 }
@@ -72,6 +75,10 @@ impl Options {
             let is_name = value.starts_with('/') && is_topic(value, &[]);
             options.publish_topic =
                 is_name.then(|| value.to_owned()).ok_or("a topic that begins with / is expected")?;
+            Ok(())
+        })?;
+        set("TOPIC_STATISTICS_DISTRIBUTIONS", &mut |value| {
+            options.distributions = value.trim().parse().map_err(|_| "true or false is expected")?;
             Ok(())
         })?;
         Ok(options)
@@ -170,12 +177,14 @@ mod tests {
             ("TOPIC_STATISTICS_METRICS", "message_age, publication_seq_gap"),
             ("TOPIC_STATISTICS_TOPICS", "imu,/camera/*"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/r1/statistics"),
+            ("TOPIC_STATISTICS_DISTRIBUTIONS", "true"),
         ]);
         let expected = Options {
             period: Duration::from_millis(250),
             metrics: vec![Metric::MessageAge, Metric::PublicationSeqGap],
             topics: vec!["/imu".to_owned(), "/camera/*".to_owned()],
             publish_topic: "/r1/statistics".to_owned(),
+            distributions: true,
         };
         assert_eq!(all, Ok(expected));
         let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap().metrics;
@@ -191,6 +200,7 @@ mod tests {
             ("TOPIC_STATISTICS_TOPICS", "/a b", "names of topics"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "statistics", "begins with /"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "begins with /"),
+            ("TOPIC_STATISTICS_DISTRIBUTIONS", "all", "true or false"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Publishes windows through a publisher that is created on one of the process's own nodes: one for each context.
+//! Publishes windows through publishers that are created on one of the process's own nodes, for each context.
 
 use std::{
     ffi::{CStr, CString},
@@ -19,37 +19,49 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{
-        DataPoint, Endpoint, MetricsMessage, Node, PublisherOptions, Qos, RmwTime, RosString, Time,
-        TypeSupport, OK,
+        Counts, DataPoint, Endpoint, MetricsDistribution, MetricsMessage, Node, PublisherOptions, Qos,
+        RmwTime, RosString, Time, TypeSupport, OK,
     },
     real,
     stamp::{reset_error, MessageType},
 };
 
-/// The type support of `statistics_msgs/MetricsMessage`.
-#[derive(Clone, Copy)]
-pub struct StatisticsType(NonNull<TypeSupport>);
+/// A topic that is published, and its type.
+pub struct OutputTopic {
+    name: CString,
+    type_support: NonNull<TypeSupport>,
+}
 
 // SAFETY: rosidl's type supports are constants of libraries that stay loaded.
-unsafe impl Send for StatisticsType {}
+unsafe impl Send for OutputTopic {}
 // SAFETY: Likewise.
-unsafe impl Sync for StatisticsType {}
+unsafe impl Sync for OutputTopic {}
 
-impl StatisticsType {
-    /// Finds it. Errors if it is not installed, or if its layout is another one.
-    pub fn find() -> Result<Self, String> {
-        let support = real::type_support("statistics_msgs", "MetricsMessage");
-        let support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or(
-            "the package statistics_msgs is not found (libstatistics_msgs__rosidl_typesupport_c.so)",
-        )?;
+impl OutputTopic {
+    /// Returns the topic of windows, and that of distributions if they are wanted. Errors if a type is not installed, or
+    /// if its layout is another one.
+    pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
+        let windows =
+            Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
+        let distributions = has_distributions.then(|| {
+            let size = size_of::<MetricsDistribution>();
+            let name = format!("{name}/distribution");
+            Self::find(name, "topic_statistics_interfaces", "MetricsDistribution", size)
+        });
+        std::iter::once(windows).chain(distributions).collect()
+    }
+
+    fn find(name: String, package: &str, of: &str, expected: usize) -> Result<Self, String> {
+        let support = real::type_support(package, of);
+        let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
+            format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
+        })?;
         // SAFETY: It is rosidl's own.
-        let size = unsafe { MessageType::of(support.as_ptr()) }.size;
-        match size == size_of::<MetricsMessage>() {
-            true => Ok(Self(support)),
-            false => Err(format!(
-                "statistics_msgs/MetricsMessage has {size} bytes here, and {} are expected",
-                size_of::<MetricsMessage>()
-            )),
+        let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
+        let name = CString::new(name).map_err(|error| error.to_string())?;
+        match size == expected {
+            true => Ok(Self { name, type_support }),
+            false => Err(format!("{package}/{of} has {size} bytes here, and {expected} are expected")),
         }
     }
 }
@@ -92,18 +104,18 @@ pub struct NodeState {
     pub is_simulated: AtomicBool,
 }
 
-/// The publisher of a context's windows.
+/// The publishers of a context's windows.
 pub struct Output {
     context: usize,
     state: Mutex<State>,
 }
 
 struct State {
-    topic: CString,
-    statistics_type: StatisticsType,
+    topics: Arc<[OutputTopic]>,
     /// The nodes of the context that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    publisher: Option<(NodeHandle, PublisherHandle)>,
+    /// Of each topic, all on the same node.
+    publishers: Option<(NodeHandle, Vec<PublisherHandle>)>,
 }
 
 struct PublisherHandle(NonNull<Endpoint>);
@@ -115,8 +127,8 @@ impl Output {
     /// How long the exit of the process waits for a message that is being published.
     const EXIT: Duration = Duration::from_millis(500);
 
-    pub fn new(context: usize, topic: CString, statistics_type: StatisticsType) -> Self {
-        Self { context, state: Mutex::new(State { topic, statistics_type, nodes: vec![], publisher: None }) }
+    pub fn new(context: usize, topics: Arc<[OutputTopic]>) -> Self {
+        Self { context, state: Mutex::new(State { topics, nodes: vec![], publishers: None }) }
     }
 
     pub fn is_of(&self, context: usize) -> bool {
@@ -134,11 +146,11 @@ impl Output {
         new
     }
 
-    /// Creates the publisher on that node, unless there is one. Errors if the middleware does.
-    pub fn create_publisher(&self, node: NodeHandle) -> Result<(), String> {
+    /// Creates the publishers on that node, unless there are some. Errors if the middleware does.
+    pub fn create_publishers(&self, node: NodeHandle) -> Result<(), String> {
         let mut state = lock(&self.state);
-        if state.publisher.is_none() {
-            state.publisher = Some((node, state.create(node)?));
+        if state.publishers.is_none() {
+            state.publishers = Some((node, state.create(node)?));
         }
         Ok(())
     }
@@ -147,8 +159,8 @@ impl Output {
     pub fn remove_node(&self, node: NodeHandle) -> bool {
         let mut state = lock(&self.state);
         state.nodes.retain(|(of, _)| *of != node);
-        if state.publisher.as_ref().is_some_and(|(of, _)| *of == node) {
-            state.move_publisher();
+        if state.publishers.as_ref().is_some_and(|(of, _)| *of == node) {
+            state.move_publishers();
         }
         state.nodes.is_empty()
     }
@@ -157,7 +169,7 @@ impl Output {
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
-                state.publisher = None; // it is not destroyed: its node ends with the process
+                state.publishers = None; // they are not destroyed: their node ends with the process
                 state.nodes.clear();
                 return;
             }
@@ -170,7 +182,22 @@ impl State {
     /// As the library's: reliable, and deep enough for the end of a window of many subscriptions.
     const DEPTH: usize = 1000;
 
-    fn create(&self, node: NodeHandle) -> Result<PublisherHandle, String> {
+    /// Creates the publishers on that node: all, or none.
+    fn create(&self, node: NodeHandle) -> Result<Vec<PublisherHandle>, String> {
+        let mut created = Vec::with_capacity(self.topics.len());
+        for topic in self.topics.iter() {
+            match Self::create_publisher(node, topic) {
+                Ok(publisher) => created.push(publisher),
+                Err(why) => {
+                    Self::destroy(node, created);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(created)
+    }
+
+    fn create_publisher(node: NodeHandle, topic: &OutputTopic) -> Result<PublisherHandle, String> {
         let unspecified = RmwTime { sec: 0, nsec: 0 };
         let qos = Qos {
             history: Qos::KEEP_LAST,
@@ -187,34 +214,45 @@ impl State {
         let create = real::rmw_create_publisher().ok_or("rmw_create_publisher is not found")?;
         // SAFETY: The node lives, and the arguments are those of rmw.h. The middleware copies what it keeps.
         let publisher = unsafe {
-            create(node.0.as_ptr(), self.statistics_type.0.as_ptr(), self.topic.as_ptr(), &qos, &options)
+            create(node.0.as_ptr(), topic.type_support.as_ptr(), topic.name.as_ptr(), &qos, &options)
         };
         NonNull::new(publisher).map(PublisherHandle).ok_or_else(|| {
             reset_error();
-            format!("the middleware refuses a publisher on {}", self.topic.to_string_lossy())
+            format!("the middleware refuses a publisher on {}", topic.name.to_string_lossy())
         })
     }
 
-    /// Ends the publisher, and creates another one on another node, if there is one.
-    fn move_publisher(&mut self) {
-        if let (Some((node, publisher)), Some(destroy)) =
-            (self.publisher.take(), real::rmw_destroy_publisher())
-        {
+    fn destroy(node: NodeHandle, publishers: Vec<PublisherHandle>) {
+        let Some(destroy) = real::rmw_destroy_publisher() else { return };
+        for publisher in publishers {
             // SAFETY: The node lives, and the publisher was created on it.
             let result = unsafe { destroy(node.0.as_ptr(), publisher.0.as_ptr()) };
             if result != OK {
                 reset_error();
             }
         }
-        let nodes: Vec<NodeHandle> = self.nodes.iter().map(|(node, _)| *node).collect();
-        self.publisher = nodes.into_iter().find_map(|node| Some((node, self.create(node).ok()?)));
     }
 
-    fn publish(&self, message: &MetricsMessage) -> Result<(), PublishError> {
+    /// Ends the publishers, and creates others on another node, if there is one.
+    fn move_publishers(&mut self) {
+        if let Some((node, publishers)) = self.publishers.take() {
+            Self::destroy(node, publishers);
+        }
+        let nodes: Vec<NodeHandle> = self.nodes.iter().map(|(node, _)| *node).collect();
+        self.publishers = nodes.into_iter().find_map(|node| Some((node, self.create(node).ok()?)));
+    }
+
+    /// Publishes a message on the topic with that index.
+    ///
+    /// # Safety
+    ///
+    /// The message must be of the topic's type.
+    unsafe fn publish<Message>(&self, topic: usize, message: &Message) -> Result<(), PublishError> {
         // Without a node nothing is published.
-        let Some((_, publisher)) = &self.publisher else { return Ok(()) };
+        let Some((_, publishers)) = &self.publishers else { return Ok(()) };
+        let Some(publisher) = publishers.get(topic) else { return Ok(()) };
         let publish = real::rmw_publish().ok_or("rmw_publish is not found")?;
-        // SAFETY: The publisher lives, and the message is of its type.
+        // SAFETY: The publisher lives, and the message is of its type by contract.
         match unsafe { publish(publisher.0.as_ptr(), std::ptr::from_ref(message).cast(), null_mut()) } {
             OK => Ok(()),
             error => {
@@ -233,9 +271,7 @@ impl PublishWindows for Output {
         window: Window,
         summary: &Summary,
     ) -> Result<(), PublishError> {
-        let [source, name, unit] =
-            [source, metric.name(), metric.unit()].map(|text| CString::new(text.replace('\0', "")));
-        let (source, name, unit) = (source?, name?, unit?);
+        let [source, name, unit] = texts(source, metric)?;
         // In rclcpp's order.
         let points = [
             DataPoint { data_type: 1, data: summary.average },
@@ -254,18 +290,55 @@ impl PublishWindows for Output {
             statistics_size: points.len(),
             statistics_capacity: points.len(),
         };
-        lock(&self.state).publish(&message)
+        // SAFETY: It is the type of the first topic.
+        unsafe { lock(&self.state).publish(0, &message) }
     }
 
     fn publish_distribution(
         &self,
-        _: &str,
-        _: Metric,
-        _: Window,
-        _: &Distribution,
+        source: &str,
+        metric: Metric,
+        window: Window,
+        distribution: &Distribution,
     ) -> Result<(), PublishError> {
-        Ok(()) // no source has any
+        let [source, name, unit] = texts(source, metric)?;
+        let (positive_offset, positive) = distribution.positive_counts();
+        let (negative_offset, negative) = distribution.negative_counts();
+        let message = MetricsDistribution {
+            measurement_source_name: string(&source),
+            metrics_source: string(&name),
+            unit: string(&unit),
+            window_start: time(window.start.as_nanoseconds()),
+            window_stop: time(window.stop.as_nanoseconds()),
+            count: distribution.count(),
+            sum: distribution.sum(),
+            minimum: distribution.minimum(),
+            maximum: distribution.maximum(),
+            scale: distribution.scale(),
+            zero_threshold: distribution.zero_threshold(),
+            zero_count: distribution.zero_count(),
+            positive_offset,
+            positive_counts: counts(&positive),
+            negative_offset,
+            negative_counts: counts(&negative),
+            p50: distribution.quantile(0.5),
+            p90: distribution.quantile(0.9),
+            p99: distribution.quantile(0.99),
+            p99_9: distribution.quantile(0.999),
+        };
+        // SAFETY: It is the type of the second topic.
+        unsafe { lock(&self.state).publish(1, &message) }
     }
+}
+
+/// Returns the texts of a message: of the source, and the metric's name and unit.
+fn texts(source: &str, metric: Metric) -> Result<[CString; 3], PublishError> {
+    let text = |text: &str| CString::new(text.replace('\0', ""));
+    Ok([text(source)?, text(metric.name())?, text(metric.unit())?])
+}
+
+fn counts(counts: &[u64]) -> Counts {
+    Counts { data: counts.as_ptr(), size: counts.len(), capacity: counts.len() }
 }
 
 fn string(text: &CStr) -> RosString {

@@ -6,7 +6,7 @@
 //! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
 
 use std::{
-    ffi::{c_char, CStr, CString},
+    ffi::{c_char, CStr},
     mem::MaybeUninit,
     panic::AssertUnwindSafe,
     sync::{
@@ -35,7 +35,7 @@ use crate::{
     abi::{Endpoint, MessageInfo, Node, TypeSupport},
     log::{line, Lines},
     options::Options,
-    output::{NodeHandle, NodeState, Output, StatisticsType},
+    output::{NodeHandle, NodeState, Output, OutputTopic},
     real,
     services::{Client, Service},
     stamp::{MessageType, Stamp},
@@ -58,7 +58,7 @@ const FORKED: u8 = 2;
 
 struct Process {
     options: Options,
-    statistics_type: StatisticsType,
+    topics: Arc<[OutputTopic]>,
     scheduler: Arc<Scheduler>,
     outputs: Mutex<Vec<Arc<Output>>>,
 }
@@ -134,33 +134,34 @@ fn options() -> Option<&'static Options> {
 
 impl Process {
     fn begin(options: Options) -> Result<Self, String> {
-        let statistics_type = StatisticsType::find()?;
+        let topics = OutputTopic::all(&options.publish_topic, options.distributions)?;
         let mut defaults = SourceDefaults::default();
         defaults.publish_period = options.period;
+        defaults.distributions = options.distributions;
         let name = format!("process {}", std::process::id());
         let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
         real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
         let started = with_blocked_signals(|| scheduler.start(|_| None));
         started.map_err(|error| format!("a thread cannot be started: {error}"))?;
-        Ok(Self { options, statistics_type, scheduler, outputs: Mutex::default() })
+        Ok(Self { options, topics, scheduler, outputs: Mutex::default() })
     }
 
     /// Returns the output of a node's context, with that node.
-    fn output(&self, node: NodeHandle) -> Result<Arc<Output>, String> {
+    fn output(&self, node: NodeHandle) -> Arc<Output> {
         let mut outputs = lock(&self.outputs);
         let context = node.context();
         if let Some(output) = outputs.iter().find(|output| output.is_of(context)) {
-            return Ok(Arc::clone(output));
+            return Arc::clone(output);
         }
-        let topic = CString::new(&*self.options.publish_topic).map_err(|error| error.to_string())?;
-        outputs.push(Arc::new(Output::new(context, topic, self.statistics_type)));
-        Ok(Arc::clone(&outputs[outputs.len() - 1]))
+        let output = Arc::new(Output::new(context, Arc::clone(&self.topics)));
+        outputs.push(Arc::clone(&output));
+        output
     }
 
     /// Adds a source of a node. Errors if its windows cannot be published.
     fn add(&self, new: Wanted, of: Collected) -> Result<SourceHandle, String> {
-        new.output.create_publisher(new.node)?;
+        new.output.create_publishers(new.node)?;
         let name = new.node.name();
         let name = new.state.names.reserve(&name, &format!("{name}:{}", new.name));
         let source = match &of {
@@ -237,7 +238,7 @@ impl Created {
             return None;
         }
         let process = process(|| options.clone())?;
-        let output = process.output(node).map_err(|why| end(&why)).ok()?;
+        let output = process.output(node);
         let state = output.add_node(node);
         if is_clock {
             state.is_simulated.store(true, Ordering::Relaxed);

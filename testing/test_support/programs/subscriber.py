@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to `sensor_msgs/Imu` on `imu`. Answers each line of its standard input with the number of messages received.
+"""Subscribes to `sensor_msgs/Imu` on `imu`. Answers each line of its standard input with the number of messages received,
+and the line `size` with the bytes of the last serialized one.
 
 The program ends when its input ends.
 """
@@ -21,12 +22,13 @@ arguments, ros_arguments = parser.parse_known_args()
 
 rclpy.init(args=ros_arguments)
 executor = rclpy.executors.SingleThreadedExecutor()
-count = 0
+count = size = 0
 
 
-def receive(_message):
-    global count
+def receive(message):
+    global count, size
     count += 1
+    size = len(message) if arguments.raw else None
 
 
 def create(name):
@@ -45,10 +47,10 @@ def destroy_first():
 
 
 def read_commands():
-    for _line in sys.stdin:
+    for line in sys.stdin:
         if arguments.destroy_first and len(nodes) == arguments.nodes:
             executor.create_task(destroy_first)
-        print(count, flush=True)
+        print(size if line.strip() == 'size' else count, flush=True)
     rclpy.shutdown()
 
 

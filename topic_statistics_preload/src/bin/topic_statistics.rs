@@ -20,7 +20,8 @@ Environment variables:
                                   (default message_age,message_period)
   TOPIC_STATISTICS_TOPICS         the topics and services that are measured: names and patterns, separated by commas,
                                   such as /imu,/camera/*,!/camera/raw (default all)
-  TOPIC_STATISTICS_PUBLISH_TOPIC  the topic on which windows are published (default /statistics)";
+  TOPIC_STATISTICS_PUBLISH_TOPIC  the topic on which windows are published (default /statistics)
+  TOPIC_STATISTICS_DISTRIBUTIONS  `true`: distributions with percentiles, on /statistics/distribution (default false)";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

@@ -84,6 +84,15 @@ fn the_types_are_those_of_the_headers() {
             window_start as "window_start", window_stop as "window_stop", statistics as "statistics.data",
             statistics_size as "statistics.size", statistics_capacity as "statistics.capacity"
         }
+        MetricsDistribution as "topic_statistics_interfaces__msg__MetricsDistribution" {
+            measurement_source_name as "measurement_source_name", metrics_source as "metrics_source", unit as "unit",
+            window_start as "window_start", window_stop as "window_stop", count as "count", sum as "sum",
+            minimum as "minimum", maximum as "maximum", scale as "scale", zero_threshold as "zero_threshold",
+            zero_count as "zero_count", positive_offset as "positive_offset", positive_counts as "positive_counts",
+            negative_offset as "negative_offset", negative_counts as "negative_counts", p50 as "p50", p90 as "p90",
+            p99 as "p99", p99_9 as "p99_9"
+        }
+        Counts as "rosidl_runtime_c__uint64__Sequence" { data as "data", size as "size", capacity as "capacity" }
     });
     let mut size = |c_type: &'static str, size| {
         layout.push((format!("printf(\"%zu\\n\", sizeof({c_type}));"), size, c_type));
@@ -95,6 +104,7 @@ fn the_types_are_those_of_the_headers() {
     size("rosidl_typesupport_introspection_c__MessageMember", size_of::<Member>());
     size("statistics_msgs__msg__StatisticDataPoint", size_of::<DataPoint>());
     size("statistics_msgs__msg__MetricsMessage", size_of::<MetricsMessage>());
+    size("topic_statistics_interfaces__msg__MetricsDistribution", size_of::<MetricsDistribution>());
     let constants = [
         ("RMW_RET_OK", OK),
         ("RMW_RET_UNSUPPORTED", UNSUPPORTED),
@@ -131,6 +141,7 @@ fn run(lines: &[&str]) -> Option<Vec<String>> {
         "rosidl_typesupport_introspection_c/message_introspection.h",
         "rosidl_typesupport_introspection_c/field_types.h",
         "statistics_msgs/msg/metrics_message.h",
+        "topic_statistics_interfaces/msg/metrics_distribution.h",
     ];
     let headers: String = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
     std::fs::write(&source, format!("{headers}int main(void) {{\n{}\nreturn 0;\n}}\n", lines.join("\n")))

@@ -7,6 +7,7 @@
 #[path = "../../src/abi.rs"]
 mod abi;
 mod cpp;
+mod distributions;
 mod headers;
 mod launcher;
 mod loading;

@@ -75,6 +75,9 @@ fn each_message_that_rclpy_takes_and_publishes_is_in_one_window() {
     is_exact("message_period", SUBSCRIPTION);
     is_exact("publish_period", PUBLISHER);
 
+    let unknown = |source| reader.windows(source, "message_size").iter().all(|size| size.average().is_nan());
+    assert!(unknown(SUBSCRIPTION) && unknown(PUBLISHER), "no size is guessed");
+
     let with_messages = |source: &'static str, metric: &'static str| {
         let windows = reader.windows(source, metric).into_iter();
         windows.filter(|window| window.count() > 2.0)
@@ -106,15 +109,50 @@ fn each_message_that_rclpy_takes_and_publishes_is_in_one_window() {
 }
 
 #[test]
-fn a_serialized_message_has_an_age_too() {
+fn a_serialized_message_has_an_age_and_a_size() {
     let mut reader = Reader::start(domain());
     let _publisher = Program::start("publisher.py", &["--stamp-age", "0.25"], domain());
-    let _subscriber = subscriber(&["--raw"], &[("PERIOD", "0.5")]);
-    reader
-        .read_until("ages", |metrics| of(metrics, SUBSCRIPTION, "message_age").any(|age| age.count() > 5.0));
+    let mut subscriber =
+        subscriber(&["--raw"], &[("PERIOD", "0.5"), ("METRICS", "message_age,message_size")]);
+    reader.read_until("sizes", |metrics| {
+        of(metrics, SUBSCRIPTION, "message_size").any(|size| size.count() > 5.0)
+    });
     let ages = reader.windows(SUBSCRIPTION, "message_age");
     let age = ages.iter().find(|age| age.count() > 5.0).unwrap();
     assert!((250.0..1000.0).contains(&age.minimum()) && age.average() < 2000.0, "{age:?}");
+    let bytes: f64 = subscriber.request("size").parse().unwrap();
+    let sizes = reader.windows(SUBSCRIPTION, "message_size");
+    let size = sizes.iter().find(|size| size.count() > 5.0).unwrap();
+    assert!(bytes > 300.0 && [size.minimum(), size.maximum()] == [bytes; 2], "{bytes} bytes: {size:?}");
+}
+
+#[test]
+fn a_serialized_publication_has_a_size() {
+    const SCRIPT: &str = "
+import sys, rclpy
+from rclpy.serialization import serialize_message
+from std_msgs.msg import String
+rclpy.init()
+node = rclpy.create_node('relay')
+publisher = node.create_publisher(String, 'text', 10)
+message = serialize_message(String(data='twelve bytes'))
+for line in sys.stdin:
+    publisher.publish(message)
+    print(len(message), flush=True)
+";
+    let mut reader = Reader::start(domain());
+    let mut command = test_support::command("python3", &["-c", SCRIPT], domain());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut relay = start(command, &[("PERIOD", "0.3"), ("METRICS", "message_size")]);
+    read_windows_of(&mut reader, &["/relay:/text"]);
+    let bytes: f64 = relay.request("publish").parse().unwrap();
+    read_samples(&mut reader, "/relay:/text", "message_size", 1);
+    let sizes = reader.windows("/relay:/text", "message_size");
+    let size = sizes.iter().find(|size| size.count() > 0.0).unwrap();
+    assert!(
+        bytes >= 4.0 + 4.0 + 13.0 && size.average() == bytes && size.unit == "bytes",
+        "{bytes}: {size:?}"
+    );
 }
 
 #[test]

@@ -42,9 +42,9 @@ fn both() {
 }
 
 /// The metrics on a topic of statistics.
-type Received = Arc<Mutex<Vec<Metric>>>;
+pub type Received = Arc<Mutex<Vec<Metric>>>;
 
-fn read(node: &Node, topic: &str) -> (Received, Subscription<MetricsMessage>) {
+pub fn read(node: &Node, topic: &str) -> (Received, Subscription<MetricsMessage>) {
     let received = Received::default();
     let to = Arc::clone(&received);
     let store = move |message: MetricsMessage| to.lock().unwrap().push(message.into());

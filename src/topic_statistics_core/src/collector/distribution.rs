@@ -2,6 +2,17 @@
 
 mod bucket_index;
 mod parts;
+/// Returns the first bucket with samples, and the counts from there to the last one.
+fn counts(mut buckets: impl Iterator<Item = (i32, u64)>) -> (i32, Vec<u64>) {
+    let Some((offset, first)) = buckets.next() else { return (0, vec![]) };
+    let mut counts = vec![first];
+    for (index, count) in buckets {
+        counts.resize(index.abs_diff(offset) as usize, 0);
+        counts.push(count);
+    }
+    (offset, counts)
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -353,6 +364,16 @@ impl Distribution {
     /// ascending order of the indices.
     pub fn negative(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         self.side(true)
+    }
+
+    /// Returns the index of the first bucket of positive samples, and the counts from there to the last one that has any.
+    pub fn positive_counts(&self) -> (i32, Vec<u64>) {
+        counts(self.positive())
+    }
+
+    /// Returns the same of negative samples, by their absolute values.
+    pub fn negative_counts(&self) -> (i32, Vec<u64>) {
+        counts(self.negative())
     }
 
     /// Returns an upper bound of the error of each quantile that is not NaN, as a share of the exact quantile:
