@@ -195,7 +195,11 @@ fn a_goal_may_be_canceled_before_it_is_executed() {
     let server = statistics
         .create_action_server::<Fibonacci, _>("act", |goal| async move {
             let accepted = goal.accept();
-            let _unless_canceled = accepted.unless_cancel_requested(std::future::pending::<()>()).await;
+            if accepted.goal().order == 0 {
+                let _unless_canceled = accepted.unless_cancel_requested(std::future::pending::<()>()).await;
+            } else {
+                drop(after(500).await);
+            }
             match accepted.begin() {
                 MeasuredBeginAcceptedGoal::Execute(executing) => executing.aborted_with(result()),
                 MeasuredBeginAcceptedGoal::Cancel(cancelling) => {
@@ -209,9 +213,10 @@ fn a_goal_may_be_canceled_before_it_is_executed() {
     let windows = Windows::of(server.watch());
     let _spinning = Spinning::start(executor);
     let mut client = Program::start("action_client.py", &[], domain());
-    assert_eq!(client.request("act 0 1 200"), "5");
-    windows.wait_for(Metric::CanceledGoals, 1.0);
-    assert_eq!(lasted(&windows, Metric::CancelDelay, 120.0), 1);
+    assert_eq!(client.request("act 0 1 200"), "5", "its code awaits the request to cancel");
+    assert_eq!(client.request("act 1 1 200"), "5", "it asks when it begins");
+    windows.wait_for(Metric::CanceledGoals, 2.0);
+    assert_eq!(lasted(&windows, Metric::CancelDelay, 120.0), 2);
 }
 
 /// Starts a client, and waits for the action server of the other process.
