@@ -17,7 +17,7 @@ use topic_statistics_views::{
 use crate::{
     arguments::Arguments,
     error::Failure,
-    record::Recording,
+    record::{events_topic, Recording},
     statistics::StatisticsReader,
     topics::{self, TopicWatcher},
 };
@@ -46,7 +46,11 @@ impl RowProvider {
             return Ok(Self::Statistics(Box::new(statistics)));
         }
         let options = topics::Options {
-            topics: Selection { patterns, all: arguments.all },
+            topics: Selection {
+                patterns,
+                all: arguments.all,
+                own: recording.as_ref().map(|_| events_topic(node)),
+            },
             period: arguments.period,
             depth: arguments.depth,
             publish: arguments.publish,

@@ -27,6 +27,7 @@ mod writer;
 pub use error::RecordError;
 pub use options::{bytes, update_rate, Compression, Options};
 pub use recording::Recording;
+pub use reports::events_topic;
 pub use topic::RecordedTopic;
 
 use std::{sync::Arc, thread::JoinHandle};

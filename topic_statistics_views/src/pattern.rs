@@ -86,6 +86,8 @@ pub struct Selection {
     pub patterns: Vec<Pattern>,
     /// Whether patterns match common and hidden topics, too.
     pub all: bool,
+    /// A topic that the program itself publishes, which counts as common.
+    pub own: Option<String>,
 }
 
 impl Selection {
@@ -104,7 +106,9 @@ impl Selection {
 
     /// Returns whether a topic is wanted.
     pub fn is_wanted(&self, name: &str) -> bool {
-        let is_common = Self::COMMON.contains(&name) || name.split('/').any(|part| part.starts_with('_'));
+        let is_common = Self::COMMON.contains(&name)
+            || self.own.as_deref() == Some(name)
+            || name.split('/').any(|part| part.starts_with('_'));
         self.is_named(name)
             || ((self.all || !is_common)
                 && (self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.is_match(name))))

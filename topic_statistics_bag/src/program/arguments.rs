@@ -147,7 +147,7 @@ impl Arguments {
     /// Returns the topics to read.
     pub fn selection(&self, expected: Option<&ExpectationFile>) -> Selection {
         let patterns = arguments::patterns(&self.topics, expected, self.conditions());
-        Selection { patterns, all: self.all }
+        Selection { patterns, all: self.all, own: None }
     }
 
     /// Returns how the bag is read.

@@ -36,6 +36,11 @@ use super::{
 
 /// The topic of the events, relative to the node.
 const EVENTS: &str = "~/messages_lost";
+/// Returns the topic of the events of a node.
+pub fn events_topic(node: &Node) -> String {
+    EVENTS.replace('~', &node.fully_qualified_name())
+}
+
 /// The service, relative to the node.
 const SERVICE: &str = "~/get_topic_statistics";
 

@@ -10,6 +10,7 @@ use std::{
 use rclrs::*;
 use ros_env::{
     diagnostic_msgs::msg::DiagnosticArray,
+    std_msgs::msg::String as StringMsg,
     topic_statistics_interfaces::{
         msg::TopicStatistics,
         srv::{GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response},
@@ -106,4 +107,18 @@ fn without_a_loss_there_is_no_event_and_the_service_has_the_totals() {
     recording.end("INT");
     assert!(sums.lock().unwrap().is_empty(), "{sums:?}");
     assert_eq!(whole(&read(&[recording.file()])).messages_recorded, received);
+}
+
+#[test]
+fn its_own_events_are_not_among_all_topics() {
+    let recording = Recording::start(&["/**"]);
+    let later = recording.talker.node.create_publisher::<StringMsg>("later".keep_last(10)).unwrap();
+    // It is found in the graph after the topic of the events.
+    for _window in 0..3 {
+        recording.monitor.until("windows of the later topic", |object| {
+            assert_ne!(object["topic"], "/topic_monitor/messages_lost");
+            later.publish(StringMsg::default()).unwrap();
+            object["topic"] == "/later"
+        });
+    }
 }
