@@ -10,5 +10,5 @@ pub use crate::{
     otlp::{
         Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Queue,
     },
-    state::{Limits, Now, State},
+    state::{Limits, MetricState, Now, Source, State},
 };

@@ -15,7 +15,8 @@ use ros_env::{
     topic_statistics_interfaces::msg::MessagesLostEventTopicStat,
 };
 use topic_statistics_exporter::testing::{
-    Diagnostic, Format, Limits, Losses, MetricDistribution, MetricWindow, Now, Received, State,
+    Diagnostic, Format, Limits, Losses, MetricDistribution, MetricState, MetricWindow, Now, Received, Source,
+    State,
 };
 
 use super::from_statistics::{distribution, message};
@@ -63,6 +64,10 @@ pub fn exposition(bytes: &[u8]) {
         };
         if let Err(refused) = &received {
             has_no_control(&refused.to_string(), "why a message is refused");
+        }
+        let room = Source::SERIES + MetricState::SERIES + limits.classic_buckets.series();
+        if state.series() + room > limits.max_series {
+            counters.clear(); // What is not current may make room, and begins at 0 when it comes back.
         }
         state.accept(received, now);
         match input.below(8) {
