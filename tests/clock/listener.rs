@@ -23,6 +23,7 @@ use ros_env::sensor_msgs::msg::Imu;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use crate::check;
 use test_support::{self, clock::SteppedClock, itself, lines, Process, Spinning, LIMIT};
 
 /// The subscription with windows of a second.
@@ -62,6 +63,14 @@ pub struct Window {
     /// When the window was seen, in nanoseconds of the system clock.
     pub seen_by_system_clock: i64,
     pub truth: Truth,
+}
+
+impl Window {
+    /// Returns whether the window has no periods though it has messages enough for one: while its end was being read, a
+    /// thread was held up, and the order of two messages was unknown.
+    pub fn lacks_periods(&self) -> bool {
+        self.truth.periods.is_some() && check::is_nothing(&self.metrics["message_period"])
+    }
 }
 
 /// The values of a metric. `None` is NaN.

@@ -282,6 +282,11 @@ impl Rig {
             let at = window.seen / 1e3;
             self.faults.extend(faults.into_iter().map(|fault| format!("{source} at {at:.3} s: {fault}")));
         }
+        let without_periods = windows.iter().filter(|window| window.lacks_periods()).count();
+        if without_periods > 1 + windows.len() / 20 {
+            let all = windows.len();
+            self.faults.push(format!("{source}: {without_periods} of {all} windows have no periods"));
+        }
         if is_whole && !are_same(&steps, &self.steps) {
             self.faults.push(format!("{source}: windows with steps of {steps:?} ns; truth {:?}", self.steps));
         }

@@ -3,7 +3,8 @@
 
 An order below 0 is rejected. Otherwise the goal is accepted after 100 ms, has feedback 200 ms after that, and ends
 ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds; if a client cancels it, it is canceled at
-once. Ends with its standard input.
+once. Prints a line when its side has discovered a client, so that no response or feedback is lost. Ends with its
+standard input.
 """
 
 import sys
@@ -52,11 +53,18 @@ server = ActionServer(
 )
 
 
+def tell_of_client():
+    while not (node.count_subscribers('act/_action/feedback') and node.count_clients('act/_action/get_result')):
+        time.sleep(0.01)
+    print('a client', flush=True)
+
+
 def end():
     sys.stdin.read()
     rclpy.shutdown()
 
 
+threading.Thread(target=tell_of_client, daemon=True).start()
 threading.Thread(target=end, daemon=True).start()
 try:
     rclpy.spin(node, MultiThreadedExecutor(num_threads=8))

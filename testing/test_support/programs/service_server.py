@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service `serve` of type `test_msgs/srv/BasicTypes`. It responds with the same `int64_value`, after that number of
-milliseconds. Ends with its standard input.
+milliseconds. Prints a line when its side has discovered a client, so that no response is lost. Ends with its standard
+input.
 """
 
 import sys
@@ -25,11 +26,18 @@ def serve(request, response):
 node.create_service(BasicTypes, 'serve', serve, qos_profile=QoSProfile(depth=2000))
 
 
+def tell_of_client():
+    while not node.count_clients('serve'):
+        time.sleep(0.01)
+    print('a client', flush=True)
+
+
 def end():
     sys.stdin.read()
     rclpy.shutdown()
 
 
+threading.Thread(target=tell_of_client, daemon=True).start()
 threading.Thread(target=end, daemon=True).start()
 try:
     rclpy.spin(node)

@@ -219,13 +219,15 @@ fn a_goal_may_be_canceled_before_it_is_executed() {
     assert_eq!(lasted(&windows, Metric::CancelDelay, 120.0), 2);
 }
 
-/// Starts a client, and waits for the action server of the other process.
+/// Starts a client. Waits until it and the action server of the other process have discovered each other.
 fn client(
+    server: &Program,
     statistics: &NodeStatistics,
     options: TopicStatisticsOptions,
 ) -> (MeasuredActionClient<Fibonacci>, Windows) {
     let client = statistics.create_action_client::<Fibonacci>("act".topic_statistics(options)).unwrap();
     wait_for("the action server", || client.server_is_available().unwrap());
+    server.read("client in the action server");
     let windows = Windows::of(client.watch());
     (client, windows)
 }
@@ -239,8 +241,8 @@ fn each_outcome_and_time_of_a_clients_goals_is_measured() {
     let (executor, node) = node("client", &[]);
     let statistics = statistics(&node);
     let _spinning = Spinning::start(executor);
-    let _server = Program::start("action_server.py", &[], domain());
-    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    let server = Program::start("action_server.py", &[], domain());
+    let (client, windows) = client(&server, &statistics, TopicStatisticsOptions::new());
     assert_eq!((client.action_name(), client.source_name()), ("/act", "/client:/act"));
     let mut reader = Reader::start(domain());
 
@@ -260,7 +262,10 @@ fn each_outcome_and_time_of_a_clients_goals_is_measured() {
         assert!(cancellation.cancel().await.is_accepted());
         sender.send(result.await.0).unwrap();
     });
-    let statuses = [(); 3].map(|()| ended.recv_timeout(LIMIT).unwrap());
+    let statuses = [(); 3].map(|()| {
+        let status = ended.recv_timeout(LIMIT);
+        status.unwrap_or_else(|error| panic!("{error}; goals and outcomes so far: {:?}", outcomes(&windows)))
+    });
     assert_eq!(statuses, [GoalStatusCode::Succeeded, GoalStatusCode::Aborted, GoalStatusCode::Cancelled]);
     windows.wait_for(Metric::CanceledGoals, 1.0);
     windows.wait_for_more(1);
@@ -286,8 +291,8 @@ fn a_response_is_measured_when_it_arrives() {
     let (executor, node) = node("client", &[]);
     let statistics = statistics(&node);
     let _spinning = Spinning::start(executor);
-    let _server = Program::start("action_server.py", &[], domain());
-    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    let server = Program::start("action_server.py", &[], domain());
+    let (client, windows) = client(&server, &statistics, TopicStatisticsOptions::new());
     let (sender, done) = mpsc::channel();
     let of_task = client.clone();
     let _task = node.commands().run(async move {
@@ -317,7 +322,7 @@ fn a_goal_of_a_stuck_server_shows_in_every_window_until_it_is_dropped() {
     let statistics = statistics(&node);
     let _spinning = Spinning::start(executor);
     let server = Program::start("action_server.py", &[], domain());
-    let (client, windows) = client(&statistics, TopicStatisticsOptions::new());
+    let (client, windows) = client(&server, &statistics, TopicStatisticsOptions::new());
     server.signal("STOP");
     let requested = client.request_goal(order(0));
     let other = client.request_goal(order(0));
@@ -366,9 +371,9 @@ fn disabled_statistics_pass_every_goal_on() {
     let (executor, node) = node("client", &[]);
     let statistics = statistics(&node);
     let _spinning = Spinning::start(executor);
-    let _server = Program::start("action_server.py", &[], domain());
+    let server = Program::start("action_server.py", &[], domain());
     let off = TopicStatisticsOptions::new().state(TopicStatisticsState::Disable);
-    let (client, windows) = client(&statistics, off);
+    let (client, windows) = client(&server, &statistics, off);
     let (sender, done) = mpsc::channel();
     let _task = node.commands().run(async move {
         let goal = client.request_goal(order(0)).await.unwrap();

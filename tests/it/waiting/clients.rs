@@ -19,9 +19,10 @@ use test_support::{domain, middleware, node, of, wait_for, Program, Reader, Spin
 
 use super::{request, statistics, Windows};
 
-/// Waits for the service.
-fn wait_for_service(client: &MeasuredClient<BasicTypes>) {
+/// Waits until client and server have discovered each other.
+fn wait_for_service(client: &MeasuredClient<BasicTypes>, server: &Program) {
     wait_for("service", || client.service_is_ready().unwrap());
+    server.read("client in the server");
 }
 
 /// Waits until a promise is resolved. Nobody polls it meanwhile.
@@ -43,8 +44,8 @@ fn every_form_of_a_call_is_measured() {
     let windows = Windows::of(client.watch());
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
-    let _server = Program::start("service_server.py", &[], domain());
-    wait_for_service(&client);
+    let server = Program::start("service_server.py", &[], domain());
+    wait_for_service(&client, &server);
 
     let plain: Promise<Response> = client.call(request(100)).unwrap();
     assert_eq!(resolved(plain).int64_value, 100);
@@ -102,7 +103,7 @@ fn a_thousand_calls_at_once_are_all_answered() {
     let windows = Windows::of(client.watch());
     let _spinning = Spinning::start(executor);
     let server = Program::start("service_server.py", &[], domain());
-    wait_for_service(&client);
+    wait_for_service(&client, &server);
     server.signal("STOP");
     let promises: Vec<Promise<Response>> = (0..CALLS).map(|_| client.call(request(0)).unwrap()).collect();
     windows.wait_for(Metric::Calls, CALLS as f64);
@@ -124,8 +125,8 @@ fn a_round_trip_ends_with_the_response_and_not_when_it_is_awaited() {
     let statistics = statistics(&node);
     let client = statistics.create_client::<BasicTypes>("serve").unwrap();
     let windows = Windows::of(client.watch());
-    let _server = Program::start("service_server.py", &[], domain());
-    wait_for_service(&client);
+    let server = Program::start("service_server.py", &[], domain());
+    wait_for_service(&client, &server);
     let promise: Promise<Response> = client.call(request(0)).unwrap();
     let commands = Arc::clone(executor.commands());
     let watching = windows.clone();
@@ -152,7 +153,7 @@ fn a_call_without_a_response_shows_in_every_window_until_it_is_dropped() {
     let windows = Windows::of(client.watch());
     let _spinning = Spinning::start(executor);
     let server = Program::start("service_server.py", &[], domain());
-    wait_for_service(&client);
+    wait_for_service(&client, &server);
     let ended: Promise<Response> = client.call(request(0)).unwrap();
     resolved(ended);
 
@@ -186,10 +187,10 @@ fn a_dropped_client_drops_its_calls_and_a_disabled_one_measures_none() {
     let (executor, node) = node("caller", &[]);
     let statistics = statistics(&node);
     let _spinning = Spinning::start(executor);
-    let _server = Program::start("service_server.py", &[], domain());
+    let server = Program::start("service_server.py", &[], domain());
     let off = TopicStatisticsOptions::new().state(TopicStatisticsState::Disable);
     let client = statistics.create_client::<BasicTypes>("serve".topic_statistics(off)).unwrap();
-    wait_for_service(&client);
+    wait_for_service(&client, &server);
     let promise: Promise<Response> = client.call(request(7)).unwrap();
     assert_eq!(resolved(promise).int64_value, 7);
     assert!(client.latest().is_none());
