@@ -6,7 +6,8 @@ use std::{
     ffi::OsString,
     io::{ErrorKind, Write as _},
     path::Path,
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
+    sync::OnceLock,
 };
 
 use anyhow::{Context, Result};
@@ -25,12 +26,28 @@ pub fn cargo(
     finish(&mut command, Path::new("cargo"))
 }
 
-/// Returns the command that runs the models, at the lowest priority. Arguments that are added go to the test program.
+/// Returns a command that runs the command in its arguments only while nothing else wants the processor, or at the
+/// lowest priority where the system has no such policy.
+pub fn when_idle(environment: &Environment) -> Command {
+    static HAS_POLICY: OnceLock<bool> = OnceLock::new();
+    let policy = ["chrt", "--idle", "0"];
+    let has_policy = *HAS_POLICY.get_or_init(|| {
+        let tried = Command::new(policy[0]).args(&policy[1..]).arg("true").stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    });
+    let [program, arguments @ ..] = if has_policy { policy } else { ["nice", "-n", "19"] };
+    let mut command = environment.command(program);
+    command.args(arguments);
+    command
+}
+
+/// Returns the command that runs the models [when nothing else runs](when_idle). Arguments that are added go to the test
+/// program.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
-    let mut models = environment.command("nice");
+    let mut models = when_idle(environment);
     models
         .current_dir(project)
-        .args(["-n", "19", "cargo", "test", "--package", "topic_statistics_core", "--lib"])
+        .args(["cargo", "test", "--package", "topic_statistics_core", "--lib"])
         .args(locked.then_some("--locked"))
         // The other tests run outside of a model, where the types of the model checker do nothing.
         .args(["--", "--skip", "tests::"])

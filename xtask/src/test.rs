@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::{
     checks::{self, Outcome},
-    commands::{models, print},
+    commands::{models, print, when_idle},
     environment::Environment,
     workspace::Workspace,
 };
@@ -39,6 +39,9 @@ const COUNTED: [&str; 6] = ["crossbeam-queue", "fastrand", "libc", "rosidl_runti
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
 const COMPUTING: [&str; 2] = ["simulator it", OF_AUTOMATION];
+/// How long a job may take: some times what the longest takes on two busy processors. A test that waits for ever is then
+/// a failure with a name.
+const LIMIT: Duration = Duration::from_secs(50 * 60);
 
 /// What of the tests is built and run.
 pub struct Selection {
@@ -98,7 +101,7 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
     if selection.all {
         jobs.extend(computing);
     }
-    let ended = two_at_a_time(jobs, print)?;
+    let ended = two_at_a_time(jobs, LIMIT, print)?;
     let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
     rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
     let not_run = if selection.all {
@@ -114,8 +117,8 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
 /// instructions of a message in a release build, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, arguments: &[&str]| {
-        let mut command = environment.command("nice");
-        command.args(["-n", "19", "cargo"]).args(arguments).args(selection.locked.then_some("--locked"));
+        let mut command = when_idle(environment);
+        command.arg("cargo").args(arguments).args(selection.locked.then_some("--locked"));
         command.current_dir(project);
         Job { name: name.to_owned(), command }
     };
@@ -244,13 +247,13 @@ impl Target {
 }
 
 /// Runs jobs two at a time, one from the front and one from the back. Calls `print` with the output of each when it has
-/// ended.
-fn two_at_a_time(jobs: VecDeque<Job>, print: fn(&str) -> Result<()>) -> Result<Vec<Ended>> {
+/// ended, or was killed after the limit.
+fn two_at_a_time(jobs: VecDeque<Job>, limit: Duration, print: fn(&str) -> Result<()>) -> Result<Vec<Ended>> {
     let (jobs, ended) = (Mutex::new(jobs), Mutex::new(vec![]));
     let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| loop {
         let job = take(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(job) = job else { return };
-        let result = run_one(job, print);
+        let result = run_one(job, limit, print);
         ended.lock().unwrap_or_else(PoisonError::into_inner).push(result);
     };
     thread::scope(|scope| {
@@ -260,12 +263,23 @@ fn two_at_a_time(jobs: VecDeque<Job>, print: fn(&str) -> Result<()>) -> Result<V
     ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
 }
 
-fn run_one(Job { name, mut command }: Job, print: fn(&str) -> Result<()>) -> Result<Ended> {
+fn run_one(Job { name, mut command }: Job, limit: Duration, print: fn(&str) -> Result<()>) -> Result<Ended> {
     print(&format!("-- {name}\n"))?;
     let mut log = tempfile::tempfile()?;
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
-    let status = command.status().with_context(|| format!("{name} cannot be started"))?;
+    let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if begun.elapsed() > limit => {
+                child.kill()?;
+                print(&format!("== {name} has not ended within {limit:?}, and is killed\n"))?;
+                break child.wait()?;
+            }
+            None => thread::sleep(Duration::from_millis(50)),
+        }
+    };
     let time = begun.elapsed();
     let mut output = vec![];
     log.rewind()?;
@@ -312,9 +326,16 @@ mod tests {
             r"\nfailures:\n\n---- m::b stdout ----\n\nfailures:\n    m::b\n    a\n\ntest result: FAILED.\n";
         let failing = &format!("printf '{list}{list}'; exit 101");
         let jobs = [shell("one", failing), shell("two", "kill -KILL $$"), shell("three", "echo fine")];
-        let mut ended = two_at_a_time(jobs.into(), |_| Ok(())).unwrap();
+        let mut ended = two_at_a_time(jobs.into(), LIMIT, |_| Ok(())).unwrap();
         ended.sort_by(|one, other| one.name.cmp(&other.name));
         assert_eq!(failures_of(&ended), "FAILED: one: a\nFAILED: one: m::b\nFAILED: two\n");
+    }
+
+    #[test]
+    fn a_job_that_does_not_end_fails_and_the_others_run() {
+        let jobs = [shell("hangs", "exec sleep 1000"), shell("other", "true")];
+        let ended = two_at_a_time(jobs.into(), Duration::from_millis(200), |_| Ok(())).unwrap();
+        assert_eq!((ended.len(), failures_of(&ended)), (2, "FAILED: hangs\n".to_owned()));
     }
 
     #[test]
@@ -328,7 +349,7 @@ mod tests {
             shell(name, &wait)
         };
         let jobs = [meets("one", &one, &other), meets("other", &other, &one)];
-        let ended = two_at_a_time(jobs.into(), |_| Ok(())).unwrap();
+        let ended = two_at_a_time(jobs.into(), LIMIT, |_| Ok(())).unwrap();
         assert!(ended.len() == 2 && ended.iter().all(|job| job.outcome == Outcome::Passed));
     }
 
