@@ -3,7 +3,8 @@
 //! An action server with statistics, and its goals.
 //!
 //! The goals are rclrs's, in wrappers that record each of their changes: they have the same methods, and do the same
-//! when they are dropped.
+//! when they are dropped. A goal ends in the statistics before its client is told: a goal that the client sends then is
+//! not under way beside it.
 
 use std::{future::Future, sync::Arc};
 
@@ -120,9 +121,8 @@ impl<A: Action> MeasuredRequestedGoal<A> {
     /// Rejects the goal.
     pub fn reject(self) -> TerminatedGoal {
         let Self { requested, goal } = self;
-        let rejected = requested.reject();
         goal.end(Outcome::Rejected);
-        rejected
+        requested.reject()
     }
 }
 
@@ -199,16 +199,14 @@ macro_rules! executing_methods {
         impl<A: Action> $name<A> {
             /// Ends the goal: it succeeded.
             pub fn succeeded_with(self, result: A::Result) -> TerminatedGoal {
-                let terminated = self.$field.succeeded_with(result);
                 self.goal.end(Outcome::Succeeded);
-                terminated
+                self.$field.succeeded_with(result)
             }
 
             /// Ends the goal: it is aborted.
             pub fn aborted_with(self, result: A::Result) -> TerminatedGoal {
-                let terminated = self.$field.aborted_with(result);
                 self.goal.end(Outcome::Aborted);
-                terminated
+                self.$field.aborted_with(result)
             }
         }
     };
@@ -280,9 +278,8 @@ executing_methods!(MeasuredCancellingGoal, cancelling);
 impl<A: Action> MeasuredCancellingGoal<A> {
     /// Ends the goal: it is canceled.
     pub fn cancelled_with(self, result: A::Result) -> TerminatedGoal {
-        let terminated = self.cancelling.cancelled_with(result);
         self.goal.end(Outcome::Canceled);
-        terminated
+        self.cancelling.cancelled_with(result)
     }
 }
 

@@ -66,9 +66,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns whether the window has no periods though it has messages enough for one: while its end was being read, a
-    /// thread was held up, and the order of two messages was unknown.
-    pub fn lacks_periods(&self) -> bool {
+    /// Returns whether figures are missing, though there were messages: while a window ended, a thread was preempted
+    /// for longer than the queue of samples lasts. Then all that is not known is NaN. How often that is so is checked
+    /// for all windows.
+    pub fn lacks_figures(&self) -> bool {
         self.truth.periods.is_some() && check::is_nothing(&self.metrics["message_period"])
     }
 }
