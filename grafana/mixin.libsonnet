@@ -14,6 +14,12 @@ local mixin = {
     runbook: 'https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/alerts.md#',
     // The share of messages lost that is a ticket.
     lossRatio: 0.01,
+    // The share of calls without a response that is a ticket, and of skipped periods.
+    missedRatio: 0.01,
+    // How long a call may wait for its response, in seconds.
+    oldestCall: 600,
+    // The share of its time for which a thread may run callbacks, as a percentage.
+    busy: 95,
     // The share of windows that is healthy, of each judged source, over 28 days.
     objective: 0.99,
     // How far a clock may be off, in seconds.
@@ -22,6 +28,7 @@ local mixin = {
 
   local config = self._config,
   local topic = config.robot + ', node, topic',
+  local source = topic + ', name',
 
   // The source of an alert: node and topic, or node and name.
   local of(source) = '{{ $labels.instance }}: ' + source,
@@ -45,6 +52,14 @@ local mixin = {
     { step: '5m', ranges: ['5m', '30m', '1h', '2h', '6h'] },
     { step: '1h', ranges: ['1d', '3d'] },
   ],
+  // Of a source without expectations: what its author expects is judged by the node.
+  local unless_judged(expr) = expr + 'unless on (%s) topic_statistics_health_level\n' % source,
+  // The share of what was missed, if it is too high.
+  local missed(missed, met) = |||
+    sum by (%(source)s) (increase(topic_statistics_%(missed)s[10m]))
+    / (sum by (%(source)s) (increase(topic_statistics_%(missed)s[10m]))
+      + sum by (%(source)s) (increase(topic_statistics_%(met)s[10m]))) > %(ratio)g
+  ||| % { source: source, missed: missed, met: met, ratio: config.missedRatio },
   local bad(range) = 'topic_statistics:windows_bad:ratio' + range,
   local ok_share(range, step) =
     'sum_over_time(topic_statistics:windows_ok:increase%(step)s[%(range)s:%(step)s]) / sum_over_time(topic_statistics:windows_judged:increase%(step)s[%(range)s:%(step)s])'
@@ -350,6 +365,51 @@ local mixin = {
             'ticket',
             of('{{ $labels.name }} reports an error'),
             'The level of the diagnostic status is {{ $value }}: 2 is an error, 3 is stale.'
+          ),
+        ],
+      },
+      {
+        name: 'topic_statistics_waiting',
+        rules: [
+          alert(
+            'TopicStatisticsCallWaits',
+            unless_judged('topic_statistics_oldest_call_seconds > %(oldestCall)g\n' % config),
+            '2m',
+            'ticket',
+            of('{{ $labels.node }} waits for a response of {{ $labels.topic }}'),
+            'For {{ $value | humanizeDuration }}. The service is stuck, or it has died with the request.'
+          ),
+          alert(
+            'TopicStatisticsCallsDropped',
+            unless_judged(missed('dropped_calls_total', 'responses_total')),
+            '0m',
+            'ticket',
+            of('calls of {{ $labels.node }} to {{ $labels.topic }} have no response'),
+            '{{ $value | humanizePercentage }} in 10 minutes: the service does not respond in the time that the caller waits.'
+          ),
+          alert(
+            'TopicStatisticsCallbackPanics',
+            'sum by (%s) (increase(topic_statistics_callback_panics_total[15m])) > 0' % source,
+            '0m',
+            'ticket',
+            of('callbacks of {{ $labels.topic }} in {{ $labels.node }} panic'),
+            '{{ $value | humanize }} in 15 minutes. Their requests have no response. The log of the node has the reason.'
+          ),
+          alert(
+            'TopicStatisticsTimerSkips',
+            unless_judged(missed('skipped_periods_total', 'timer_period_seconds_count')),
+            '0m',
+            'ticket',
+            of('{{ $labels.name }} of {{ $labels.node }} skips periods'),
+            '{{ $value | humanizePercentage }} of its periods in 10 minutes: a callback of its thread takes longer than they do.'
+          ),
+          alert(
+            'TopicStatisticsExecutorBusy',
+            unless_judged('topic_statistics_busy_percent_max > %(busy)g\n' % config),
+            '15m',
+            'ticket',
+            of('a thread of the executor of {{ $labels.node }} is always busy'),
+            'It runs callbacks for {{ $value | humanize }} % of the time, so that others wait: the longest ones are in the log of the node.'
           ),
         ],
       },

@@ -142,6 +142,10 @@ const R1: &str = "job=\"topic_statistics\", instance=\"r1\"";
 const ALWAYS_ON: &str = "job=\"topic_statistics\", instance=\"r1\", always_on=\"true\"";
 const SCAN: &str = "job=\"topic_statistics\", instance=\"r1\", node=\"/n\", topic=\"/scan\"";
 
+const PLAN: &str = "topic=\"/plan\"";
+const TIMER: &str = "name=\"timer/10ms\"";
+const EXECUTOR: &str = "name=\"executor\"";
+
 /// A robot whose topics are well, each in its own way.
 fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Situation {
     let is_ok = |level: &'static str| {
@@ -173,6 +177,24 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         )
         .series(&format!("topic_statistics_clock_offset_seconds{{{R1}, host=\"r1\"}}"), while_on(-0.005))
         .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"x\"}}"), while_on(1.0))
+        // A call now and then that takes 5 minutes, and one of a thousand without a response.
+        .series(&waiting("oldest_call_seconds", PLAN), |time| is_on(time).then_some(f64::from(time % 300)))
+        .series(&waiting("responses_total", PLAN), |time| is_on(time).then_some(f64::from(time)))
+        .series(&waiting("dropped_calls_total", PLAN), |time| is_on(time).then(|| f64::from(time / 1000)))
+        .series(&waiting("callback_panics_total", PLAN), while_on(1.0))
+        // One skipped period of a thousand.
+        .series(&waiting("timer_period_seconds_count", TIMER), |time| {
+            is_on(time).then(|| 100.0 * f64::from(time))
+        })
+        .series(&waiting("skipped_periods_total", TIMER), |time| is_on(time).then(|| f64::from(time / 10)))
+        .series(&waiting("busy_percent_max", EXECUTOR), |time| {
+            is_on(time).then(|| if time % (20 * MINUTE) < 10 * MINUTE { 100.0 } else { 60.0 })
+        })
+}
+
+/// A time series of what waits.
+fn waiting(metric: &str, labels: &str) -> String {
+    format!("topic_statistics_{metric}{{{R1}, node=\"/n\", {labels}}}")
 }
 
 fn always(_: u32) -> bool {
@@ -300,6 +322,30 @@ fn situations(interval: u32) -> Vec<Situation> {
         new("a diagnostic status that is an error", 4 * HOUR)
             .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"x\"}}"), since(2.0))
             .fires("TopicStatisticsDiagnosticError", TICKET, from + 12 * MINUTE),
+        new("a service that is stuck", 4 * HOUR)
+            .series(&waiting("oldest_call_seconds", PLAN), |time| Some(f64::from(time.saturating_sub(from))))
+            .fires("TopicStatisticsCallWaits", TICKET, from + 14 * MINUTE),
+        new("a service that is stuck, as its author expects", 4 * HOUR)
+            .series(&waiting("oldest_call_seconds", PLAN), |time| Some(f64::from(time.saturating_sub(from))))
+            .constant(&waiting("health_level", PLAN), 0.0),
+        new("calls without a response", 4 * HOUR)
+            .series(&waiting("responses_total", PLAN), |time| Some(f64::from(time)))
+            .series(&waiting("dropped_calls_total", PLAN), counter(0.1))
+            .fires("TopicStatisticsCallsDropped", TICKET, from + 5 * MINUTE),
+        new("a callback that panics", 4 * HOUR)
+            .series(&waiting("callback_panics_total", PLAN), since(1.0))
+            .fires("TopicStatisticsCallbackPanics", TICKET, from + 3 * MINUTE),
+        new("a timer that skips one of ten periods", 4 * HOUR)
+            .series(&waiting("timer_period_seconds_count", TIMER), |time| Some(9.0 * f64::from(time)))
+            .series(&waiting("skipped_periods_total", TIMER), counter(1.0))
+            .fires("TopicStatisticsTimerSkips", TICKET, from + 5 * MINUTE),
+        new("a timer whose executor is blocked", 4 * HOUR)
+            .series(&waiting("timer_period_seconds_count", TIMER), |time| Some(10.0 * f64::from(time.min(from))))
+            .series(&waiting("skipped_periods_total", TIMER), counter(10.0))
+            .fires("TopicStatisticsTimerSkips", TICKET, from + 5 * MINUTE),
+        new("an executor without a pause", 4 * HOUR)
+            .series(&waiting("busy_percent_max", EXECUTOR), since(99.5))
+            .fires("TopicStatisticsExecutorBusy", TICKET, from + 17 * MINUTE),
     ]
 }
 
@@ -339,7 +385,16 @@ fn run(situations: &[Situation]) {
     let Some(promtool) = find("promtool", "the alerts with promtool") else { return };
     let rules =
         ["alerts.yml", "rules.yml"].map(|name| fs::canonicalize(folder("grafana").join(name)).unwrap());
-    let names = ["rates", "objective_5m", "objective_1h", "objective_28d", "exporters", "health", "topics"];
+    let names = [
+        "rates",
+        "objective_5m",
+        "objective_1h",
+        "objective_28d",
+        "exporters",
+        "health",
+        "topics",
+        "waiting",
+    ];
     let groups = names.map(|name| format!("topic_statistics_{name}"));
     let test = json!({
         "rule_files": rules,

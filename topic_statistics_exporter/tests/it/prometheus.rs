@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs_topic_statistics::Distribution;
+use rclrs_topic_statistics::{Distribution, SourceKind};
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage};
 use serde_json::Value;
 use test_support::{domain, program, wait_for, Process, Reader};
 
 use crate::{
     process::{get, Exporter},
-    robot::{message, Robot},
+    robot::{message, Figures, Robot},
 };
 
 /// Prometheus, with files of its own, which scrapes an exporter each second.
@@ -174,13 +174,29 @@ pub fn publish_what_others_do_not(robot: &Robot) {
         ("/robot:/image", "publish_period", [50.0, 60.0, 40.0, 19.0, 5.0]),
         ("/robot:/image", "publish_duration_ms", [0.5, 0.6, 0.4, 20.0, 0.05]),
     ] {
-        let window_start = Time { sec: 0, nanosec: 0 };
-        robot.publish_message(MetricsMessage { window_start, ..message(source, metric, 100, figures) });
+        publish_long_window(robot, source, metric, figures);
+    }
+    for (source, kind) in [
+        ("/robot:/plan", SourceKind::Service),
+        ("/robot:/map", SourceKind::Client),
+        ("/robot:timer/10ms", SourceKind::Timer),
+        ("/robot:executor", SourceKind::Executor),
+        ("/robot:/dock", SourceKind::ActionServer),
+        ("/robot:/charge", SourceKind::ActionClient),
+    ] {
+        for metric in kind.metrics() {
+            publish_long_window(robot, source, metric.name(), [8.0, 8.0, 8.0, 1.0, 0.0]);
+        }
     }
     robot.publish_losses("/robot", "/imu", 5);
     robot.publish_diagnostic("/robot: Topic statistics", 1);
     robot.publish_health("/robot:/imu", 2, "rate>=50 age.p99<50ms");
     robot.publish_health("/listener:/imu", 0, "rate>=1");
+}
+
+fn publish_long_window(robot: &Robot, source: &str, metric: &str, figures: Figures) {
+    let window_start = Time { sec: 0, nanosec: 0 };
+    robot.publish_message(MetricsMessage { window_start, ..message(source, metric, 100, figures) });
 }
 
 /// A source, the metric and the figure as on /statistics, and the scraped value.
