@@ -10,6 +10,7 @@ use topic_statistics_views::{
     expect::ExpectationFile,
     pattern::Pattern,
     require::{Condition, Conditions},
+    row::Kind,
 };
 
 use crate::record::{bytes, update_rate, Compression, Options};
@@ -64,6 +65,24 @@ pub struct Arguments {
         default_missing_value = "/statistics"
     )]
     pub from_statistics: Option<Pattern>,
+    /// Show services instead, by the events of their nodes and clients that have service introspection switched on
+    ///
+    /// TOPIC arguments and conditions then are names of services. Round trips, their parts, calls without a response:
+    /// 'round_trip.p99<50ms', 'oldest_call<1s'.
+    #[arg(
+        long, help_heading = WATCHED,
+        conflicts_with_all = ["actions", "from_statistics", "publish", "record", "print_expectations"]
+    )]
+    pub services: bool,
+    /// Show actions instead, by the statuses and the feedback of their servers
+    ///
+    /// TOPIC arguments and conditions then are names of actions. Goals by outcome, their durations, feedback:
+    /// 'goal_succeeded.p99<60s', 'aborted_goals=0'.
+    #[arg(
+        long, help_heading = WATCHED,
+        conflicts_with_all = ["from_statistics", "publish", "record", "print_expectations"]
+    )]
+    pub actions: bool,
     /// Publish the windows on /statistics, for nodes without statistics of their own
     #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
     pub publish: bool,
@@ -227,6 +246,15 @@ impl Arguments {
                 source.text()
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns what is watched.
+    pub fn kind(&self) -> Kind {
+        match (self.services, self.actions) {
+            (true, _) => Kind::Service,
+            (_, true) => Kind::Action,
+            _ => Kind::Topic,
         }
     }
 

@@ -8,15 +8,15 @@
 //!
 //! ```text
 //!  graph, messages ──▶ topics ──────┐                        ┌──▶ views         live view
-//!                                   ├──▶ provider ──▶ rows ──┼──▶ diagnostics   /diagnostics
+//!  events, statuses ─▶ waiting ─────┼──▶ provider ──▶ rows ──┼──▶ diagnostics   /diagnostics
 //!  /statistics ──────▶ statistics ──┘                        └──▶ topic_statistics_views   lines, JSON, exit status,
 //!                                                                                          states, page of --report
 //! ```
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
-//! `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`
-//! and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
+//! `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`,
+//! `waiting` and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
 //! imports the other. `arguments` is the command line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
@@ -33,6 +33,7 @@ mod statistics;
 pub mod testing;
 mod topics;
 mod views;
+mod waiting;
 
 use std::{io::IsTerminal, process::ExitCode};
 

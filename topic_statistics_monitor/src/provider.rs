@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The origin of the rows: watched topics, or the statistics that nodes publish.
+//! The origin of the rows: watched topics, services or actions, or the statistics that nodes publish.
 
 use std::{
     sync::Arc,
@@ -11,7 +11,7 @@ use rclrs::Node;
 use rclrs_topic_statistics::health::Health;
 use topic_statistics_views::{
     pattern::{Pattern, Selection},
-    row::Row,
+    row::{Kind, Row},
 };
 
 use crate::{
@@ -20,12 +20,14 @@ use crate::{
     record::{events_topic, Recording},
     statistics::StatisticsReader,
     topics::{self, TopicWatcher},
+    waiting::{self, WaitingWatcher},
 };
 
 /// The origin of the rows.
 pub enum RowProvider {
     Topics(Box<TopicWatcher>),
     Statistics(Box<StatisticsReader>),
+    Waiting(Box<WaitingWatcher>),
 }
 
 impl RowProvider {
@@ -45,12 +47,16 @@ impl RowProvider {
             let statistics = StatisticsReader::new(node, name, patterns, max);
             return Ok(Self::Statistics(Box::new(statistics)));
         }
+        let own = recording.as_ref().map(|_| events_topic(node));
+        let selection = Selection { patterns, all: arguments.all, own };
+        if let kind @ (Kind::Service | Kind::Action) = arguments.kind() {
+            let (period, depth) = (arguments.period, arguments.depth);
+            let max = max.unwrap_or(WaitingWatcher::MAX);
+            let options = waiting::Options { kind, selection, period, depth, max };
+            return Ok(Self::Waiting(Box::new(WaitingWatcher::new(node, options))));
+        }
         let options = topics::Options {
-            topics: Selection {
-                patterns,
-                all: arguments.all,
-                own: recording.as_ref().map(|_| events_topic(node)),
-            },
+            topics: selection,
             period: arguments.period,
             depth: arguments.depth,
             publish: arguments.publish,
@@ -65,6 +71,7 @@ impl RowProvider {
         Ok(match self {
             Self::Topics(topics) => topics.poll(),
             Self::Statistics(statistics) => statistics.poll()?,
+            Self::Waiting(waiting) => waiting.poll(),
         })
     }
 
@@ -72,6 +79,7 @@ impl RowProvider {
         match self {
             Self::Topics(topics) => topics.rows().collect(),
             Self::Statistics(statistics) => statistics.rows().collect(),
+            Self::Waiting(waiting) => waiting.rows().collect(),
         }
     }
 
@@ -80,6 +88,7 @@ impl RowProvider {
         let row = match self {
             Self::Topics(topics) => topics.row_mut(name),
             Self::Statistics(statistics) => statistics.row_mut(name),
+            Self::Waiting(waiting) => waiting.row_mut(name),
         };
         if let Some(row) = row {
             row.health = Some(health);
@@ -93,6 +102,7 @@ impl RowProvider {
             Self::Statistics(statistics) => {
                 (statistics.left_out(), statistics.dropped(), statistics.invalid())
             }
+            Self::Waiting(waiting) => (waiting.left_out(), waiting.dropped(), None),
         };
         let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
         let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));

@@ -24,6 +24,7 @@ mod topic;
 mod totals;
 mod writer;
 
+pub use definition::Prefixes;
 pub use error::RecordError;
 pub use options::{bytes, update_rate, Compression, Options};
 pub use recording::Recording;

@@ -21,7 +21,7 @@ use topic_statistics_views::{
     recording::Recording,
     report::Report,
     require::{self, Condition},
-    row::{Problem, Row},
+    row::{Kind, Problem, Row},
 };
 
 use crate::{
@@ -95,6 +95,7 @@ impl<'a> Session<'a> {
         let mut live = LiveTerminal::start(&self.output)?;
         let input = Input::start()?;
         let mut screen = Screen::default();
+        screen.kind = self.arguments.kind();
         let mut rows: Vec<Row> = vec![];
         let mut drawn: Option<Instant> = None;
         while !self.is_over()? {
@@ -292,7 +293,11 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
 
 /// Reports patterns without a match on standard error. A topic given by name has a row, and its problem is reported.
 fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
-    let what = if arguments.from_statistics.is_some() { "source of statistics" } else { "topic" };
+    let what = match arguments.kind() {
+        _ if arguments.from_statistics.is_some() => "source of statistics",
+        Kind::Service => "service with introspection",
+        kind => kind.noun(),
+    };
     let patterns = arguments.patterns(None);
     if patterns.is_empty() && rows.is_empty() {
         print_error(&format!("there is no {what} yet; waiting for one"));

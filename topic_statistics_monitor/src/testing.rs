@@ -7,4 +7,5 @@ pub use crate::{
     statistics::{SourceDistribution, SourceMetric, Sources},
     topics::explain,
     views::{detail, Input, LiveTerminal, Screen},
+    waiting::{Calls, Event, Goals, Span},
 };

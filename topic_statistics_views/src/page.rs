@@ -181,12 +181,15 @@ fn failure(condition: &Condition, topic: &RecordedTopic, verdict: &Verdict) -> M
 
 /// Returns the table of all topics.
 fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
+    let kind = topics.first().map(|topic| topic.row.kind).unwrap_or_default();
+    let titles = kind.titles().map(|title| title.trim_end_matches(" ms"));
     html! {
         .scroll { table {
             tr {
-                th.text { "topic" } th.text { "state at the end" } th { "rate" br; "Hz" } th { "lowest" br; "Hz" }
-                th { "period" br; "mean ms" } th { "p99" br; "ms" } th { "max" br; "ms" }
-                th { "age" br; "mean ms" } th { "p99" br; "ms" } th { "max" br; "ms" }
+                th.text { (kind.noun()) } th.text { "state at the end" } th { "rate" br; "Hz" } th { "lowest" br; "Hz" }
+                @for title in titles {
+                    th { (title) br; "mean ms" } th { "p99" br; "ms" } th { "max" br; "ms" }
+                }
                 th { "received" } th { "lost" }
             }
             @for (position, topic) in topics.iter().enumerate() {
@@ -195,8 +198,8 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
                     td.state { (state(topic, now)) }
                     td { (number("rate", topic.rate.mean())) }
                     td { (number("lowest_rate", topic.rate.min())) }
-                    @for metric in [PERIOD, AGE] {
-                        @let metric = topic.metric(metric);
+                    @for metric in kind.metrics() {
+                        @let metric = topic.metric(metric.name());
                         @let figure_of = |figure: fn(&RecordedMetric) -> f64| metric.map_or(f64::NAN, figure);
                         td { (number("mean", figure_of(|metric| metric.figures.mean()))) }
                         td { (number("p99", figure_of(|metric| metric.quantile(0.99)))) }

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use topic_statistics_core::{health::Change, Metric};
+use topic_statistics_core::health::Change;
 
 use crate::{
     format::{self, count_if_known, end_of, figure},
@@ -80,20 +80,22 @@ impl<W: Write> Report<W> {
         if self.lines % Self::LINES == 0 || width > self.width {
             self.width = self.width.max(width);
             let width = self.width;
+            let [first, second] = row.kind.titles().map(|title| format!(" {title} "));
             writeln!(
                 self.to,
-                "{:width$}                     -------- period ms -------- -last minute- --- age ms -- -last minute-",
+                "{:width$}                     {first:-^27} -last minute- {second:-^13} -last minute-",
                 ""
             )?;
             writeln!(
                 self.to,
                 "{:width$} pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state",
-                "topic"
+                row.kind.noun()
             )?;
             self.lines = 0;
         }
         self.lines += 1;
-        let (period, age) = (row.figures("message_period"), row.figures("message_age"));
+        let metrics = row.kind.metrics();
+        let [first, second] = metrics.map(|metric| row.figures(metric.name()));
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut line = format!(
             "{:width$} {publishers:>4} {:>7}",
@@ -104,16 +106,16 @@ impl<W: Write> Report<W> {
         let quantile = |metric, quantile| row.quantile(metric, quantile, now);
         for value in [
             window.bandwidth(),
-            period.mean,
-            period.min,
-            period.max,
-            period.std_dev,
-            quantile(Metric::MessagePeriod, 0.5),
-            quantile(Metric::MessagePeriod, 0.99),
-            age.mean,
-            age.max,
-            quantile(Metric::MessageAge, 0.5),
-            quantile(Metric::MessageAge, 0.99),
+            first.mean,
+            first.min,
+            first.max,
+            first.std_dev,
+            quantile(metrics[0], 0.5),
+            quantile(metrics[0], 0.99),
+            second.mean,
+            second.max,
+            quantile(metrics[1], 0.5),
+            quantile(metrics[1], 0.99),
         ] {
             line += &format!(" {:>6}", figure(value));
         }
@@ -126,7 +128,7 @@ impl<W: Write> Report<W> {
 mod tests {
     use super::*;
     use crate::testing::{at, row, window, S};
-    use topic_statistics_core::collector::Distribution;
+    use topic_statistics_core::{collector::Distribution, Metric};
 
     fn written(is_json: bool, rows: &[Row]) -> String {
         let mut to = vec![];
@@ -149,7 +151,7 @@ mod tests {
         let text = written(false, &[imu, row("/camera/image_raw", 30.0, 3)]);
         assert_eq!(
             text,
-            "                                         -------- period ms -------- -last minute- --- age ms -- -last minute-\n\
+            "                                         -------- period ms -------- -last minute- -- age ms --- -last minute-\n\
              topic                pubs rate Hz    B/s   mean    min    max  stdev    p50    p99   mean    max    p50    p99  lost state\n\
              /imu                    1   100.0  32000  10.00  9.000  11.00  0.500  10.00      -  2.500  3.500      -      -     0\n\
              /camera/image_raw       1   30.00   9600  33.33  32.33  34.33  0.500      -      -  2.500  3.500      -      -     3 LOSS 3\n"

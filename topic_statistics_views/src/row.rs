@@ -25,9 +25,52 @@ pub use row_window::row_window;
 
 use crate::format::{count, milliseconds, seconds};
 
-/// A topic, or a source of statistics.
+/// What a row is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A topic, or a source of statistics.
+    #[default]
+    Topic,
+    /// A service, seen from outside.
+    Service,
+    /// An action, seen from outside.
+    Action,
+}
+
+impl Kind {
+    /// Returns the noun.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Service => "service",
+            Self::Action => "action",
+        }
+    }
+
+    /// Returns the two metrics that a table shows first, in milliseconds.
+    pub const fn metrics(self) -> [Metric; 2] {
+        match self {
+            Self::Topic => [Metric::MessagePeriod, Metric::MessageAge],
+            Self::Service => [Metric::RoundTrip, Metric::ResponseDuration],
+            Self::Action => [Metric::GoalSucceeded, Metric::FeedbackPeriod],
+        }
+    }
+
+    /// Returns the titles of these metrics, the second one short.
+    pub const fn titles(self) -> [&'static str; 2] {
+        match self {
+            Self::Topic => ["period ms", "age ms"],
+            Self::Service => ["round trip ms", "serve ms"],
+            Self::Action => ["succeeded ms", "fdbk ms"],
+        }
+    }
+}
+
+/// A topic, a source of statistics, a service or an action.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
+    /// What it is.
+    pub kind: Kind,
     /// The topic, or the `measurement_source_name`.
     pub name: String,
     /// The type as `package/msg/Name`. `None` before it is known.

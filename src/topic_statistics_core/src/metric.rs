@@ -103,6 +103,11 @@ pub enum Metric {
     /// The time from a call of a client to its response, on the monotonic clock. *High*: the network, the service or the
     /// client's executor is slow. The delays of the response, and the service's own metrics, show where.
     RoundTrip,
+    /// The time from the sending of a request to the start of its service, on the clocks of two nodes, as service
+    /// introspection tells them. No node measures it: `topic_monitor --services` does.
+    RequestDelay,
+    /// Likewise from the sending of a response to its client.
+    ResponseDelay,
     /// The age of the oldest call that waits for its response at the end of a window, 0 if none waits; one value per
     /// window. *Growing from window to window*: the service is stuck, or there is none.
     OldestCall,
@@ -187,6 +192,8 @@ impl Metric {
         Self::Responses,
         Self::DroppedCalls,
         Self::RoundTrip,
+        Self::RequestDelay,
+        Self::ResponseDelay,
         Self::OldestCall,
         Self::TimerPeriod,
         Self::TimerLateness,
@@ -258,6 +265,8 @@ impl Metric {
             Self::Responses => "responses",
             Self::DroppedCalls => "dropped_calls",
             Self::RoundTrip => "round_trip_ms",
+            Self::RequestDelay => "request_delay_ms",
+            Self::ResponseDelay => "response_delay_ms",
             Self::OldestCall => "oldest_call_ms",
             Self::TimerPeriod => "timer_period",
             Self::TimerLateness => "timer_lateness_ms",

@@ -19,6 +19,7 @@ mod targets {
     pub mod names;
     pub mod otlp;
     pub mod parameters;
+    pub mod service_event;
 }
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 pub use targets::{
     bag::bag, collectors::collectors, condition::condition, definition::definition, exposition::exposition,
     from_statistics::from_statistics, http::http, names::names, otlp::otlp, parameters::parameters,
+    service_event::service_event,
 };
 
 /// The program of a target: for libFuzzer if cargo-fuzz builds it, else one that runs files.

@@ -31,4 +31,4 @@ macro_rules! seeds {
     };
 }
 
-seeds! { bag collectors condition definition exposition from_statistics http names otlp parameters }
+seeds! { bag collectors condition definition exposition from_statistics http names otlp parameters service_event }

@@ -251,6 +251,16 @@ impl Description {
                 "the time from a call to its response",
                 "High: the network, the service or the executor of the client is slow",
             ),
+            Some(Metric::RequestDelay) => (
+                "request_delay",
+                "the time from the sending of a request to the start of its service",
+                "High: the network or the executor of the service is slow",
+            ),
+            Some(Metric::ResponseDelay) => (
+                "response_delay",
+                "the time from the sending of a response to its client",
+                "High: the network or the executor of the client is slow",
+            ),
             Some(Metric::OldestCall) => (
                 "oldest_call",
                 "the age of the oldest call that waits for a response",

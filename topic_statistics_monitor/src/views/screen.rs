@@ -19,7 +19,7 @@ use ratatui::{
 use rclrs_topic_statistics::Metric;
 use topic_statistics_views::{
     format::start_of,
-    row::{Row, Status},
+    row::{Kind, Row, Status},
 };
 
 use super::detail;
@@ -45,6 +45,8 @@ pub struct Screen {
     histogram: Option<Metric>,
     /// A notice for the first line.
     pub notice: Option<String>,
+    /// What the rows are about.
+    pub kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,7 @@ impl Default for Screen {
             scrolled: 0,
             histogram: None,
             notice: None,
+            kind: Kind::default(),
         }
     }
 }
@@ -202,8 +205,9 @@ impl Screen {
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
-        let topics = if rows.len() == 1 { "topic" } else { "topics" };
-        let mut title = format!(" {} {topics}  sort {} {order}", rows.len(), self.sort.name());
+        let plural = if rows.len() == 1 { "" } else { "s" };
+        let noun = self.kind.noun();
+        let mut title = format!(" {} {noun}{plural}  sort {} {order}", rows.len(), self.sort.name());
         if !self.filter.is_empty() {
             title += &format!("  filter {:?}", self.filter);
         }
@@ -231,19 +235,18 @@ impl Screen {
 
     fn draw_list(&mut self, buffer: &mut Buffer, area: Rect, shown: &[&Row], now: Instant) {
         let layout = Layout::new(area.width);
-        let mut lines = layout.header();
+        let mut lines = layout.header(self.kind);
         let room = usize::from(area.height).saturating_sub(lines.len());
         self.page = (room / layout.lines_per_topic()).max(1);
         let at = self.position(shown).unwrap_or_default();
         self.first = self.first.min(at).max((at + 1).saturating_sub(self.page));
         self.first = self.first.min(shown.len().saturating_sub(self.page));
         if shown.is_empty() {
-            let what = if self.filter.is_empty() {
-                "  No topic yet; waiting."
-            } else {
-                "  No topic passes the filter."
-            };
-            lines.push(Line::raw(what));
+            let noun = self.kind.noun();
+            lines.push(Line::raw(match self.filter.is_empty() {
+                true => format!("  No {noun} yet; waiting."),
+                false => format!("  No {noun} passes the filter."),
+            }));
         }
         for (index, row) in shown.iter().enumerate().skip(self.first).take(self.page) {
             lines.extend(layout.topic_lines(row, index == at, now));

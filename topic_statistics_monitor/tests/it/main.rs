@@ -17,3 +17,4 @@ mod report;
 mod run;
 mod terminal;
 mod topics;
+mod waiting;

@@ -9,10 +9,9 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use rclrs_topic_statistics::Metric;
 use topic_statistics_views::{
     format::{self, count_if_known, end_of, figure, seconds, start_of},
-    row::{Row, Status, Window},
+    row::{Figures, Kind, Row, Status, Window},
 };
 
 use crate::views::sparkline::sparkline;
@@ -58,17 +57,22 @@ const FIGURES: [Figure; 11] = {
     [
         figure(Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
         figure(Bandwidth, "B/s", 3, |row, _| row.window.as_ref().map_or(f64::NAN, Window::bandwidth)),
-        figure(Period, "min", 4, |row, _| row.figures("message_period").min),
-        figure(Period, "mean", 0, |row, _| row.figures("message_period").mean),
-        figure(Period, "max", 0, |row, _| row.figures("message_period").max),
-        figure(Period, "stdev", 5, |row, _| row.figures("message_period").std_dev),
-        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(Metric::MessagePeriod, 0.5, now)),
-        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(Metric::MessagePeriod, 0.99, now)),
-        figure(Age, "mean", 0, |row, _| row.figures("message_age").mean),
-        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(Metric::MessageAge, 0.5, now)),
-        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(Metric::MessageAge, 0.99, now)),
+        figure(Period, "min", 4, |row, _| first(row).min),
+        figure(Period, "mean", 0, |row, _| first(row).mean),
+        figure(Period, "max", 0, |row, _| first(row).max),
+        figure(Period, "stdev", 5, |row, _| first(row).std_dev),
+        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.kind.metrics()[0], 0.5, now)),
+        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.kind.metrics()[0], 0.99, now)),
+        figure(Age, "mean", 0, |row, _| row.figures(row.kind.metrics()[1].name()).mean),
+        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(row.kind.metrics()[1], 0.5, now)),
+        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.kind.metrics()[1], 0.99, now)),
     ]
 };
+/// Returns the figures of the metric that is shown first: of a topic its period.
+fn first(row: &Row) -> Figures {
+    row.figures(row.kind.metrics()[0].name())
+}
+
 /// The number of columns beyond the permanent ones.
 const MORE: usize = 5;
 
@@ -79,13 +83,15 @@ impl Group {
     /// Returns the title above `columns` columns of the group. A percentile may be higher than the maximum beside it,
     /// because percentiles are of the last minute, and all other figures of the last window: so the title contains the
     /// time.
-    fn title(self, columns: usize) -> String {
+    fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
+        let [first, second] = kind.titles();
+        let first = format!(" {first} ");
         let title = match self {
             Self::Rate => "Hz",
             Self::Bandwidth => "",
-            Self::Period => " period ms ",
-            Self::Age => "age ms",
+            Self::Period => &first,
+            Self::Age => second,
             Self::PeriodPercentiles | Self::AgePercentiles if columns > 1 => "last minute",
             Self::PeriodPercentiles | Self::AgePercentiles => "1 min",
         };
@@ -146,14 +152,14 @@ impl Layout {
         FIGURES.iter().filter(move |figure| figure.rank <= self.more)
     }
 
-    pub fn header(self) -> Vec<Line<'static>> {
+    pub fn header(self, kind: Kind) -> Vec<Line<'static>> {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let name = self.name_width();
         let mut above = format!("  {:name$}    ", "");
         for group in Group::ALL {
-            above += &group.title(self.figures().filter(|figure| figure.group == group).count());
+            above += &group.title(self.figures().filter(|figure| figure.group == group).count(), kind);
         }
-        let mut columns = format!("  {:name$} pub", "topic");
+        let mut columns = format!("  {:name$} pub", kind.noun());
         columns.extend(self.figures().map(|figure| format!("{:>FIGURE$}", figure.title)));
         columns += "  lost  seen";
         if self.is_wide {

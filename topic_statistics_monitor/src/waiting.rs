@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Watches services and actions from outside: finds them in the graph, subscribes to the events of services
+//! (`_service_event`) or to the statuses and the feedback of actions, and keeps a row for each.
+
+mod calls;
+mod foreign;
+mod goals;
+mod window;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver, SyncSender},
+        Arc,
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use rclrs::*;
+use ros_env::action_msgs::msg::GoalStatusArray;
+use topic_statistics_views::{
+    format::name,
+    pattern::Selection,
+    row::{Kind, Problem, Row, Window},
+};
+
+use crate::topics::{Graph, Qos};
+pub use calls::{Calls, Event};
+use foreign::{ForeignMessage, ForeignType};
+pub use goals::{GoalId, Goals};
+pub use window::Span;
+
+/// What is watched, and how.
+pub struct Options {
+    /// Services or actions.
+    pub kind: Kind,
+    pub selection: Selection,
+    pub period: Duration,
+    pub depth: Option<u32>,
+    /// How many are watched at most. Those that are given by name are watched in any case.
+    pub max: usize,
+}
+
+/// The watched services or actions.
+pub struct WaitingWatcher {
+    node: Node,
+    worker: Worker<()>,
+    graph: Graph,
+    options: Options,
+    watched: BTreeMap<Arc<str>, Watched>,
+    queue: Queue,
+    messages: Receiver<Received>,
+    /// When the window began: on the monotonic clock, and on the system clock in nanoseconds since the epoch.
+    began: (Instant, i64),
+    left_out: usize,
+}
+
+/// Where the subscriptions put what they receive.
+#[derive(Clone)]
+struct Queue {
+    sender: SyncSender<Received>,
+    /// What there was no room for.
+    dropped: Arc<AtomicU64>,
+}
+
+/// What was received of a service or an action, which waits to be read.
+struct Received {
+    of: Arc<str>,
+    at: Instant,
+    what: What,
+}
+
+enum What {
+    Event(Event),
+    /// The status of each goal, and whether they are from before the monitor.
+    Statuses(Vec<(GoalId, i8)>, bool),
+    Feedback(GoalId),
+}
+
+/// A service or an action.
+struct Watched {
+    row: Row,
+    state: State,
+    subscribed: Option<Subscribed>,
+    /// The type and QoS of the last subscription that could not be created.
+    failed: Option<(String, Qos)>,
+}
+
+enum State {
+    Calls(Calls),
+    Goals(Goals),
+}
+
+struct Subscribed {
+    topic_type: String,
+    qos: Qos,
+    since: Instant,
+    /// Of a service to its events; of an action to its statuses.
+    _subscription: Box<dyn Send>,
+    /// Of an action to its feedback, if there is any.
+    feedback: Option<Box<dyn Send>>,
+}
+
+/// The first fields of the events of each service: a `service_msgs/msg/ServiceEventInfo`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct EventInfo {
+    event_type: u8,
+    stamp: (i32, u32),
+    client_gid: [u8; 16],
+    sequence_number: i64,
+}
+
+impl WaitingWatcher {
+    /// The default of [`Options::max`].
+    pub const MAX: usize = 500;
+    /// How many messages wait to be read.
+    const QUEUE: usize = 10_000;
+    /// How many messages of a topic wait in the middleware.
+    const DEPTH: u32 = 1000;
+    /// How long a subscription takes to match its publishers. A window that begins earlier is not whole.
+    const MATCHING: Duration = Duration::from_millis(500);
+
+    pub fn new(node: &Node, options: Options) -> Self {
+        let (sender, messages) = mpsc::sync_channel(Self::QUEUE);
+        let mut watcher = Self {
+            node: Arc::clone(node),
+            worker: node.create_worker(()),
+            graph: Graph::new(node),
+            watched: BTreeMap::new(),
+            queue: Queue { sender, dropped: Arc::default() },
+            messages,
+            began: (Instant::now(), now()),
+            left_out: 0,
+            options,
+        };
+        let names: Vec<String> = watcher.options.selection.names().map(str::to_owned).collect();
+        names.iter().for_each(|name| watcher.add(name));
+        watcher
+    }
+
+    /// Reads the graph if that is due, and what was received. Returns the names of rows with a new whole window.
+    pub fn poll(&mut self) -> Vec<String> {
+        if self.graph.is_due() {
+            self.refresh();
+        }
+        // One queue at most, so that a flood of messages does not hold up the rest.
+        for Received { of, at, what } in self.messages.try_iter().take(Self::QUEUE) {
+            let Some(watched) = self.watched.get_mut(&of) else { continue };
+            let has_room = match (&mut watched.state, what) {
+                (State::Calls(calls), What::Event(event)) => calls.accept(event),
+                (State::Goals(goals), What::Statuses(statuses, is_old)) => {
+                    goals.accept(&statuses, is_old, at)
+                }
+                (State::Goals(goals), What::Feedback(goal)) => {
+                    goals.accept_feedback(&goal, at);
+                    true
+                }
+                _ => true,
+            };
+            if !has_room {
+                self.queue.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+            watched.row.last_message = Some(at);
+        }
+        let ended = Instant::now();
+        let length = ended.saturating_duration_since(self.began.0);
+        if length < self.options.period {
+            return vec![];
+        }
+        let stop = now();
+        let span = Span { start: self.began.1, stop, ended, length };
+        let began = std::mem::replace(&mut self.began, (ended, stop)).0;
+        self.watched.values_mut().filter_map(|watched| watched.end_window(&span, began)).collect()
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.watched.values().map(|watched| &watched.row)
+    }
+
+    pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
+        self.watched.get_mut(name).map(|watched| &mut watched.row)
+    }
+
+    /// Returns how many services or actions are left out because of [`Options::max`].
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Returns how many messages there was no room for.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped.load(Ordering::Relaxed)
+    }
+
+    fn add(&mut self, name: &str) {
+        let kind = self.options.kind;
+        let state = match kind {
+            Kind::Action => State::Goals(Goals::default()),
+            _ => State::Calls(Calls::default()),
+        };
+        let row = Row { kind, ..Row::new(name) };
+        self.watched.insert(name.into(), Watched { row, state, subscribed: None, failed: None });
+    }
+
+    /// Reads the graph: adds new services or actions, and subscribes to all.
+    fn refresh(&mut self) {
+        let Some(topics) = self.graph.topics() else { return };
+        let end = topic_of("", self.options.kind);
+        self.left_out = 0;
+        for found in topics.iter().filter_map(|topic| topic.strip_suffix(&*end)) {
+            let is_new = !self.watched.contains_key(found) && self.options.selection.is_wanted(found);
+            if !is_new || !self.graph.has_publisher(&topic_of(found, self.options.kind)) {
+                continue;
+            }
+            if self.watched.len() >= self.options.max && !self.make_room() {
+                self.left_out += 1;
+                continue;
+            }
+            self.add(found);
+        }
+        for (of, watched) in &mut self.watched {
+            let publishers = self.graph.publishers(&topic_of(of, self.options.kind));
+            watched.row.publisher_count = Some(publishers.len());
+            watched.row.nodes = nodes(&publishers);
+            if publishers.is_empty() {
+                let problem = without_publisher(&watched.row, &self.node);
+                watched.row.problem = Some(Problem::Waiting(problem));
+                continue;
+            }
+            watched.refresh(of, &publishers, &self.graph, &self.worker, &self.queue, self.options.depth);
+        }
+    }
+
+    /// Drops one that is not given by name and has no publisher. Returns whether there was one.
+    fn make_room(&mut self) -> bool {
+        let is_gone = |name: &&Arc<str>| {
+            !self.options.selection.is_named(name)
+                && !self.graph.has_publisher(&topic_of(name, self.options.kind))
+        };
+        let gone = self.watched.keys().find(is_gone).cloned();
+        gone.is_some_and(|name| self.watched.remove(&name).is_some())
+    }
+}
+
+impl Watched {
+    /// Subscribes if the present subscription does not serve all publishers.
+    fn refresh(
+        &mut self,
+        of: &Arc<str>,
+        publishers: &[TopicEndpointInfo],
+        graph: &Graph,
+        worker: &Worker<()>,
+        queue: &Queue,
+        depth: Option<u32>,
+    ) {
+        let topic_type = publishers[0].topic_type.clone();
+        // Events from before the monitor are of no interest; the last statuses are.
+        let offered: Vec<_> = publishers
+            .iter()
+            .map(|of| match self.row.kind {
+                Kind::Action => of.qos_profile,
+                _ => of.qos_profile.volatile(),
+            })
+            .collect();
+        let qos = Qos::of_all(offered.iter());
+        let is_served = |subscribed: &Subscribed| {
+            subscribed.topic_type == topic_type && subscribed.qos.receives_all_of(qos)
+        };
+        let depth = depth.unwrap_or(WaitingWatcher::DEPTH);
+        if !self.subscribed.as_ref().is_some_and(is_served) {
+            if self.failed.as_ref() == Some(&(topic_type.clone(), qos)) {
+                return;
+            }
+            self.subscribed = None;
+            let to = (Arc::clone(of), queue.clone());
+            let topic = topic_of(of, self.row.kind);
+            let subscription = match self.row.kind {
+                Kind::Action => subscribe_to_statuses(worker, &topic, qos.profile(depth), to),
+                _ => subscribe_to_events(worker, &topic, &topic_type, qos.profile(depth), to),
+            };
+            match subscription {
+                Ok(subscription) => {
+                    self.row.qos = qos.text(depth);
+                    if self.row.kind == Kind::Service {
+                        self.row.message_type = Some(topic_type.trim_end_matches("_Event").to_owned());
+                    }
+                    let since = Instant::now();
+                    self.subscribed = Some(Subscribed {
+                        topic_type,
+                        qos,
+                        since,
+                        _subscription: subscription,
+                        feedback: None,
+                    });
+                    self.failed = None;
+                }
+                Err(error) => {
+                    let text = format!("{} has the type {}: {error}", name(of), name(&topic_type));
+                    self.row.problem = Some(Problem::Error(text));
+                    self.failed = Some((topic_type, qos));
+                    return;
+                }
+            }
+        }
+        self.row.problem = None;
+        if self.row.kind == Kind::Action {
+            self.refresh_feedback(of, graph, worker, queue, depth);
+        }
+    }
+
+    /// Subscribes to the feedback of an action, once it is there.
+    fn refresh_feedback(
+        &mut self,
+        of: &Arc<str>,
+        graph: &Graph,
+        worker: &Worker<()>,
+        queue: &Queue,
+        depth: u32,
+    ) {
+        let topic = format!("{of}/_action/feedback");
+        let publishers = graph.publishers(&topic);
+        let (Some(subscribed), Some(first)) = (&mut self.subscribed, publishers.first()) else { return };
+        if subscribed.feedback.is_some() {
+            return;
+        }
+        self.row.message_type = Some(first.topic_type.trim_end_matches("_FeedbackMessage").to_owned());
+        let qos = Qos::of_all(publishers.iter().map(|of| &of.qos_profile)).profile(depth);
+        let to = (Arc::clone(of), queue.clone());
+        match subscribe_to_feedback(worker, &topic, &first.topic_type, qos, to) {
+            Ok(subscription) => subscribed.feedback = Some(subscription),
+            Err(error) => {
+                let text = format!("the feedback of {} cannot be read: {error}", name(of));
+                self.row.problem = Some(Problem::Waiting(text));
+            }
+        }
+    }
+
+    /// Ends the window that began then. Returns the name if it is whole.
+    fn end_window(&mut self, span: &Span, began: Instant) -> Option<String> {
+        let (window, received): (Window, u64) = match &mut self.state {
+            State::Calls(calls) => (calls.end_window(span), calls.received),
+            State::Goals(goals) => (goals.end_window(span), goals.received),
+        };
+        self.row.received = received;
+        let since = self.subscribed.as_ref()?.since;
+        if began < since + WaitingWatcher::MATCHING {
+            return None;
+        }
+        for (metric, distribution) in &window.distributions {
+            self.row.last_minute.add(*metric, distribution, span.ended);
+        }
+        self.row.add_window(window);
+        Some(self.row.name.clone())
+    }
+}
+
+type To = (Arc<str>, Queue);
+
+fn put((of, queue): &To, what: What) {
+    let received = Received { of: Arc::clone(of), at: Instant::now(), what };
+    if queue.sender.try_send(received).is_err() {
+        queue.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn subscribe_to_events(
+    worker: &Worker<()>,
+    topic: &str,
+    topic_type: &str,
+    qos: QoSProfile,
+    to: To,
+) -> Result<Box<dyn Send>, String> {
+    let of = ForeignType::load(topic_type)?;
+    let callback = move |message: ForeignMessage| {
+        // SAFETY: The subscription is of this type, whose first field is this one.
+        let info: EventInfo = unsafe { message.first_fields(of) };
+        let call = (info.client_gid, info.sequence_number);
+        match Event::new(info.event_type, call, info.stamp, Instant::now()) {
+            Some(event) => put(&to, What::Event(event)),
+            None => {
+                to.1.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    let subscription = of.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
+    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
+}
+
+fn subscribe_to_feedback(
+    worker: &Worker<()>,
+    topic: &str,
+    topic_type: &str,
+    qos: QoSProfile,
+    to: To,
+) -> Result<Box<dyn Send>, String> {
+    let of = ForeignType::load(topic_type)?;
+    let callback = move |message: ForeignMessage| {
+        // SAFETY: The subscription is of this type, whose first field is a unique_identifier_msgs/msg/UUID.
+        let goal: GoalId = unsafe { message.first_fields(of) };
+        put(&to, What::Feedback(goal));
+    };
+    let subscription = of.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
+    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
+}
+
+fn subscribe_to_statuses(
+    worker: &Worker<()>,
+    topic: &str,
+    qos: QoSProfile,
+    to: To,
+) -> Result<Box<dyn Send>, String> {
+    let subscribed_at = SystemTime::now();
+    let callback = move |message: GoalStatusArray, info: MessageInfo| {
+        let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
+        let is_old = info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
+        put(&to, What::Statuses(statuses.collect(), is_old));
+    };
+    let subscription = worker.create_subscription(with_qos(topic, qos), callback);
+    Ok(Box::new(subscription.map_err(|error| error.to_string())?))
+}
+
+fn with_qos(topic: &str, qos: QoSProfile) -> SubscriptionOptions<'_> {
+    let mut options = SubscriptionOptions::new(topic);
+    options.qos = qos;
+    options
+}
+
+/// Returns the topic that shows a service or an action.
+fn topic_of(name: &str, kind: Kind) -> String {
+    match kind {
+        Kind::Action => format!("{name}/_action/status"),
+        _ => format!("{name}/_service_event"),
+    }
+}
+
+/// Describes why nothing is received.
+fn without_publisher(row: &Row, node: &NodeState) -> String {
+    let of = name(&row.name);
+    // `get_service_names_and_types` of rclrs 0.8 is about its own node.
+    let has_service = |of: &NodeNameInfo| {
+        let services = node.get_service_names_and_types_by_node(&of.name, &of.namespace);
+        services.is_ok_and(|services| services.contains_key(&row.name))
+    };
+    let is_there = || node.get_node_names().is_ok_and(|nodes| nodes.iter().any(has_service));
+    match row.kind {
+        Kind::Action => format!("there is no action {of} yet; waiting for it"),
+        _ if is_there() => format!(
+            "{of} publishes no events; switch service introspection on in its node, and in its clients: \
+             configure_introspection of rclcpp and rclpy"
+        ),
+        _ => format!("there is no service {of} yet; waiting for it"),
+    }
+}
+
+/// Returns the names of the nodes of publishers, each once.
+fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
+    const MAX_NODES: usize = 256;
+    let of = |of: &TopicEndpointInfo| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name);
+    let mut nodes: Vec<_> = publishers.iter().map(of).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.truncate(MAX_NODES);
+    nodes
+}
+
+/// Returns the time of the system clock, in nanoseconds since the epoch.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().try_into().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The calls of a service, from the events that its node and its clients publish (REP 2012).
+//!
+//! Anybody can publish events. Everything kept has a bound.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use rclrs_topic_statistics::Metric;
+use topic_statistics_views::{format::milliseconds, row::Window};
+
+use super::window::{Samples, Span};
+
+/// What happened to a call: the `event_type` of `service_msgs/msg/ServiceEventInfo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Its client sent the request.
+    RequestSent,
+    /// The node of the service took it.
+    RequestReceived,
+    /// It sent the response.
+    ResponseSent,
+    /// The client took that.
+    ResponseReceived,
+}
+
+/// An event of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub step: Step,
+    /// The client, and its number of the call.
+    pub call: ([u8; 16], i64),
+    /// When it happened, on the clock of its node: nanoseconds. `None` if that clock was not set.
+    pub stamp: Option<i64>,
+    /// When the event was received.
+    pub at: Instant,
+}
+
+impl Event {
+    /// Returns an event from the fields of the message. `None` if they are of no event.
+    pub fn new(
+        event_type: u8,
+        call: ([u8; 16], i64),
+        (sec, nanosec): (i32, u32),
+        at: Instant,
+    ) -> Option<Self> {
+        let step = match event_type {
+            0 => Step::RequestSent,
+            1 => Step::RequestReceived,
+            2 => Step::ResponseSent,
+            3 => Step::ResponseReceived,
+            _ => return None,
+        };
+        let stamp = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
+        Some(Self { step, call, stamp: (stamp > 0).then_some(stamp), at })
+    }
+}
+
+/// The calls of a service.
+#[derive(Debug, Default)]
+pub struct Calls {
+    calls: HashMap<([u8; 16], i64), Call>,
+    samples: Samples,
+    /// The events of each step in the window, and whether there was one ever: without introspection there is none.
+    counts: [u64; 4],
+    is_known: [bool; 4],
+    dropped: u64,
+    /// The requests since the start.
+    pub received: u64,
+}
+
+/// The events of a call that were received.
+#[derive(Debug)]
+struct Call {
+    events: [Option<Event>; 4],
+    /// When the first of them was received.
+    since: Instant,
+    /// When it was known to have been answered.
+    answered: Option<Instant>,
+}
+
+impl Calls {
+    /// The metrics of a window.
+    pub const METRICS: &'static [Metric] = &[
+        Metric::Requests,
+        Metric::ResponseDuration,
+        Metric::ActiveRequests,
+        Metric::Calls,
+        Metric::Responses,
+        Metric::DroppedCalls,
+        Metric::RoundTrip,
+        Metric::RequestDelay,
+        Metric::ResponseDelay,
+        Metric::OldestCall,
+    ];
+    /// How many calls are followed at once.
+    const MAX_CALLS: usize = 10_000;
+    /// How long a call is waited for. A client tells nobody that it gives up.
+    const LONGEST: Duration = Duration::from_secs(600);
+    /// How long events of a call may follow its response: those of two nodes arrive in any order.
+    const LATE: Duration = Duration::from_secs(5);
+    /// By how much the stamps of two events of one node may differ from their reception: by more if its clock was
+    /// stepped between them.
+    const STEP: f64 = 1000.0;
+
+    /// Adds an event. Returns false if there is no room for its call.
+    pub fn accept(&mut self, event: Event) -> bool {
+        if !self.calls.contains_key(&event.call) && self.calls.len() >= Self::MAX_CALLS {
+            return false;
+        }
+        let call = self.calls.entry(event.call).or_insert_with(|| Call {
+            events: [None; 4],
+            since: event.at,
+            answered: None,
+        });
+        let step = event.step as usize;
+        if call.events[step].is_some() {
+            return true; // Nobody sends it twice.
+        }
+        call.events[step] = Some(event);
+        self.counts[step] += 1;
+        self.is_known[step] = true;
+        call.answered = call.is_answered().then(|| call.answered.unwrap_or(event.at));
+        for (metric, from, to, is_of_one_clock) in [
+            (Metric::RequestDelay, Step::RequestSent, Step::RequestReceived, false),
+            (Metric::ResponseDuration, Step::RequestReceived, Step::ResponseSent, true),
+            (Metric::ResponseDelay, Step::ResponseSent, Step::ResponseReceived, false),
+            (Metric::RoundTrip, Step::RequestSent, Step::ResponseReceived, true),
+        ] {
+            if [from, to].contains(&event.step) {
+                if let Some(sample) = call.between(from, to, is_of_one_clock) {
+                    self.samples.add(metric, sample);
+                }
+            }
+        }
+        true
+    }
+
+    /// Ends the window.
+    pub fn end_window(&mut self, span: &Span) -> Window {
+        let now = span.ended;
+        let before = self.calls.len();
+        let has_time = |since: Instant, limit| now.saturating_duration_since(since) < limit;
+        let mut dropped = 0;
+        self.calls.retain(|_, call| match call.answered {
+            Some(answered) => has_time(answered, Self::LATE),
+            None => {
+                has_time(call.since, Self::LONGEST) || {
+                    dropped += 1;
+                    false
+                }
+            }
+        });
+        self.dropped += dropped;
+        if self.calls.len() < before / 4 {
+            self.calls.shrink_to_fit();
+        }
+        let waiting = self.calls.values().filter(|call| call.answered.is_none());
+        let (count, oldest) = waiting.fold((0_u64, None), |(count, oldest), call| {
+            (count + 1, Some(oldest.map_or(call.since, |oldest: Instant| oldest.min(call.since))))
+        });
+        let mut samples = std::mem::take(&mut self.samples);
+        let counts = std::mem::take(&mut self.counts);
+        let dropped = std::mem::take(&mut self.dropped);
+        let metrics = [
+            (Metric::Calls, Step::RequestSent),
+            (Metric::Requests, Step::RequestReceived),
+            (Metric::Responses, Step::ResponseReceived),
+        ];
+        // What no node tells is unknown, not 0.
+        for (metric, step) in metrics {
+            if self.is_known[step as usize] {
+                samples.add(metric, counts[step as usize] as f64);
+            }
+        }
+        let mut received = None;
+        if self.is_known.contains(&true) {
+            samples.add(Metric::DroppedCalls, dropped as f64);
+            samples.add(Metric::ActiveRequests, count as f64);
+            samples.add_between(Metric::OldestCall, oldest.unwrap_or(now), now);
+            // Clients or the service may publish no events.
+            let requests = counts[Step::RequestReceived as usize].max(counts[Step::RequestSent as usize]);
+            self.received += requests;
+            received = Some(requests);
+        }
+        samples.end(Self::METRICS, span, received)
+    }
+}
+
+impl Call {
+    /// A response is there once the client has it; if the client publishes no events, once it was sent.
+    fn is_answered(&self) -> bool {
+        let has = |step: Step| self.events[step as usize].is_some();
+        has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
+    }
+
+    /// Returns the milliseconds between two events, by their stamps. `None` before both are there, and if the clock of the
+    /// node that has both was stepped between them.
+    fn between(&self, from: Step, to: Step, is_of_one_clock: bool) -> Option<f64> {
+        let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
+        let stamped = to.stamp?.saturating_sub(from.stamp?) as f64 / 1e6;
+        let received = milliseconds(to.at.saturating_duration_since(from.at));
+        let is_stepped = stamped < 0.0 || (stamped - received).abs() > Calls::STEP;
+        (!(is_of_one_clock && is_stepped)).then_some(stamped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topic_statistics_views::testing::at;
+
+    const CLIENT: [u8; 16] = [7; 16];
+
+    fn event(step: u8, number: i64, milliseconds: i64) -> Event {
+        shifted(step, number, milliseconds, 0)
+    }
+
+    /// An event of a node whose clock is off.
+    fn shifted(step: u8, number: i64, milliseconds: i64, offset: i64) -> Event {
+        let stamp = 1_000_000 + milliseconds + offset;
+        let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);
+        let received = at(0) + Duration::from_millis(milliseconds as u64);
+        Event::new(step, (CLIENT, number), stamp, received).unwrap()
+    }
+
+    fn end(calls: &mut Calls, milliseconds: u64) -> Window {
+        let ended = at(0) + Duration::from_millis(milliseconds);
+        calls.end_window(&Span { start: 0, stop: 1, ended, length: Duration::from_secs(1) })
+    }
+
+    fn mean(window: &Window, metric: Metric) -> f64 {
+        let metric = window.metrics.iter().find(|of| of.name == metric.name()).unwrap();
+        metric.figures.mean
+    }
+
+    #[test]
+    fn a_call_has_the_parts_of_its_round_trip_in_any_order_of_its_events() {
+        // The clock of the service is 5 s ahead.
+        let events = [event(0, 1, 0), shifted(1, 1, 40, 5000), shifted(2, 1, 95, 5000), event(3, 1, 125)];
+        for order in [[0, 1, 2, 3], [0, 2, 1, 3], [3, 2, 1, 0], [1, 2, 0, 3]] {
+            let mut calls = Calls::default();
+            assert!(order.iter().all(|&index| calls.accept(events[index])));
+            let window = end(&mut calls, 1000);
+            let means = [Metric::RoundTrip, Metric::ResponseDuration].map(|metric| mean(&window, metric));
+            assert_eq!(means, [125.0, 55.0], "{order:?}");
+            let delays = [Metric::RequestDelay, Metric::ResponseDelay].map(|metric| mean(&window, metric));
+            assert_eq!(delays, [5040.0, -4970.0], "of two clocks");
+            let counts = [Metric::Calls, Metric::Requests, Metric::Responses, Metric::ActiveRequests];
+            assert_eq!(counts.map(|metric| mean(&window, metric)), [1.0, 1.0, 1.0, 0.0]);
+            assert_eq!((window.rate, calls.received), (1.0, 1));
+        }
+    }
+
+    #[test]
+    fn what_no_node_tells_is_unknown() {
+        let mut service_only = Calls::default();
+        assert!([event(1, 1, 0), event(2, 1, 30)].into_iter().all(|event| service_only.accept(event)));
+        let window = end(&mut service_only, 1000);
+        assert_eq!((mean(&window, Metric::Requests), mean(&window, Metric::ActiveRequests)), (1.0, 0.0));
+        assert!([Metric::Calls, Metric::Responses, Metric::RoundTrip]
+            .iter()
+            .all(|of| mean(&window, *of).is_nan()));
+        let mut client_only = Calls::default();
+        assert!([event(0, 1, 0), event(3, 1, 30)].into_iter().all(|event| client_only.accept(event)));
+        let window = end(&mut client_only, 1000);
+        assert_eq!((mean(&window, Metric::Calls), mean(&window, Metric::RoundTrip)), (1.0, 30.0));
+        assert!([Metric::Requests, Metric::ResponseDuration].iter().all(|of| mean(&window, *of).is_nan()));
+        let nothing = end(&mut Calls::default(), 1000);
+        assert!(nothing.rate.is_nan() && nothing.received.is_none());
+    }
+
+    #[test]
+    fn a_call_without_an_answer_ages_until_it_is_given_up() {
+        let mut calls = Calls::default();
+        // The service responds, and the response does not arrive.
+        assert!([event(0, 1, 0), event(1, 1, 10), event(2, 1, 20)]
+            .into_iter()
+            .all(|event| calls.accept(event)));
+        for second in 1..600 {
+            let window = end(&mut calls, second * 1000);
+            assert_eq!(mean(&window, Metric::OldestCall), second as f64 * 1000.0);
+        }
+        let window = end(&mut calls, 600_000);
+        assert_eq!((mean(&window, Metric::DroppedCalls), mean(&window, Metric::OldestCall)), (1.0, 0.0));
+        assert_eq!(mean(&end(&mut calls, 601_000), Metric::DroppedCalls), 0.0);
+    }
+
+    #[test]
+    fn a_clock_that_is_stepped_in_a_call_leaves_no_duration() {
+        let mut calls = Calls::default();
+        assert!([event(0, 1, 0), event(1, 1, 10)].into_iter().all(|event| calls.accept(event)));
+        assert!([shifted(2, 1, 20, -60_000), shifted(3, 1, 30, 3_600_000)]
+            .into_iter()
+            .all(|event| calls.accept(event)));
+        let window = end(&mut calls, 1000);
+        assert!(
+            mean(&window, Metric::ResponseDuration).is_nan() && mean(&window, Metric::RoundTrip).is_nan()
+        );
+        // A clock that is not set.
+        let unset = Event::new(1, (CLIENT, 2), (0, 0), at(1)).unwrap();
+        assert!(calls.accept(unset) && calls.accept(event(2, 2, 1010)));
+        assert!(mean(&end(&mut calls, 2000), Metric::ResponseDuration).is_nan());
+    }
+
+    #[test]
+    fn calls_have_a_bound_and_an_answered_one_makes_room() {
+        let mut calls = Calls::default();
+        let most = Calls::MAX_CALLS as i64;
+        assert!((0..most).all(|number| calls.accept(event(0, number, 0))));
+        assert!(!calls.accept(event(0, most, 0)) && calls.accept(event(3, 0, 1)));
+        end(&mut calls, 5002);
+        assert!(calls.accept(event(0, most, 5003)));
+        end(&mut calls, 700_000);
+        assert!(calls.calls.is_empty() && calls.calls.capacity() < 100);
+    }
+}

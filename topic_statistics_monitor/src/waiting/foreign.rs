@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Messages of services and actions, of types that are known at run time only.
+//!
+//! rclrs 0.8 has dynamic messages of `msg` types alone. Here only the first fields are read, which are the same in every
+//! type of a kind; so one struct with enough room takes all of them.
+
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    ffi::{c_char, c_void},
+    fmt, mem, ptr,
+};
+
+use libloading::Library;
+use rosidl_runtime_rs::{Message, RmwMessage};
+
+use crate::record::Prefixes;
+
+/// How large the C struct of a message may be, in words of 8 bytes.
+const WORDS: usize = 512;
+
+/// The type support of a message type.
+#[derive(Clone, Copy)]
+pub struct ForeignType {
+    type_support: *const c_void,
+    /// Frees what a message owns, and not the message.
+    fini: Fini,
+}
+
+type Fini = unsafe extern "C" fn(*mut c_void);
+type GetTypeSupport = unsafe extern "C" fn() -> *const c_void;
+
+// SAFETY: Both point to constants and code of libraries that stay loaded.
+unsafe impl Send for ForeignType {}
+// SAFETY: As above.
+unsafe impl Sync for ForeignType {}
+
+/// `rosidl_message_type_support_t`, up to its data.
+#[repr(C)]
+struct TypeSupport {
+    identifier: *const c_char,
+    data: *const c_void,
+}
+
+/// `rosidl_typesupport_introspection_c__MessageMembers`, up to the size of the message's struct.
+#[repr(C)]
+struct Members {
+    namespace: *const c_char,
+    name: *const c_char,
+    count: u32,
+    size: usize,
+}
+
+impl ForeignType {
+    /// Loads a type such as `example_interfaces/srv/AddTwoInts_Event`. Errors with the reason.
+    pub fn load(name: &str) -> Result<Self, String> {
+        let is_word = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let parts: Vec<_> = name.split('/').filter(is_word).collect();
+        let [package, kind @ ("srv" | "action"), message] = parts[..] else {
+            return Err("it is no message type of a service or an action".to_owned());
+        };
+        let prefix = Prefixes::new().of_package(package);
+        let prefix = prefix.ok_or_else(|| format!("{package} is not on AMENT_PREFIX_PATH"))?;
+        let full = format!("{package}__{kind}__{message}");
+        let load = |library: &str| {
+            let path = prefix.join("lib").join(format!("lib{package}__{library}.so"));
+            // SAFETY: rosidl has generated the library; its initialization does nothing but that.
+            let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+            // What it has may be in use by the middleware for as long as the process runs, as with rclrs.
+            Ok::<&'static Library, String>(Box::leak(Box::new(library)))
+        };
+        let handle = |kind: &str| {
+            let symbol = format!("{kind}__get_message_type_support_handle__{full}");
+            // SAFETY: rosidl generates functions of this name with this signature.
+            let get = unsafe { load(kind)?.get::<GetTypeSupport>(symbol.as_bytes()) };
+            // SAFETY: The function has no arguments.
+            let handle = unsafe { get.map_err(|error| error.to_string())?() };
+            if handle.is_null() {
+                return Err(format!("{symbol} returns nothing"));
+            }
+            Ok(handle)
+        };
+        let introspection: *const TypeSupport = handle("rosidl_typesupport_introspection_c")?.cast();
+        // SAFETY: The handle is of this type support, whose data is of this type. Both begin with these fields in all
+        // distributions.
+        let size = unsafe { (*(*introspection).data.cast::<Members>()).size };
+        if size > 8 * WORDS {
+            return Err(format!("its struct has {size} bytes, and {} are read at most", 8 * WORDS));
+        }
+        let symbol = format!("{full}__fini");
+        // SAFETY: rosidl generates a function of this name with this signature.
+        let fini = unsafe { load("rosidl_generator_c")?.get::<Fini>(symbol.as_bytes()) };
+        let fini = *fini.map_err(|error| error.to_string())?;
+        Ok(Self { type_support: handle("rosidl_typesupport_c")?, fini })
+    }
+
+    /// Creates a subscription to messages of this type by this function.
+    pub fn subscribe<R>(self, create: impl FnOnce() -> R) -> R {
+        CREATED.set(self.type_support);
+        let created = create();
+        CREATED.set(ptr::null());
+        created
+    }
+}
+
+thread_local! {
+    /// The type of the subscription that this thread is creating: rclrs asks the message's Rust type for it.
+    static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
+}
+
+/// A message: the C struct, and room behind it.
+#[repr(C)]
+pub struct ForeignMessage([u64; WORDS]);
+
+impl ForeignMessage {
+    /// Reads the first fields, and frees the message.
+    ///
+    /// # Safety
+    ///
+    /// It is of that type, and its C struct begins with a `T`, of which all bits are valid.
+    pub unsafe fn first_fields<T: Copy>(mut self, of: ForeignType) -> T {
+        const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 8) };
+        let struct_: *mut c_void = self.0.as_mut_ptr().cast();
+        // SAFETY: The caller grants it. The struct is not used any more.
+        unsafe {
+            let first = *struct_.cast::<T>();
+            (of.fini)(struct_);
+            first
+        }
+    }
+}
+
+/// As rosidl's `init` without default values: no sequence and no string owns anything.
+impl Default for ForeignMessage {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
+
+/// Nothing clones it, and rclrs's traits demand it: a clone is empty.
+impl Clone for ForeignMessage {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for ForeignMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignMessage").finish_non_exhaustive()
+    }
+}
+
+impl Message for ForeignMessage {
+    type RmwMsg = Self;
+
+    fn into_rmw_message(message: Cow<'_, Self>) -> Cow<'_, Self> {
+        message
+    }
+
+    fn from_rmw_message(message: Self) -> Self {
+        message
+    }
+}
+
+impl RmwMessage for ForeignMessage {
+    const TYPE_NAME: &'static str = "foreign";
+
+    fn get_type_support() -> *const c_void {
+        CREATED.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_cannot_be_loaded_has_a_reason() {
+        let reason = |name: &str| ForeignType::load(name).err().unwrap();
+        assert!(reason("std_msgs/msg/String").contains("no message type of a service"));
+        assert!(reason("../../srv/x").contains("no message type of a service"));
+        assert!(reason("no_msgs/srv/Plan_Event").contains("no_msgs is not on AMENT_PREFIX_PATH"));
+        assert!(reason("test_msgs/srv/Nothing_Event").contains("Nothing_Event"));
+        assert!(ForeignType::load("test_msgs/srv/Arrays_Event").is_ok());
+        assert!(ForeignType::load("test_msgs/action/Fibonacci_FeedbackMessage").is_ok());
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The goals of an action, from the statuses and the feedback that its server publishes.
+//!
+//! Times are those of the reception: an action server needs no introspection for them. Anybody can publish statuses.
+//! Everything kept has a bound.
+
+use std::{collections::HashMap, time::Instant};
+
+use rclrs_topic_statistics::Metric;
+use topic_statistics_views::row::Window;
+
+use super::window::{Samples, Span};
+
+/// The id of a goal.
+pub type GoalId = [u8; 16];
+
+/// The statuses of `action_msgs/msg/GoalStatus` that matter here.
+const CANCELING: i8 = 3;
+const SUCCEEDED: i8 = 4;
+const CANCELED: i8 = 5;
+const ABORTED: i8 = 6;
+
+/// The goals of an action.
+#[derive(Debug, Default)]
+pub struct Goals {
+    goals: HashMap<GoalId, Goal>,
+    samples: Samples,
+    counts: HashMap<Metric, u64>,
+    /// Whether the server has published statuses.
+    is_known: bool,
+    /// The goals since the start.
+    pub received: u64,
+}
+
+#[derive(Debug)]
+struct Goal {
+    status: i8,
+    /// When it was first seen.
+    since: Instant,
+    /// Whether that was its acceptance: not of goals from before the monitor.
+    is_whole: bool,
+    canceling: Option<Instant>,
+    feedback: Option<Instant>,
+}
+
+impl Goal {
+    fn has_ended(&self) -> bool {
+        [SUCCEEDED, CANCELED, ABORTED].contains(&self.status)
+    }
+}
+
+impl Goals {
+    /// The metrics of a window.
+    pub const METRICS: &'static [Metric] = &[
+        Metric::Goals,
+        Metric::GoalToFeedback,
+        Metric::FeedbackPeriod,
+        Metric::CancelDelay,
+        Metric::GoalSucceeded,
+        Metric::GoalCanceled,
+        Metric::GoalAborted,
+        Metric::SucceededGoals,
+        Metric::CanceledGoals,
+        Metric::AbortedGoals,
+        Metric::DroppedGoals,
+        Metric::ActiveGoals,
+        Metric::OldestGoal,
+    ];
+    const COUNTS: [Metric; 5] = [
+        Metric::Goals,
+        Metric::SucceededGoals,
+        Metric::CanceledGoals,
+        Metric::AbortedGoals,
+        Metric::DroppedGoals,
+    ];
+    /// How many goals are followed at once.
+    const MAX_GOALS: usize = 1000;
+
+    /// Accepts the statuses of all goals that the server knows. `is_old`: they are from before the monitor. Returns false if
+    /// there is no room for some of them.
+    pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
+        self.is_known = true;
+        let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
+        let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
+        // A server forgets goals that have ended. One that is forgotten before was of a server that has ended.
+        let counts = &mut self.counts;
+        self.goals.retain(|id, goal| {
+            let is_kept = known.contains_key(id);
+            if !is_kept && !goal.has_ended() {
+                *counts.entry(Metric::DroppedGoals).or_default() += 1;
+            }
+            is_kept
+        });
+        let mut has_room = true;
+        for (id, status) in known {
+            if !self.goals.contains_key(id) && self.goals.len() >= Self::MAX_GOALS {
+                has_room = false;
+                continue;
+            }
+            self.set_status(*id, status, is_old, at);
+        }
+        has_room
+    }
+
+    fn set_status(&mut self, id: GoalId, status: i8, is_old: bool, at: Instant) {
+        let mut is_new = false;
+        let goal = self.goals.entry(id).or_insert_with(|| {
+            is_new = true;
+            let is_whole = !is_old && ![CANCELING, SUCCEEDED, CANCELED, ABORTED].contains(&status);
+            Goal { status: 0, since: at, is_whole, canceling: None, feedback: None }
+        });
+        if is_new && !is_old {
+            self.received += 1;
+            *self.counts.entry(Metric::Goals).or_default() += 1;
+        }
+        if goal.status == status || goal.has_ended() {
+            return;
+        }
+        goal.status = status;
+        let (count, duration) = match status {
+            CANCELING => {
+                goal.canceling = (!is_new).then_some(at);
+                return;
+            }
+            SUCCEEDED => (Metric::SucceededGoals, Metric::GoalSucceeded),
+            CANCELED => (Metric::CanceledGoals, Metric::GoalCanceled),
+            ABORTED => (Metric::AbortedGoals, Metric::GoalAborted),
+            _ => return,
+        };
+        if is_new && is_old {
+            return;
+        }
+        *self.counts.entry(count).or_default() += 1;
+        if goal.is_whole {
+            self.samples.add_between(duration, goal.since, at);
+        }
+        if let (CANCELED, Some(canceling)) = (status, goal.canceling) {
+            self.samples.add_between(Metric::CancelDelay, canceling, at);
+        }
+    }
+
+    /// Accepts feedback of a goal. That of an unknown goal is ignored: its status is about to be received.
+    pub fn accept_feedback(&mut self, id: &GoalId, at: Instant) {
+        let Some(goal) = self.goals.get_mut(id) else { return };
+        match goal.feedback.replace(at) {
+            Some(last) => self.samples.add_between(Metric::FeedbackPeriod, last, at),
+            None if goal.is_whole => self.samples.add_between(Metric::GoalToFeedback, goal.since, at),
+            None => {}
+        }
+    }
+
+    /// Ends the window.
+    pub fn end_window(&mut self, span: &Span) -> Window {
+        let mut samples = std::mem::take(&mut self.samples);
+        let counts = std::mem::take(&mut self.counts);
+        let count_of = |metric: Metric| counts.get(&metric).copied().unwrap_or_default();
+        if self.is_known {
+            Self::COUNTS.iter().for_each(|metric| samples.add(*metric, count_of(*metric) as f64));
+            let active = || self.goals.values().filter(|goal| !goal.has_ended());
+            samples.add(Metric::ActiveGoals, active().count() as f64);
+            let oldest = active().map(|goal| goal.since).min();
+            samples.add_between(Metric::OldestGoal, oldest.unwrap_or(span.ended), span.ended);
+        }
+        samples.end(Self::METRICS, span, self.is_known.then(|| count_of(Metric::Goals)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use topic_statistics_views::testing::at;
+
+    const ACCEPTED: i8 = 1;
+    const EXECUTING: i8 = 2;
+
+    fn ms(milliseconds: u64) -> Instant {
+        at(0) + Duration::from_millis(milliseconds)
+    }
+
+    fn figures(goals: &mut Goals, milliseconds: u64) -> impl Fn(Metric) -> (f64, u64) {
+        let span = Span { start: 0, stop: 1, ended: ms(milliseconds), length: Duration::from_secs(1) };
+        let window = goals.end_window(&span);
+        move |metric: Metric| {
+            let metric = window.metrics.iter().find(|of| of.name == metric.name()).unwrap();
+            (metric.figures.mean, metric.figures.count)
+        }
+    }
+
+    #[test]
+    fn each_outcome_has_its_count_and_its_duration() {
+        let (mut goals, [a, b, c]) = (Goals::default(), [[1; 16], [2; 16], [3; 16]]);
+        assert!(goals.accept(&[(a, ACCEPTED)], false, ms(0)));
+        goals.accept(&[(a, EXECUTING), (b, ACCEPTED)], false, ms(100));
+        goals.accept_feedback(&a, ms(150));
+        goals.accept_feedback(&a, ms(250));
+        goals.accept_feedback(&c, ms(250));
+        goals.accept(&[(a, SUCCEEDED), (b, EXECUTING), (c, ACCEPTED)], false, ms(300));
+        goals.accept(&[(a, SUCCEEDED), (b, CANCELING), (c, ABORTED)], false, ms(400));
+        let of = figures(&mut goals, 500);
+        assert_eq!(
+            [Metric::Goals, Metric::ActiveGoals, Metric::OldestGoal].map(|metric| of(metric).0),
+            [3.0, 1.0, 400.0]
+        );
+        assert_eq!((of(Metric::GoalSucceeded), of(Metric::GoalAborted)), ((300.0, 1), (100.0, 1)));
+        assert_eq!((of(Metric::GoalToFeedback), of(Metric::FeedbackPeriod)), ((150.0, 1), (100.0, 1)));
+        goals.accept(&[(b, CANCELED)], false, ms(640));
+        let of = figures(&mut goals, 1000);
+        assert_eq!((of(Metric::CancelDelay), of(Metric::GoalCanceled)), ((240.0, 1), (540.0, 1)));
+        assert_eq!((of(Metric::Goals).0, of(Metric::ActiveGoals).0, goals.received), (0.0, 0.0, 3));
+    }
+
+    #[test]
+    fn goals_from_before_the_monitor_have_no_duration_and_those_of_an_ended_server_are_dropped() {
+        let (mut goals, [a, b]) = (Goals::default(), [[1; 16], [2; 16]]);
+        assert!(figures(&mut goals, 0)(Metric::Goals).0.is_nan(), "nothing is known yet");
+        goals.accept(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
+        let of = figures(&mut goals, 100);
+        assert_eq!(
+            [Metric::Goals, Metric::SucceededGoals, Metric::ActiveGoals].map(|of_| of(of_).0),
+            [0.0, 0.0, 1.0]
+        );
+        goals.accept(&[(a, SUCCEEDED), (b, SUCCEEDED)], false, ms(200));
+        let of = figures(&mut goals, 300);
+        assert_eq!((of(Metric::SucceededGoals).0, of(Metric::GoalSucceeded).1), (1.0, 0));
+        goals.accept(&[([3; 16], ACCEPTED)], false, ms(400));
+        goals.accept(&[([4; 16], ACCEPTED)], false, ms(500));
+        assert_eq!(figures(&mut goals, 600)(Metric::DroppedGoals).0, 1.0);
+    }
+
+    #[test]
+    fn goals_have_a_bound() {
+        let mut goals = Goals::default();
+        let id = |number: u32| std::array::from_fn(|index| number.to_ne_bytes()[index % 4]);
+        let many: Vec<_> = (0..3000).map(|number| (id(number), EXECUTING)).collect();
+        assert!(!goals.accept(&many, false, ms(0)));
+        assert_eq!(goals.goals.len(), Goals::MAX_GOALS);
+    }
+}
