@@ -188,7 +188,7 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         })
         .series(&waiting("skipped_periods_total", TIMER), |time| is_on(time).then(|| f64::from(time / 10)))
         .series(&waiting("busy_percent_max", EXECUTOR), |time| {
-            is_on(time).then(|| if time % (20 * MINUTE) < 10 * MINUTE { 100.0 } else { 60.0 })
+            is_on(time).then_some(if time % (20 * MINUTE) < 10 * MINUTE { 100.0 } else { 60.0 })
         })
 }
 

@@ -30,6 +30,7 @@ pub enum Step {
 /// An event of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
+    /// What happened.
     pub step: Step,
     /// The client, and its number of the call.
     pub call: ([u8; 16], i64),

@@ -68,10 +68,12 @@ impl Samples {
 /// When a window was.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Start and stop on the system clock, in nanoseconds since the epoch.
+    /// The start on the system clock, in nanoseconds since the epoch.
     pub start: i64,
+    /// The stop on the system clock, in nanoseconds since the epoch.
     pub stop: i64,
-    /// Stop and length on the monotonic clock.
+    /// When it ended, on the monotonic clock.
     pub ended: Instant,
+    /// The length, on the monotonic clock.
     pub length: Duration,
 }
