@@ -11,7 +11,7 @@ mod window;
 use std::{
     collections::BTreeMap,
     sync::{
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{self, Receiver, SyncSender},
         Arc,
     },
@@ -411,10 +411,14 @@ fn subscribe_to_statuses(
     qos: QoSProfile,
     to: To,
 ) -> Result<Box<dyn Send>, String> {
-    let subscribed_at = SystemTime::now();
+    let (subscribed, subscribed_at) = (Instant::now(), SystemTime::now());
+    let is_first = AtomicBool::new(true);
     let callback = move |message: GoalStatusArray, info: MessageInfo| {
         let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-        let is_old = info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
+        // The server's clock may be behind, so only the first ones are judged by it.
+        let is_older = is_first.swap(false, Ordering::Relaxed)
+            && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
+        let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;
         put(&to, What::Statuses(statuses.collect(), is_old));
     };
     let subscription = worker.create_subscription(with_qos(topic, qos), callback);

@@ -109,8 +109,9 @@ thread_local! {
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and room behind it.
-#[repr(C)]
+/// A message: the C struct, and room behind it. One that is dropped without [`first_fields`](Self::first_fields), as when a
+/// subscription ends, leaks what it owns.
+#[repr(C, align(16))] // as a long double
 pub struct ForeignMessage([u64; WORDS]);
 
 impl ForeignMessage {
@@ -120,7 +121,7 @@ impl ForeignMessage {
     ///
     /// It is of that type, and its C struct begins with a `T`, of which all bits are valid.
     pub unsafe fn first_fields<T: Copy>(mut self, of: ForeignType) -> T {
-        const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 8) };
+        const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 16) };
         let struct_: *mut c_void = self.0.as_mut_ptr().cast();
         // SAFETY: The caller grants it. The struct is not used any more.
         unsafe {
