@@ -207,7 +207,7 @@ impl Screen {
         let order = if self.is_reversed { "▲" } else { "▼" };
         let plural = if rows.len() == 1 { "" } else { "s" };
         let noun = self.kind.noun();
-        let mut title = format!(" {} {noun}{plural}  sort {} {order}", rows.len(), self.sort.name());
+        let mut title = format!(" {} {noun}{plural}  sort {} {order}", rows.len(), self.sort.name(self.kind));
         if !self.filter.is_empty() {
             title += &format!("  filter {:?}", self.filter);
         }

@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, time::Instant};
 
-use topic_statistics_views::row::{Row, Window};
+use topic_statistics_views::row::{Kind, Row, Window};
 
 /// A column that topics are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,15 @@ impl Column {
         Self::Bandwidth,
     ];
 
-    pub fn name(self) -> &'static str {
+    /// Returns its name in a list of these rows.
+    pub fn name(self, kind: Kind) -> &'static str {
+        let [first, second] = kind.titles();
         match self {
-            Self::Topic => "topic",
+            Self::Topic => kind.noun(),
             Self::State => "state",
             Self::Rate => "rate",
-            Self::Period => "period",
-            Self::Age => "age",
+            Self::Period => first.trim_end_matches(" ms"),
+            Self::Age => second.trim_end_matches(" ms"),
             Self::Lost => "lost",
             Self::Seen => "seen",
             Self::Bandwidth => "bandwidth",
