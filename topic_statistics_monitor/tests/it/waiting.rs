@@ -88,13 +88,13 @@ fn the_parts_of_a_round_trip_are_those_that_were_injected() {
     // With contents, messages own memory.
     let (_server, mut client) = (server("55", "CONTENTS"), client("METADATA"));
     let mut windows = Windows::start(&["--services", "serve"], 2);
-    // The response waits for its client for 30 ms.
+    // The response waits for its client until 85 ms after the call, for less than 30 ms.
     let own: f64 = client.request("20 85").parse().unwrap();
     for count in ["requests", "calls", "responses"] {
         assert_eq!(windows.count(count, 20.0), 20.0, "{count}");
     }
     let parts = ["request_delay_ms", "response_duration_ms", "response_delay_ms"];
-    for (part, injected) in parts.into_iter().zip([0.0, 55.0, 20.0]) {
+    for (part, injected) in parts.into_iter().zip([0.0, 55.0, 0.0]) {
         let [_, minimum, maximum, count] = windows.samples(part);
         assert_eq!(count, 20.0, "{part}");
         let is_right = minimum >= injected - EARLIER && maximum <= injected + TOLERANCE;
