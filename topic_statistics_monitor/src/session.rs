@@ -295,7 +295,7 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
 fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
     let what = match arguments.kind() {
         _ if arguments.from_statistics.is_some() => "source of statistics",
-        Kind::Service => "service with introspection",
+        Kind::Service => "service with introspection (configure_introspection of rclcpp and rclpy)",
         kind => kind.noun(),
     };
     let patterns = arguments.patterns(None);
