@@ -63,6 +63,9 @@ struct Delays {
     client: u64,
 }
 
+/// How often a delay is measured before it is called wrong.
+const ATTEMPTS: u32 = 3;
+
 impl Delays {
     /// Returns what they add to each metric.
     fn added(self) -> Figures {
@@ -111,10 +114,11 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
         println!("{delays:?}: {medians:.3?}");
         medians
     };
-    // The service sleeps for the time `AHEAD`, and the messages need some time.
-    let base = measure(Delays::default(), [0.5, 1.0, 0.5, 0.5, 2.5]);
-    assert!(base.iter().all(|average| (0.0..10.0).contains(average)), "{base:?}");
+    // The service sleeps for the time `AHEAD`, and the messages need some time: more of it while the machine is busy. So
+    // it is measured again before a figure is called wrong.
     let none = Delays::default();
+    let usual = [0.5, 1.0, 0.5, 0.5, 2.5];
+    let mut base = measure(none, usual);
     for delays in [
         Delays { request: 40, ..none },
         Delays { before_callback: 30, ..none },
@@ -124,9 +128,16 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
         Delays { request: 40, before_callback: 30, callback: 55, response: 40, client: 20 },
     ] {
         let added = delays.added();
-        let expected: Figures = std::array::from_fn(|of| base[of] + added[of]);
-        let measured = measure(delays, expected);
-        assert!(are_near(measured, expected), "{delays:?}: {measured:?}; expected {expected:?}");
+        for attempt in 1.. {
+            assert!(base.iter().all(|average| (0.0..10.0).contains(average)), "{base:?}");
+            let expected: Figures = std::array::from_fn(|of| base[of] + added[of]);
+            let measured = measure(delays, expected);
+            if are_near(measured, expected) {
+                break;
+            }
+            assert!(attempt < ATTEMPTS, "{delays:?}: {measured:?}; expected {expected:?}");
+            base = measure(none, usual);
+        }
     }
 }
 
