@@ -55,9 +55,25 @@ impl Event {
             3 => Step::ResponseReceived,
             _ => return None,
         };
+        let call = (of_client(call.0), call.1);
         let stamp = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
         Some(Self { step, call, stamp: (stamp > 0).then_some(stamp), at })
     }
+}
+
+/// Returns the same GID of a client in the events of both nodes.
+///
+/// On Jazzy, rmw_fastrtps_cpp gives a client's own events the GUID of its request writer (`0x03`), and those of the service
+/// the GUID of its response reader (`0x04`), which is the entity created before. From Kilted on, both have the reader's.
+fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
+    const WRITER: u8 = 0x03;
+    const READER: u8 = 0x04;
+    if gid[15] == WRITER {
+        let key = u32::from_be_bytes([0, gid[12], gid[13], gid[14]]).wrapping_sub(1);
+        gid[12..15].copy_from_slice(&key.to_be_bytes()[1..]);
+        gid[15] = READER;
+    }
+    gid
 }
 
 /// The calls of a service.
@@ -254,6 +270,20 @@ mod tests {
             assert_eq!(counts.map(|metric| mean(&window, metric)), [1.0, 1.0, 1.0, 0.0]);
             assert_eq!((window.rate, calls.received), (1.0, 1));
         }
+    }
+
+    #[test]
+    fn on_jazzy_a_client_has_the_gid_of_its_writer_and_the_service_that_of_its_reader() {
+        let gid = |key: u8, kind: u8| {
+            let mut gid = CLIENT;
+            gid[12..].copy_from_slice(&[0, 0, key, kind]);
+            gid
+        };
+        let (writer, reader, other) = (gid(0x14, 3), gid(0x13, 4), gid(0x15, 4));
+        assert_eq!(of_client(writer), of_client(reader));
+        assert_ne!(of_client(other), of_client(reader));
+        let first = of_client([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
+        assert_eq!(first[12..], [0xff, 0xff, 0xff, 4], "any bytes can be received");
     }
 
     #[test]

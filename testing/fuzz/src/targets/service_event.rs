@@ -50,7 +50,7 @@ fn calls(input: &mut Input) {
             continue;
         };
         assert!(calls.accept(event), "there is room");
-        accept(model.entry(call).or_default(), &event, &mut expected);
+        accept(model.entry(event.call).or_default(), &event, &mut expected);
         if input.below(8) == 0 {
             end(&calls.end_window(&span(now, input)), Kind::Service, &mut seen);
         }
