@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A node with messages of C++, as rclcpp has them, on rcl: publishes `sensor_msgs/Imu` on `imu` and takes it again. It also
- * calls its own service `set_camera_info`, which responds after 10 ms.
+ * calls its own service `set_camera_info`, which responds after 10 ms. Service and client have service introspection.
  *
  * Each line of its standard input is a number of messages, whose stamps are 250 ms old, and of calls; the answer is the
  * number of those that were taken and have the right response. The program ends when its input ends.
@@ -14,6 +14,7 @@
 #include <rcl/graph.h>
 #include <rcl/rcl.h>
 #include <rosidl_typesupport_cpp/message_type_support.hpp>
+#include <rcl/service_introspection.h>
 #include <rosidl_typesupport_cpp/service_type_support.hpp>
 #include <sensor_msgs/msg/imu.hpp>
 #include <sensor_msgs/srv/set_camera_info.hpp>
@@ -100,6 +101,17 @@ int main(int argc, char **argv)
     rcl_client_t client = rcl_get_zero_initialized_client();
     rcl_client_options_t client_options = rcl_client_get_default_options();
     check(rcl_client_init(&client, &node, service_type, "set_camera_info", &client_options), "rcl_client_init");
+    // As rclcpp's `configure_introspection`.
+    rcl_clock_t clock;
+    rcl_allocator_t allocator = rcl_get_default_allocator();
+    check(rcl_ros_clock_init(&clock, &allocator), "rcl_ros_clock_init");
+    const auto metadata = RCL_SERVICE_INTROSPECTION_METADATA;
+    rcl_publisher_options_t events = rcl_publisher_get_default_options();
+    events.qos.depth = 1000;
+    check(rcl_service_configure_service_introspection(&service, &node, &clock, service_type, events, metadata),
+          "rcl_service_configure_service_introspection");
+    check(rcl_client_configure_service_introspection(&client, &node, &clock, service_type, events, metadata),
+          "rcl_client_configure_service_introspection");
     bool is_available = false;
     if (!wait_for([&] {
             check(rcl_service_server_is_available(&node, &client, &is_available), "rcl_service_server_is_available");
@@ -129,6 +141,7 @@ int main(int argc, char **argv)
     check(rcl_publisher_fini(&publisher, &node), "rcl_publisher_fini");
     check(rcl_subscription_fini(&subscription, &node), "rcl_subscription_fini");
     check(rcl_node_fini(&node), "rcl_node_fini");
+    check(rcl_clock_fini(&clock), "rcl_clock_fini");
     check(rcl_shutdown(&context), "rcl_shutdown");
     check(rcl_context_fini(&context), "rcl_context_fini");
     check(rcl_init_options_fini(&init_options), "rcl_init_options_fini");

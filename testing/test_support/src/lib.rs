@@ -3,6 +3,7 @@
 //! Support for the tests of this workspace: processes, ROS domains, readers of topics, clocks.
 
 pub mod clock;
+pub mod cpp;
 mod domain;
 pub mod middleware;
 pub mod network;

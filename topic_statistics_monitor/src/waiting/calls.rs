@@ -338,6 +338,27 @@ mod tests {
     }
 
     #[test]
+    fn nodes_on_simulated_time_have_durations_in_simulated_time() {
+        // Simulated time that runs at half the speed.
+        let simulated = |step, number, milliseconds: i64| {
+            let offset = -1_000_000 + milliseconds / 2 - milliseconds;
+            shifted(step, number, milliseconds, offset)
+        };
+        let mut calls = Calls::default();
+        let call = [simulated(0, 1, 10), simulated(1, 1, 50), simulated(2, 1, 150), simulated(3, 1, 210)];
+        assert!(call.into_iter().all(|event| calls.accept(event)));
+        let window = end(&mut calls, 1000);
+        let metrics =
+            [Metric::RoundTrip, Metric::RequestDelay, Metric::ResponseDuration, Metric::ResponseDelay];
+        assert_eq!(metrics.map(|metric| mean(&window, metric)), [100.0, 20.0, 50.0, 30.0]);
+        // Nothing tells that from a clock that was stepped by 1.5 s.
+        assert!([simulated(0, 2, 1000), simulated(3, 2, 4000)].into_iter().all(|event| calls.accept(event)));
+        let window = end(&mut calls, 5000);
+        assert!(mean(&window, Metric::RoundTrip).is_nan());
+        assert_eq!(mean(&window, Metric::Responses), 1.0);
+    }
+
+    #[test]
     fn calls_have_a_bound_and_an_answered_one_makes_room() {
         let mut calls = Calls::default();
         let most = Calls::MAX_CALLS as i64;

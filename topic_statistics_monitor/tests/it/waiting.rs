@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--services` and `--actions`: nodes in Python, and the figures that their own clocks and counts have.
+//! `--services` and `--actions`: nodes in Python and C++, and the figures that their own clocks and counts have.
+
+use std::time::Instant;
 
 use serde_json::Value;
-use test_support::{domain, Program};
+use test_support::{cpp::CppNode, domain, Program};
 
 use crate::{
     run::{run, text, Json},
@@ -37,8 +39,9 @@ impl Windows {
     }
 
     fn read_until(&mut self, what: &str, enough: impl Fn(&[Value]) -> bool) {
+        let deadline = Instant::now() + test_support::LIMIT;
         while !enough(&self.windows) {
-            let line = self.monitor.lines.recv_timeout(test_support::LIMIT);
+            let line = self.monitor.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
             let line = line.unwrap_or_else(|error| panic!("no {what}: {error}; {:?}", self.windows.last()));
             self.windows.push(serde_json::from_str(&line).unwrap());
         }
@@ -109,6 +112,28 @@ fn the_parts_of_a_round_trip_are_those_that_were_injected() {
     assert!((sum_of_parts - mean).abs() < 1e-3, "{sum_of_parts} and {mean} ms");
     assert_eq!(windows.windows.last().unwrap()["type"], "test_msgs/srv/BasicTypes");
     assert_eq!(sum(&windows.windows, "dropped_calls"), 0.0);
+}
+
+#[test]
+fn a_node_in_cpp_has_the_parts_of_its_round_trips() {
+    let Some(node) = CppNode::compile() else { return };
+    let mut node = node.start(domain());
+    let mut windows = Windows::start(&["--services", "set_camera_info"], 2);
+    assert_eq!(node.request("50"), "50");
+    for count in ["requests", "calls", "responses"] {
+        assert_eq!(windows.count(count, 50.0), 50.0, "{count}");
+    }
+    let [round_trip, duration] =
+        ["round_trip_ms", "response_duration_ms"].map(|metric| windows.samples(metric));
+    for [_, minimum, maximum, count] in [round_trip, duration] {
+        assert!(
+            count == 50.0 && minimum >= 10.0 && maximum < TOLERANCE,
+            "{count} from {minimum} to {maximum} ms"
+        );
+    }
+    assert!(duration[0] <= round_trip[0], "{duration:?} of {round_trip:?}");
+    assert_eq!(windows.windows.last().unwrap()["type"], "sensor_msgs/srv/SetCameraInfo");
+    node.end();
 }
 
 #[test]

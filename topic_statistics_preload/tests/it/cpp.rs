@@ -1,53 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with messages of C++. rclcpp is in no registry, so it is one on rcl, with C++'s type support.
+//! A node with messages of C++.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use test_support::{cpp::CppNode, domain, of, Metric, Program, Reader};
 
-use test_support::{command, domain, of, skip, Metric, Program, Reader};
-
-use crate::{includes, preloaded};
+use crate::preloaded;
 
 const COUNT: f64 = 100.0;
 
-/// Compiles the node; None without a compiler.
-fn compile(directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/test_support/programs/cpp_node.cpp");
-    let program = directory.join("cpp_node");
-    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
-    let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&libraries).flat_map(|folder| ["-L".into(), folder.into_os_string()]);
-    let names =
-        ["rcl", "rcutils", "rmw", "sensor_msgs__rosidl_typesupport_cpp"].map(|name| format!("-l{name}"));
-    let compiled = Command::new(&compiler)
-        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wl,--allow-shlib-undefined", "-pthread"])
-        .args(includes())
-        .args([source.as_path(), Path::new("-o"), &program])
-        .args(folders)
-        .args(names)
-        .output();
-    let Ok(compiled) = compiled else {
-        skip("a node in C++", &format!("there is no C++ compiler {compiler:?} (c++, or CXX)"));
-        return None;
-    };
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    Some(program)
-}
-
 #[test]
 fn a_node_in_cpp_has_the_figures_of_its_messages() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = compile(directory.path()) else { return };
+    let Some(node) = CppNode::compile() else { return };
     let mut reader = Reader::start(domain());
-    let mut command = command(&program, &[], domain());
+    let mut command = node.command(domain());
     preloaded(
         &mut command,
         &[("PERIOD", "0.5"), ("METRICS", "message_age,message_period,publication_seq_gap")],
     );
-    let mut node = Program::from(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut node = Program::from(command.spawn().unwrap());
     // Of one topic, the source that is created later has a number.
     let (subscription, publisher) = ("/cpp:/imu", "/cpp:/imu (2)");
     let (service, client) = ("/cpp:/set_camera_info", "/cpp:/set_camera_info (2)");

@@ -4,9 +4,9 @@
 
 use std::{fmt::Write, mem::offset_of, process::Command};
 
-use test_support::skip;
+use test_support::{cpp::includes, skip};
 
-use crate::{abi::*, includes};
+use crate::abi::*;
 
 /// The layout by Rust: a line of C that prints the same by C, and its output.
 macro_rules! layout {

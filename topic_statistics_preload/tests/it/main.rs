@@ -17,7 +17,7 @@ mod processes;
 mod services;
 mod side_by_side;
 
-use std::{ffi::OsString, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use test_support::preload;
 
@@ -35,16 +35,4 @@ fn preloaded(command: &mut Command, options: &[(&str, &str)]) {
     for (name, value) in options {
         command.env(format!("TOPIC_STATISTICS_{name}"), value);
     }
-}
-
-/// Returns the arguments by which a compiler finds the headers of this ROS 2.
-fn includes() -> impl Iterator<Item = OsString> {
-    let prefixes = std::env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");
-    let prefixes: Vec<PathBuf> = std::env::split_paths(&prefixes).collect();
-    let folders = prefixes.into_iter().flat_map(|prefix| {
-        // A package's headers lie in a folder of its name since Humble.
-        let folders = std::fs::read_dir(prefix.join("include")).into_iter().flatten().flatten();
-        folders.map(|folder| folder.path()).filter(|folder| folder.is_dir()).collect::<Vec<_>>()
-    });
-    folders.flat_map(|folder| ["-I".into(), folder.into_os_string()])
 }
