@@ -4,6 +4,7 @@
 //! reading that each message needs, and a call under an uncontended lock.
 
 use std::{
+    collections::HashMap,
     hint::black_box,
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -15,13 +16,13 @@ use benchmarks::{
     counter, messages, stopwatch, InstrumentedCallback, JudgedSubscriptions, Metric, RecorderOptions,
 };
 use criterion::{criterion_group, criterion_main, Criterion};
-use rclrs::{MessageInfo, PublisherGid};
+use rclrs::{Context, CreateBasicExecutor, MessageInfo, PublisherGid};
 use ros_env::{
     builtin_interfaces::msg::rmw::Time, geometry_msgs::msg::rmw::Twist, sensor_msgs::msg::rmw::Imu,
 };
 use topic_statistics_core::{
     record::{
-        clock::HostClock,
+        clock::{monotonic, HostClock},
         executions::{Executions, ExecutorNames, ThreadRecorder},
         source::WindowedCollector,
         windowed::Windowed,
@@ -205,19 +206,30 @@ fn code(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The cost of a callback beyond the callback itself. A measured executor also looks up which callback it is.
+/// The cost of a callback beyond the callback itself.
 fn executor(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("executor");
     let names = ExecutorNames::default();
     let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
     let thread = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
     let timer = names.id(ExecutorCallback::new(CallbackKind::Timer, "10ms"));
-    let run = |ready| black_box(&thread).run(timer, ready, || black_box(()));
+    // The executor looks up which callback a primitive has by its address.
+    let known: HashMap<usize, _> = (0..100).map(|address| (address * 64, timer)).collect();
+    let run = |ready| black_box(&thread).run(known[&black_box(640)], ready, || black_box(()));
     group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
     executions.enable(&HostClock);
     group.bench_function("callback", |bencher| bencher.iter(|| run(None)));
-    // In the future, so that it did not have to wait for one that was preempted.
-    group.bench_function("ready", |bencher| bencher.iter(|| run(Some(i64::MAX))));
+    // It reads the schedule of a timer.
+    let executor = Context::default().create_basic_executor();
+    let node = executor.create_node("bench_executor").unwrap();
+    let scheduled = node.create_timer_repeating(Duration::from_secs(3600), || ()).unwrap();
+    group.bench_function("timer", |bencher| {
+        bencher.iter(|| {
+            let left = black_box(scheduled.time_until_next_call()).unwrap();
+            // In the future, so that it did not have to wait for one that was preempted.
+            run(Some(monotonic() + left.as_nanos() as i64))
+        });
+    });
     group.finish();
 }
 

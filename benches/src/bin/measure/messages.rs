@@ -36,7 +36,7 @@ const ROWS: [(&str, &str); 30] = [
     ("a counter", "code/counter"),
     ("a callback of a measured executor, disabled", "executor/disabled"),
     ("**a callback of a measured executor**", "executor/callback"),
-    ("a callback of a measured executor that knows when it became ready", "executor/ready"),
+    ("a timer's callback", "executor/timer"),
     ("judging a window of 1000 sources", "health/judge_1000"),
     ("the same, where all conditions look back over 100 windows", "health/judge_1000_undecided"),
     ("building the statuses of 1000 sources", "health/statuses_1000"),
