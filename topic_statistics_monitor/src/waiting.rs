@@ -377,7 +377,7 @@ fn subscribe_to_events(
         // SAFETY: The subscription is of this type, whose first field is this one.
         let info: EventInfo = unsafe { message.first_fields(of) };
         let call = (info.client_gid, info.sequence_number);
-        match Event::new(info.event_type, call, info.stamp, Instant::now()) {
+        match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
             Some(event) => put(&to, What::Event(event)),
             None => {
                 to.1.dropped.fetch_add(1, Ordering::Relaxed);

@@ -15,9 +15,10 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile
 from rclpy.service_introspection import ServiceIntrospectionState
+from rclpy.utilities import remove_ros_args
 from test_msgs.srv import BasicTypes
 
-role, milliseconds, state = sys.argv[1:]
+role, milliseconds, state = remove_ros_args(sys.argv)[1:]
 rclpy.init()
 node = rclpy.create_node(role)
 

@@ -34,19 +34,25 @@ pub struct Event {
     pub step: Step,
     /// The client, and its number of the call.
     pub call: ([u8; 16], i64),
-    /// When it happened, on the clock of its node: nanoseconds. `None` if that clock was not set.
+    /// When it happened, on the clock of its node: nanoseconds since the epoch. `None` if that is no system clock that is
+    /// set: the node runs on simulated time.
     pub stamp: Option<i64>,
     /// When the event was received.
     pub at: Instant,
 }
 
 impl Event {
-    /// Returns an event from the fields of the message. `None` if they are of no event.
+    /// How far a node's system clock may be from the monitor's, in nanoseconds.
+    const OFF: u64 = 10_000_000_000;
+
+    /// Returns an event from the fields of the message, received at that time: `now` is the system clock's, in
+    /// nanoseconds since the epoch. `None` if they are of no event.
     pub fn new(
         event_type: u8,
         call: ([u8; 16], i64),
         (sec, nanosec): (i32, u32),
         at: Instant,
+        now: i64,
     ) -> Option<Self> {
         let step = match event_type {
             0 => Step::RequestSent,
@@ -57,7 +63,7 @@ impl Event {
         };
         let call = (of_client(call.0), call.1);
         let stamp = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
-        Some(Self { step, call, stamp: (stamp > 0).then_some(stamp), at })
+        Some(Self { step, call, stamp: (stamp.abs_diff(now) <= Self::OFF).then_some(stamp), at })
     }
 }
 
@@ -141,14 +147,14 @@ impl Calls {
         self.counts[step] += 1;
         self.is_known[step] = true;
         call.answered = call.is_answered().then(|| call.answered.unwrap_or(event.at));
-        for (metric, from, to, is_of_one_clock) in [
+        for (metric, from, to, is_of_one_node) in [
             (Metric::RequestDelay, Step::RequestSent, Step::RequestReceived, false),
             (Metric::ResponseDuration, Step::RequestReceived, Step::ResponseSent, true),
             (Metric::ResponseDelay, Step::ResponseSent, Step::ResponseReceived, false),
             (Metric::RoundTrip, Step::RequestSent, Step::ResponseReceived, true),
         ] {
             if [from, to].contains(&event.step) {
-                if let Some(sample) = call.between(from, to, is_of_one_clock) {
+                if let Some(sample) = call.between(from, to, is_of_one_node) {
                     self.samples.add(metric, sample);
                 }
             }
@@ -214,14 +220,18 @@ impl Call {
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, by their stamps. `None` before both are there, and if the clock of the
-    /// node that has both was stepped between them.
-    fn between(&self, from: Step, to: Step, is_of_one_clock: bool) -> Option<f64> {
+    /// Returns the milliseconds between two events, by their stamps. Without stamps, between the receptions of two events
+    /// of one node: simulated time has no time of its own, and stands still in a node that does not spin. `None` before
+    /// both events are there, and if the clock of the node that has both was stepped between them.
+    fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
-        let stamped = to.stamp?.saturating_sub(from.stamp?) as f64 / 1e6;
-        let received = milliseconds(to.at.saturating_duration_since(from.at));
-        let is_stepped = stamped < 0.0 || (stamped - received).abs() > Calls::STEP;
-        (!(is_of_one_clock && is_stepped)).then_some(stamped)
+        let received = to.at.checked_duration_since(from.at).map(milliseconds);
+        let (Some(sent), Some(stamp)) = (from.stamp, to.stamp) else {
+            return received.filter(|_| is_of_one_node);
+        };
+        let stamped = stamp.saturating_sub(sent) as f64 / 1e6;
+        let is_stepped = stamped < 0.0 || (stamped - received.unwrap_or(0.0)).abs() > Calls::STEP;
+        (!(is_of_one_node && is_stepped)).then_some(stamped)
     }
 }
 
@@ -241,7 +251,7 @@ mod tests {
         let stamp = 1_000_000 + milliseconds + offset;
         let stamp = ((stamp / 1000) as i32, (stamp % 1000) as u32 * 1_000_000);
         let received = at(0) + Duration::from_millis(milliseconds as u64);
-        Event::new(step, (CLIENT, number), stamp, received).unwrap()
+        Event::new(step, (CLIENT, number), stamp, received, (1_000_000 + milliseconds) * 1_000_000).unwrap()
     }
 
     fn end(calls: &mut Calls, milliseconds: u64) -> Window {
@@ -324,38 +334,29 @@ mod tests {
     fn a_clock_that_is_stepped_in_a_call_leaves_no_duration() {
         let mut calls = Calls::default();
         assert!([event(0, 1, 0), event(1, 1, 10)].into_iter().all(|event| calls.accept(event)));
-        assert!([shifted(2, 1, 20, -60_000), shifted(3, 1, 30, 3_600_000)]
+        assert!([shifted(2, 1, 20, -2000), shifted(3, 1, 30, 3000)]
             .into_iter()
             .all(|event| calls.accept(event)));
         let window = end(&mut calls, 1000);
         assert!(
             mean(&window, Metric::ResponseDuration).is_nan() && mean(&window, Metric::RoundTrip).is_nan()
         );
-        // A clock that is not set.
-        let unset = Event::new(1, (CLIENT, 2), (0, 0), at(1)).unwrap();
-        assert!(calls.accept(unset) && calls.accept(event(2, 2, 1010)));
-        assert!(mean(&end(&mut calls, 2000), Metric::ResponseDuration).is_nan());
     }
 
     #[test]
-    fn nodes_on_simulated_time_have_durations_in_simulated_time() {
-        // Simulated time that runs at half the speed.
-        let simulated = |step, number, milliseconds: i64| {
-            let offset = -1_000_000 + milliseconds / 2 - milliseconds;
-            shifted(step, number, milliseconds, offset)
-        };
-        let mut calls = Calls::default();
-        let call = [simulated(0, 1, 10), simulated(1, 1, 50), simulated(2, 1, 150), simulated(3, 1, 210)];
-        assert!(call.into_iter().all(|event| calls.accept(event)));
-        let window = end(&mut calls, 1000);
-        let metrics =
-            [Metric::RoundTrip, Metric::RequestDelay, Metric::ResponseDuration, Metric::ResponseDelay];
-        assert_eq!(metrics.map(|metric| mean(&window, metric)), [100.0, 20.0, 50.0, 30.0]);
-        // Nothing tells that from a clock that was stepped by 1.5 s.
-        assert!([simulated(0, 2, 1000), simulated(3, 2, 4000)].into_iter().all(|event| calls.accept(event)));
-        let window = end(&mut calls, 5000);
-        assert!(mean(&window, Metric::RoundTrip).is_nan());
-        assert_eq!(mean(&window, Metric::Responses), 1.0);
+    fn nodes_on_simulated_time_have_durations_in_real_time_and_no_delays() {
+        // Before it began, or at any other time than the system clock's.
+        for offset in [-1_000_000, -500_000, 1_000_000_000] {
+            let stopped = |step, milliseconds: i64| shifted(step, 1, milliseconds, offset - milliseconds);
+            let mut calls = Calls::default();
+            let call = [stopped(0, 10), stopped(1, 50), stopped(2, 150), stopped(3, 210)];
+            assert!(call.into_iter().all(|event| calls.accept(event)));
+            let window = end(&mut calls, 1000);
+            let durations = [Metric::RoundTrip, Metric::ResponseDuration].map(|metric| mean(&window, metric));
+            assert_eq!(durations, [200.0, 100.0], "{offset}");
+            let delays = [Metric::RequestDelay, Metric::ResponseDelay];
+            assert!(delays.iter().all(|metric| mean(&window, *metric).is_nan()), "of two nodes");
+        }
     }
 
     #[test]

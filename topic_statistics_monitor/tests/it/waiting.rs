@@ -136,6 +136,29 @@ fn a_node_in_cpp_has_the_parts_of_its_round_trips() {
     node.end();
 }
 
+/// A callback of rclpy that sleeps receives no `/clock`: on its clock it takes no time.
+#[test]
+fn calls_on_simulated_time_take_real_time() {
+    let mut simulator = Program::start("simulator.py", &["--speed", "0.5", "--start", "2000"], domain());
+    simulator.send("begin");
+    let simulated = ["--ros-args", "-p", "use_sim_time:=true"];
+    let start = |role, milliseconds| {
+        let arguments = [&[role, milliseconds, "METADATA"], &simulated[..]].concat();
+        Program::start("introspected.py", &arguments, domain())
+    };
+    let (_server, mut client) = (start("server", "30"), start("client", "-"));
+    let mut windows = Windows::start(&["--services", "serve"], 2);
+    let own: f64 = client.request("20 40").parse().unwrap();
+    assert_eq!(windows.count("responses", 20.0), 20.0);
+    let [mean, _, _, count] = windows.samples("round_trip_ms");
+    assert!(count == 20.0 && (mean - own).abs() < EARLIER, "{mean} ms; the client has {own}");
+    let [mean, _, _, count] = windows.samples("response_duration_ms");
+    assert!(count == 20.0 && (30.0 - EARLIER..own).contains(&mean), "{mean} ms");
+    for unknown in ["request_delay_ms", "response_delay_ms"] {
+        assert_eq!(windows.samples(unknown)[3], 0.0, "{unknown}");
+    }
+}
+
 #[test]
 fn what_the_service_alone_tells_is_known_and_the_rest_is_not() {
     let (_server, mut client) = (server("20", "METADATA"), client("OFF"));
