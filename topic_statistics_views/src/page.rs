@@ -198,7 +198,7 @@ fn overview(topics: &[&RecordedTopic], now: Instant) -> Markup {
                     td.state { (state(topic, now)) }
                     td { (number("rate", topic.rate.mean())) }
                     td { (number("lowest_rate", topic.rate.min())) }
-                    @for metric in kind.metrics() {
+                    @for metric in topic.row.metrics() {
                         @let metric = topic.metric(metric.name());
                         @let figure_of = |figure: fn(&RecordedMetric) -> f64| metric.map_or(f64::NAN, figure);
                         td { (number("mean", figure_of(|metric| metric.figures.mean()))) }

@@ -94,7 +94,7 @@ impl<W: Write> Report<W> {
             self.lines = 0;
         }
         self.lines += 1;
-        let metrics = row.kind.metrics();
+        let metrics = row.metrics();
         let [first, second] = metrics.map(|metric| row.figures(metric.name()));
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut line = format!(

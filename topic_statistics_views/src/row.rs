@@ -300,6 +300,17 @@ impl Row {
         metrics.find(|measured| measured.name == metric).map_or(Figures::NONE, |measured| measured.figures)
     }
 
+    /// Returns the two metrics that a table shows first. A source of statistics of a publisher, a service or a timer has
+    /// another period than messages.
+    pub fn metrics(&self) -> [Metric; 2] {
+        let [first, second] = self.kind.metrics();
+        let measured = self.window.iter().flat_map(|window| &window.metrics);
+        let mut periods = measured
+            .filter_map(|measured| measured.name.parse().ok())
+            .filter(|metric: &Metric| metric.is_period());
+        [periods.next().filter(|_| first.is_period()).unwrap_or(first), second]
+    }
+
     /// Returns a quantile of a metric's samples in the last minute. NaN if there are too few.
     pub fn quantile(&self, metric: Metric, quantile: f64, now: Instant) -> f64 {
         let distribution = self.last_minute.distribution(metric, now);

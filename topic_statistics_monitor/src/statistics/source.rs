@@ -8,7 +8,7 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_views::row::{Figures, Row, Window};
+use topic_statistics_views::row::{Figures, MetricFigures, Row, Window};
 
 use super::{
     message::{SourceDistribution, SourceMetric},
@@ -131,7 +131,10 @@ impl Source {
             let found = window.metrics.iter().find(|metric| metric.name == name);
             found.map_or(Figures::NONE, |metric| metric.figures)
         };
-        let (period, age) = (value_of("message_period"), value_of("message_age"));
+        // Of messages that are received or published, requests, or calls of a timer.
+        let is_period = |metric: &&MetricFigures| metric.name.parse().is_ok_and(Metric::is_period);
+        let period = window.metrics.iter().find(is_period).map_or(Figures::NONE, |metric| metric.figures);
+        let age = value_of("message_age");
         let (gap, silence) = (value_of("publication_seq_gap"), value_of("time_since_last_message_ms"));
         let size = value_of(Metric::MessageSize.name());
         window.distributions = std::mem::take(&mut self.distributions);

@@ -176,6 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn a_publisher_a_service_and_a_timer_have_the_rate_of_their_own_period() {
+        for period in ["publish_period", "request_period", "timer_period"] {
+            let mut sources = sources(&[], 10);
+            sources.accept(message("/a:/b", period, 100, 20.0));
+            sources.accept(message("/a:/b", period, 101, 20.0));
+            let row = sources.rows().next().unwrap();
+            assert_eq!(row.metrics().map(Metric::name), [period, "message_age"]);
+            assert_eq!(
+                (row.window.as_ref().unwrap().rate, row.figures(period).mean),
+                (50.0, 20.0),
+                "{period}"
+            );
+        }
+    }
+
+    #[test]
     fn sources_are_bounded_and_room_is_used_again() {
         let mut sources = sources(&[], 3);
         for node in 0..20 {

@@ -61,16 +61,16 @@ const FIGURES: [Figure; 11] = {
         figure(Period, "mean", 0, |row, _| first(row).mean),
         figure(Period, "max", 0, |row, _| first(row).max),
         figure(Period, "stdev", 5, |row, _| first(row).std_dev),
-        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.kind.metrics()[0], 0.5, now)),
-        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.kind.metrics()[0], 0.99, now)),
-        figure(Age, "mean", 0, |row, _| row.figures(row.kind.metrics()[1].name()).mean),
-        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(row.kind.metrics()[1], 0.5, now)),
-        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.kind.metrics()[1], 0.99, now)),
+        figure(PeriodPercentiles, "p50", 2, |row, now| row.quantile(row.metrics()[0], 0.5, now)),
+        figure(PeriodPercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[0], 0.99, now)),
+        figure(Age, "mean", 0, |row, _| row.figures(row.metrics()[1].name()).mean),
+        figure(AgePercentiles, "p50", 1, |row, now| row.quantile(row.metrics()[1], 0.5, now)),
+        figure(AgePercentiles, "p99", 0, |row, now| row.quantile(row.metrics()[1], 0.99, now)),
     ]
 };
 /// Returns the figures of the metric that is shown first: of a topic its period.
 fn first(row: &Row) -> Figures {
-    row.figures(row.kind.metrics()[0].name())
+    row.figures(row.metrics()[0].name())
 }
 
 /// The number of columns beyond the permanent ones.
