@@ -221,6 +221,9 @@ impl NodeStatistics {
             let source = statistics.code_source("executor", claimed.collector());
             ExecutorStatistics::new(source, claimed)
         });
+        if let (Some(_), Some(publisher)) = (&statistics.executor, &statistics.diagnostics) {
+            publisher.create(node)?;
+        }
         Ok(statistics)
     }
 

@@ -92,7 +92,7 @@ impl PublishWindows for TopicPublishers {
     }
 }
 
-/// The publisher of health. It is created when something is expected first: most nodes have none.
+/// The publisher of health. It is created when something is expected first, or for an executor: most nodes have none.
 #[derive(Default)]
 pub(super) struct DiagnosticsPublisher {
     publisher: OnceLock<Publisher<DiagnosticArray>>,

@@ -13,7 +13,7 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::Level, CallbackKind, ExecutorWindow, MeasuredExecutor, Metric, NodeStatistics,
-    TopicStatisticsOptions, WindowStatistics,
+    NodeStatisticsOptions, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{
     sensor_msgs::msg::Imu,
@@ -23,6 +23,7 @@ use ros_env::{
         srv::{Empty, Empty_Request, Empty_Response},
     },
 };
+use serde_json::{json, Value};
 use test_support::{context, domain, of, wait_for, Program, Reader, Spinning, LIMIT};
 
 /// Creates a node with statistics on a measured executor.
@@ -490,4 +491,52 @@ fn the_metrics_of_an_executor_are_published_and_judged() {
     let units = ["busy", "ready_to_run_ms", "longest_callback_ms"]
         .map(|metric| reader.windows(source, metric)[0].unit.clone());
     assert_eq!(units, ["%", "ms", "ms"]);
+}
+
+/// Creates timers of which one makes the other one wait.
+fn blocking_timers(node: &Node) -> [Timer; 2] {
+    let short = node.create_timer_repeating(Duration::from_millis(10), || {}).unwrap();
+    let block = || std::thread::sleep(Duration::from_millis(50));
+    [short, node.create_timer_repeating(Duration::from_millis(200), block).unwrap()]
+}
+
+#[test]
+fn which_callback_waits_for_which_is_on_diagnostics_without_expectations() {
+    let domain = domain();
+    let executor = context(domain, &[]).create_executor(MeasuredExecutor::single_threaded());
+    let node = executor.create_node("robot").unwrap();
+    let statistics = NodeStatistics::with_options(&node, options(Duration::from_millis(500))).unwrap();
+    let mut reader = Program::start("diagnostics.py", &[], domain);
+    let _timers = blocking_timers(&node);
+    let _spinning = Spinning::start(executor);
+    let mut status = Value::Null;
+    wait_for("a wait", || {
+        while let Some(line) = reader.try_read() {
+            status = serde_json::from_str::<Value>(&line).unwrap()["status"][0].take();
+            if status["values"]["callback_wait_1"].is_string() {
+                return true;
+            }
+        }
+        false
+    });
+    assert_eq!((&status["name"], &status["level"]), (&json!("robot: executor"), &json!(0)), "{status:#}");
+    let values = &status["values"];
+    assert_eq!(values["measurement_source_name"], "/robot:executor");
+    let longest = values["longest_callback"].as_str().unwrap();
+    assert!(longest.starts_with("timer 200ms on spin, ") && longest.ends_with(" ms"), "{longest}");
+    let wait = values["callback_wait_1"].as_str().unwrap();
+    assert!(wait.starts_with("timer 10ms waited ") && wait.ends_with(" ms for timer 200ms"), "{wait}");
+    let number = |key: &str| -> f64 { values[key].as_str().unwrap().parse().unwrap() };
+    // The thread "node" has nothing to run with a single thread.
+    assert_eq!(number("busy.spin"), number("busy.maximum"));
+    assert!((5.0..=100.0).contains(&number("busy.spin")), "50 of 200 ms: {values:#}");
+
+    // It is off where health is not published, and where no executor is measured.
+    drop(statistics);
+    let quiet = NodeStatisticsOptions::new().diagnostics(false);
+    let other = context(test_support::domain(), &[]).create_executor(MeasuredExecutor::new());
+    let other = other.create_node("other").unwrap();
+    let quiet = NodeStatistics::with_options(&other, quiet).unwrap();
+    assert!(quiet.executor().is_some());
+    assert_eq!(other.count_publishers("/diagnostics").unwrap(), 0);
 }

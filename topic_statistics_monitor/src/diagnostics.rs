@@ -33,7 +33,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    const TOPIC: &str = "/diagnostics";
+    pub const TOPIC: &str = "/diagnostics";
     const PERIOD: Duration = Duration::from_secs(1);
 
     pub fn new(node: &Node, hardware_id: String) -> Result<Self, RclrsError> {

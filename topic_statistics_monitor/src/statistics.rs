@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads /statistics, and keeps a row for each source.
+//! Reads /statistics, and keeps a row for each source. What an executor ran is on /diagnostics.
 //!
 //! Anybody can publish anything there. Names and figures are checked on reception. Everything kept has a bound; excess
 //! is counted and reported.
@@ -22,11 +22,17 @@ use std::{
 };
 
 use rclrs::*;
-use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
+use ros_env::{
+    diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::MetricsDistribution,
+};
 use topic_statistics_views::{pattern::Pattern, row::Row};
 
-use crate::topics::{Graph, Qos};
-pub use message::{SourceDistribution, SourceMetric};
+use crate::{
+    diagnostics::Diagnostics,
+    topics::{Graph, Qos},
+};
+pub use message::{SourceCallbacks, SourceDistribution, SourceMetric};
 pub use sources::Sources;
 
 /// The statistics that nodes publish.
@@ -35,6 +41,7 @@ pub struct StatisticsReader {
     graph: Graph,
     metrics: Subscribed<MetricsMessage>,
     distributions: Subscribed<MetricsDistribution>,
+    diagnostics: Subscribed<DiagnosticArray>,
     sender: SyncSender<Received>,
     messages: Receiver<Received>,
     /// Messages that were not accepted: the queue was full, or their names were too long.
@@ -48,6 +55,7 @@ pub struct StatisticsReader {
 enum Received {
     Metric(SourceMetric),
     Distribution(SourceDistribution),
+    Callbacks(SourceCallbacks),
     /// A distribution that is invalid, and why.
     Invalid(String),
 }
@@ -73,6 +81,7 @@ impl StatisticsReader {
             graph: Graph::new(node),
             metrics: Subscribed { topic: topic.to_owned(), subscription: None },
             distributions: Subscribed { topic: format!("{topic}/distribution"), subscription: None },
+            diagnostics: Subscribed { topic: Diagnostics::TOPIC.to_owned(), subscription: None },
             sender,
             messages,
             dropped: Arc::default(),
@@ -92,6 +101,7 @@ impl StatisticsReader {
             match message {
                 Received::Metric(metric) => complete.extend(self.sources.accept(metric)),
                 Received::Distribution(distribution) => self.sources.accept_distribution(&distribution),
+                Received::Callbacks(callbacks) => self.sources.accept_callbacks(callbacks),
                 Received::Invalid(why) => {
                     let number = self.invalid.as_ref().map_or(0, |(number, _)| *number);
                     self.invalid = Some((number + 1, why));
@@ -142,6 +152,12 @@ impl StatisticsReader {
         self.distributions.refresh(&self.graph, &self.worker, move |message| {
             let checked = SourceDistribution::new(message, Instant::now());
             send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
+        })?;
+        let send = sender(&self.sender, &self.dropped);
+        self.diagnostics.refresh(&self.graph, &self.worker, move |message| {
+            for callbacks in message.status.into_iter().filter_map(SourceCallbacks::new) {
+                send(Some(Received::Callbacks(callbacks)));
+            }
         })
     }
 }

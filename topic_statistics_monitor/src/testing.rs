@@ -4,7 +4,7 @@
 
 pub use crate::{
     output::take_stdout,
-    statistics::{SourceDistribution, SourceMetric, Sources},
+    statistics::{SourceCallbacks, SourceDistribution, SourceMetric, Sources},
     topics::explain,
     views::{detail, Input, LiveTerminal, Screen},
     waiting::{Calls, Event, Goals, Span},

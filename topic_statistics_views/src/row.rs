@@ -105,6 +105,8 @@ pub struct Row {
     pub history: VecDeque<HistoryEntry>,
     /// The distributions of the windows of the last minute.
     pub last_minute: LastMinute,
+    /// What an executor ran, in words: the share of each thread, the longest callback, and the waits. Empty for others.
+    pub callbacks: Vec<String>,
 }
 
 /// Why messages of a topic are not received, or not all of them.

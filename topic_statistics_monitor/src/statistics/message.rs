@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on /statistics or /statistics/distribution, with its names and figures checked.
+//! A message on /statistics or /statistics/distribution, with its names and figures checked; and what an executor ran, from
+//! its status on /diagnostics.
 
 use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use ros_env::{statistics_msgs::msg::MetricsMessage, topic_statistics_interfaces::msg::MetricsDistribution};
+use ros_env::{
+    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
+    statistics_msgs::msg::MetricsMessage,
+    topic_statistics_interfaces::msg::MetricsDistribution,
+};
+use topic_statistics_core::health::{CALLBACK_WAIT, LONGEST_CALLBACK};
 use topic_statistics_programs::statistics::{check_names, nanoseconds, read_distribution, DataPoints};
 use topic_statistics_views::{
     format,
@@ -70,6 +76,45 @@ impl SourceDistribution {
         })?;
         let distribution = Box::new(distribution);
         Ok(Self { received_at, source: message.measurement_source_name, metric, distribution })
+    }
+}
+
+/// What an executor ran in its last window, as its node has published it.
+#[derive(Clone, Debug)]
+pub struct SourceCallbacks {
+    /// The source.
+    pub source: String,
+    /// The share of each thread, the longest callback, and the waits, in words. At most [`MAX_LINES`](Self::MAX_LINES).
+    pub lines: Vec<String>,
+}
+
+impl SourceCallbacks {
+    /// The share of all threads in one line, the longest callback, and five waits.
+    pub const MAX_LINES: usize = 7;
+    /// How many threads are shown.
+    const MAX_THREADS: usize = 32;
+
+    /// Reads a status. `None` if it is not an executor's, or if one of its texts is too long.
+    pub fn new(status: DiagnosticStatus) -> Option<Self> {
+        let (mut source, mut threads, mut lines) = (None, vec![], vec![]);
+        for KeyValue { key, value } in status.values {
+            check_names(&[&key, &value]).ok()?;
+            match key.strip_prefix("busy.") {
+                Some("average" | "maximum") => {} // of all threads
+                Some(thread) => {
+                    let busy = value.parse().ok().filter(|busy: &f64| busy.is_finite())?;
+                    threads.push(format!("{thread} {busy:.1} %"));
+                }
+                None if key == "measurement_source_name" => source = Some(value),
+                None if key == LONGEST_CALLBACK => lines.insert(0, format!("longest: {value}")),
+                None if key.starts_with(CALLBACK_WAIT) => lines.push(value),
+                None => {}
+            }
+        }
+        threads.truncate(Self::MAX_THREADS);
+        let busy = Some(threads).filter(|threads| !threads.is_empty())?.join(", ");
+        let lines = [format!("busy: {busy}")].into_iter().chain(lines).take(Self::MAX_LINES).collect();
+        Some(Self { source: source?, lines })
     }
 }
 
@@ -141,6 +186,52 @@ pub mod tests {
         assert!(error(&|message| message.unit = "s".to_owned()).contains("it has to be ms"));
         assert!(error(&|message| message.metrics_source = "jitter\n".to_owned()).contains("jitter\\u{a} of "));
         assert!(error(&|message| message.unit = "x".repeat(100_000)).contains("100000 bytes"));
+    }
+
+    #[test]
+    fn only_an_executors_status_has_callbacks_and_their_number_is_bounded() {
+        let read = |values: &[(&str, &str)]| {
+            let value =
+                |(key, value): &(&str, &str)| KeyValue { key: (*key).to_owned(), value: (*value).to_owned() };
+            let values = values.iter().map(value).collect();
+            SourceCallbacks::new(DiagnosticStatus { values, ..Default::default() })
+        };
+        let name = ("measurement_source_name", "/a:executor");
+        let callbacks = read(&[
+            name,
+            ("busy.average", "30.000000"),
+            ("busy.maximum", "60.000000"),
+            ("busy.spin", "60.000000"),
+            ("busy.worker 1", "0.040000"),
+            ("longest_callback", "task on spin, 1.000 ms"),
+            ("callback_wait_1", "task waited 1.000 ms for task"),
+            ("warn_unless", "busy<80"),
+        ])
+        .unwrap();
+        assert_eq!(callbacks.source, "/a:executor");
+        assert_eq!(
+            callbacks.lines,
+            [
+                "busy: spin 60.0 %, worker 1 0.0 %",
+                "longest: task on spin, 1.000 ms",
+                "task waited 1.000 ms for task"
+            ]
+        );
+        let busy = ("busy.spin", "1");
+        assert!(
+            read(&[name, ("message_age.average", "1"), ("busy.maximum", "1")]).is_none(),
+            "a subscription"
+        );
+        assert!(read(&[busy]).is_none(), "of no source");
+        for busy in ["much", "inf", "NaN"] {
+            assert!(read(&[name, ("busy.spin", busy)]).is_none());
+        }
+        assert!(read(&[name, busy, ("callback_wait_1", &"x".repeat(MAX_NAME + 1))]).is_none());
+        let waits = [("callback_wait_9", "x"); 1000];
+        let threads = [busy; 1000];
+        let flood = read(&[&[name], &threads[..], &waits[..]].concat()).unwrap();
+        assert_eq!(flood.lines.len(), SourceCallbacks::MAX_LINES);
+        assert!(flood.lines.iter().all(|line| line.len() < 1000), "{:?}", flood.lines);
     }
 
     #[test]

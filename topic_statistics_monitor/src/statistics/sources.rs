@@ -13,7 +13,7 @@ use topic_statistics_views::{
 };
 
 use super::{
-    message::{SourceDistribution, SourceMetric},
+    message::{SourceCallbacks, SourceDistribution, SourceMetric},
     source::Source,
 };
 
@@ -82,6 +82,13 @@ impl Sources {
     pub fn accept_distribution(&mut self, message: &SourceDistribution) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message);
+        }
+    }
+
+    /// Sets what an executor ran, if it has metrics.
+    pub fn accept_callbacks(&mut self, message: SourceCallbacks) {
+        if let Some(row) = self.row_mut(&message.source) {
+            row.callbacks = message.lines;
         }
     }
 

@@ -67,6 +67,10 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
             count_if_known(window.out_of_order),
         )));
     }
+    for (index, callback) in row.callbacks.iter().enumerate() {
+        let title = if index == 0 { "callbacks" } else { "" };
+        lines.push(Line::raw(start_of(&format!("{title:12}{}", name(callback)), width)));
+    }
     lines.push(Line::raw(format!("last minute {}", sparkline(&row.history, now, width.saturating_sub(13)))));
     if let Some(metric) = chosen {
         let distribution = row.last_minute.distribution(metric, now);

@@ -2,10 +2,14 @@
 
 //! `--from-statistics`: the messages of nodes, and of anybody.
 
-use std::{process::Stdio, time::Instant};
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
+use rclrs_topic_statistics::{MeasuredExecutor, NodeStatistics};
 use serde_json::Value;
-use test_support::{domain, program, wait_for, Process, Program};
+use test_support::{context, domain, program, wait_for, Process, Program, Spinning};
 
 use crate::{
     output::wait_until_full,
@@ -29,6 +33,32 @@ fn the_statistics_of_other_nodes_are_shown() {
 
     let mut terminal = Terminal::start(&["--from-statistics"], domain);
     terminal.wait("sources", |text| text.contains("/listener:/imu") && text.contains("/listener:/chatter"));
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn the_details_of_an_executor_name_the_callbacks_that_wait_and_those_that_make_them_wait() {
+    let domain = domain();
+    let executor = context(domain, &[]).create_executor(MeasuredExecutor::single_threaded());
+    let node = executor.create_node("robot").unwrap();
+    let _statistics = NodeStatistics::new(&node).unwrap();
+    let block = || std::thread::sleep(Duration::from_millis(50));
+    let _timers = [
+        node.create_timer_repeating(Duration::from_millis(10), || {}).unwrap(),
+        node.create_timer_repeating(Duration::from_millis(200), block).unwrap(),
+    ];
+    let _spinning = Spinning::start(executor);
+    let mut terminal = Terminal::start(&["--from-statistics"], domain);
+    terminal.wait("the executor", |text| text.contains("/robot:executor"));
+    terminal.press("\r");
+    terminal.wait("the callbacks", |text| {
+        text.contains("busy: spin ")
+            && text.contains("longest: timer 200ms on spin, ")
+            && text.contains("timer 10ms waited ")
+            && text.contains(" ms for timer 200ms")
+            && text.contains("longest_callback_ms")
+    });
     terminal.press("q");
     assert_eq!(terminal.end(), 0);
 }

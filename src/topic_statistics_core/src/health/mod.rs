@@ -59,7 +59,7 @@ pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
 #[doc(hidden)] // of a whole node
 pub use node::{check, needed, Names, NodeExpectations};
 pub use value::{Missing, Value};
-pub use values::{diagnostic_message, diagnostic_values, LastWindow};
+pub use values::{diagnostic_message, diagnostic_values, LastWindow, CALLBACK_WAIT, LONGEST_CALLBACK};
 
 use std::time::Duration;
 

@@ -7,10 +7,16 @@ use std::{fmt::Display, time::Duration};
 use super::{Judge, Level};
 use crate::{
     condition::{Condition, Figures, Quantity},
+    executor::ExecutorWindow,
     metric::Metric,
     summary::Summary,
     window::WindowStatistics,
 };
+
+/// The key of the longest callback of an executor's window.
+pub const LONGEST_CALLBACK: &str = "longest_callback";
+/// The key of the longest wait of a callback in an executor's window begins so; the number 1 to 5 follows.
+pub const CALLBACK_WAIT: &str = "callback_wait_";
 
 /// A source's last window, for its diagnostic status.
 #[derive(Clone, Debug)]
@@ -28,12 +34,14 @@ pub struct LastWindow<'a> {
     pub lost: Option<u64>,
     /// The metrics by `metrics_source`, with their summaries.
     pub metrics: Vec<(&'a str, Summary)>,
+    /// What the threads of an executor ran; None for other sources.
+    pub executor: Option<&'a ExecutorWindow>,
 }
 
 impl<'a> LastWindow<'a> {
     /// Creates a window with these metrics. All else is unknown.
     pub fn new(length: Duration, metrics: Vec<(&'a str, Summary)>) -> Self {
-        Self { messages: None, length, rate: f64::NAN, received: None, lost: None, metrics }
+        Self { messages: None, length, rate: f64::NAN, received: None, lost: None, metrics, executor: None }
     }
 }
 
@@ -46,6 +54,7 @@ impl<'a> From<&'a WindowStatistics> for LastWindow<'a> {
             received: window.totals.map(|totals| totals.received),
             lost: window.totals.and_then(|totals| totals.lost),
             metrics: window.metrics.iter().map(|(metric, summary)| (metric.name(), *summary)).collect(),
+            executor: window.executor.as_deref(),
         }
     }
 }
@@ -59,6 +68,7 @@ pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(Str
     if let Some(window) = window {
         values.add_ages(judge, window);
         values.add_metrics(window);
+        values.add_callbacks(window);
     }
     values.add_conditions(judge);
     values.0
@@ -143,6 +153,20 @@ impl Values {
         for (metric, summary) in &window.metrics {
             self.add_number(format!("{metric}.average"), summary.average);
             self.add_number(format!("{metric}.maximum"), summary.maximum);
+        }
+    }
+
+    /// What an executor ran: the share of each thread, and which callback made which other one wait.
+    fn add_callbacks(&mut self, window: &LastWindow) {
+        let Some(ExecutorWindow { threads, longest, waits }) = window.executor else { return };
+        for thread in threads {
+            self.add_number(format!("{}.{}", Metric::Busy, thread.name), thread.busy);
+        }
+        if let Some(longest) = longest {
+            self.add(LONGEST_CALLBACK, longest);
+        }
+        for (wait, number) in waits.iter().zip(1..) {
+            self.add(format!("{CALLBACK_WAIT}{number}"), wait);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
     },
     metric::Metric,
     record::source::Source,
+    source_kind::SourceKind,
     totals::Totals,
     window::WindowStatistics,
 };
@@ -115,6 +116,11 @@ impl Judges {
         };
         let expectations =
             expectations.and_then(|own| own.measurable(|metric| source.collector.can_measure(metric)));
+        // The names of its callbacks have no room in its metrics: they are published in its status.
+        let expectations = match kind {
+            SourceKind::Executor if self.publishes => expectations.or_else(|| Some(Expectations::new())),
+            _ => expectations,
+        };
         let expectations = match kind.may_be_silent() {
             true => expectations.map(Expectations::with_silence),
             false => expectations,

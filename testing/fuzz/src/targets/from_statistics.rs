@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any messages on `/statistics` and `/statistics/distribution` into `topic_monitor --from-statistics`.
+//! Any messages on `/statistics`, `/statistics/distribution` and `/diagnostics` into `topic_monitor --from-statistics`.
 
 use std::{
     sync::OnceLock,
@@ -10,12 +10,15 @@ use std::{
 use ratatui::{backend::TestBackend, crossterm::event::KeyCode, Terminal};
 use ros_env::{
     builtin_interfaces::msg::Time,
+    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
     statistics_msgs::msg::{MetricsMessage, StatisticDataPoint},
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_monitor::testing::{detail, Screen, SourceDistribution, SourceMetric, Sources};
+use topic_statistics_monitor::testing::{
+    detail, Screen, SourceCallbacks, SourceDistribution, SourceMetric, Sources,
+};
 use topic_statistics_programs::statistics::MAX_NAME;
 use topic_statistics_views::{
     page::{self, Origin},
@@ -68,6 +71,12 @@ pub fn from_statistics(bytes: &[u8]) {
             }
         } else if let Some(message) = SourceMetric::new(message(&mut input), now) {
             sources.accept(message);
+        }
+        if has_distributions && input.below(4) == 1 {
+            if let Some(callbacks) = SourceCallbacks::new(status(&mut input)) {
+                assert!(callbacks.lines.len() <= SourceCallbacks::MAX_LINES, "{:?}", callbacks.lines);
+                sources.accept_callbacks(callbacks);
+            }
         }
         let complete = sources.settle(now + Duration::from_millis(u64::from(input.u8()) * 2));
         let rows: Vec<&Row> = sources.rows().collect();
@@ -211,6 +220,20 @@ impl LiveView {
         let cells = self.terminal.backend().buffer().content().iter().map(|cell| cell.symbol());
         has_no_control(&cells.filter(|symbol| *symbol != " ").collect::<String>(), "the screen");
     }
+}
+
+/// The status of an executor, or of anything.
+fn status(input: &mut Input) -> DiagnosticStatus {
+    let keys =
+        ["busy.spin", "busy.x\u{1b}[2J", "busy.average", "longest_callback", "callback_wait_1", "failing"];
+    let texts = ["1.5", "1e999", "NaN", "timer 10ms waited 1 ms for task\n", "x\u{202e}", ""];
+    let value = |key: &str, value: &str| KeyValue { key: key.to_owned(), value: value.to_owned() };
+    let source = ["/a:/b", "asked_for", "c"][input.below(3)];
+    let values =
+        (0..input.below(100)).map(|_| value(keys[input.below(keys.len())], texts[input.below(texts.len())]));
+    let values =
+        [value("measurement_source_name", source), value("busy.node", "1")].into_iter().chain(values);
+    DiagnosticStatus { values: values.collect(), ..Default::default() }
 }
 
 /// The distribution of a few samples. A part of it may be a lie.
