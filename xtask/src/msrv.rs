@@ -3,6 +3,7 @@
 //! `cargo xtask msrv`: whether each package builds with the Rust version that its manifest declares.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     process::{Command, ExitCode, Output},
 };
@@ -12,45 +13,47 @@ use anyhow::{bail, Context, Result};
 use crate::{
     checks::{passes, Outcome},
     environment::Environment,
-    workspace::Workspace,
+    workspace::{Package, Workspace},
 };
 
-/// Checks the packages with their toolchains, which are installed where rustup can.
+/// Checks the packages with their toolchains, which are installed where rustup can. Packages with one toolchain are
+/// checked together, so that it compiles what they depend on once.
 pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<ExitCode> {
     let mut has_failed = false;
-    for package in Workspace::read(project)?.packages.iter().filter(|package| package.is_public()) {
-        let name = &package.name;
-        let Some(version) = &package.rust_version else {
-            eprintln!("{name} declares no rust-version");
-            has_failed = true;
-            continue;
-        };
-        // Its toolchain has three numbers.
-        let toolchain =
-            if version.matches('.').count() == 1 { format!("{version}.0") } else { version.clone() };
+    let mut of_toolchains: BTreeMap<String, Vec<Package>> = BTreeMap::new();
+    for package in Workspace::read(project)?.packages.into_iter().filter(Package::is_public) {
+        match &package.rust_version {
+            // A toolchain has three numbers.
+            Some(version) if version.matches('.').count() == 1 => {
+                of_toolchains.entry(format!("{version}.0")).or_default().push(package);
+            }
+            Some(version) => of_toolchains.entry(version.clone()).or_default().push(package),
+            None => {
+                eprintln!("{} declares no rust-version", package.name);
+                has_failed = true;
+            }
+        }
+    }
+    for (toolchain, packages) in of_toolchains {
+        let names: Vec<_> = packages.iter().map(|package| &*package.name).collect();
         if let Err(error) = install(&toolchain, &["--profile", "minimal"]) {
-            eprintln!("skipped: {name} with Rust {version}: {error:#}");
+            eprintln!("skipped: {} with Rust {toolchain}: {error:#}", names.join(", "));
             has_failed |= no_skip;
             continue;
         }
-        eprintln!("{name} with Rust {version}");
+        eprintln!("{} with Rust {toolchain}", names.join(", "));
         // Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
         let mut check = environment.command("rustup");
-        check
-            .current_dir(project)
-            .args([
-                "run",
-                &toolchain,
-                "cargo",
-                "check",
-                "--locked",
-                "--package",
-                name,
-                "--features",
-                &package.feature_list(),
-            ])
-            .args(package.targets())
-            .env("CARGO_TARGET_DIR", project.join("target/msrv"));
+        check.current_dir(project).args(["run", &toolchain, "cargo", "check", "--locked", "--lib", "--bins"]);
+        for package in &packages {
+            check.args(["--package", &package.name]);
+            check.args(
+                package
+                    .features()
+                    .flat_map(|feature| ["--features".into(), format!("{}/{feature}", package.name)]),
+            );
+        }
+        check.env("CARGO_TARGET_DIR", project.join("target/msrv"));
         has_failed |= passes(&mut check)? == Outcome::Failed;
     }
     Ok(ExitCode::from(u8::from(has_failed)))

@@ -96,14 +96,6 @@ impl Package {
         let code = self.targets.iter().filter(move |target| target.kind.iter().any(is_code));
         code.map(|target| &*target.src_path)
     }
-
-    /// The targets that its users build, as arguments to cargo.
-    pub fn targets(&self) -> Vec<&'static str> {
-        let has =
-            |kind: &str| self.targets.iter().any(|target| target.kind.iter().any(|other| other == kind));
-        let library = (has("lib") || has("proc-macro")).then_some("--lib");
-        library.into_iter().chain(has("bin").then_some("--bins")).collect()
-    }
 }
 
 #[cfg(test)]
@@ -169,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_to_be_published_are_checked_with_what_their_users_build() {
+    fn packages_to_be_published_are_checked_with_their_features() {
         let package = |publish: &str, kinds: &str| {
             let text = format!(
                 r#"{{"name": "p", "version": "0.1.0", "manifest_path": "/p/Cargo.toml", "rust_version": "1.85", "publish": {publish}, "features": {{"default": [], "use_ros_shim": [], "yaml": []}}, "targets": [{kinds}]}}"#
@@ -183,9 +175,7 @@ mod tests {
             "null",
             &[("lib", true), ("bin", true), ("test", false)].map(|(kind, doc)| target(kind, doc)).join(","),
         );
-        assert_eq!(both.targets(), ["--lib", "--bins"]);
         let program = package("null", &target("bin", true));
-        assert_eq!(program.targets(), ["--bins"]);
         assert_eq!(both.feature_list(), "default,yaml");
         assert!(both.has_library() && !program.has_library());
         assert!(!package("null", &target("lib", false)).has_library());
