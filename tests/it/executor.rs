@@ -506,7 +506,7 @@ fn which_callback_waits_for_which_is_on_diagnostics_without_expectations() {
     let executor = context(domain, &[]).create_executor(MeasuredExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let statistics = NodeStatistics::with_options(&node, options(Duration::from_millis(500))).unwrap();
-    let mut reader = Program::start("diagnostics.py", &[], domain);
+    let reader = Program::start("diagnostics.py", &[], domain);
     let _timers = blocking_timers(&node);
     let _spinning = Spinning::start(executor);
     let mut status = Value::Null;
