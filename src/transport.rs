@@ -26,8 +26,8 @@ fn middleware_of(info: &MessageInfo) -> &'static Middleware {
     if identifier.is_null() {
         return &UNKNOWN;
     }
-    // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives as
-    // long as the middleware's library. The library is never unloaded while a subscription takes messages by it.
+    // SAFETY: rmw's rule for `rmw_gid_t::implementation_identifier` is that it is a null-terminated string that lives
+    // as long as the middleware's library. The library is never unloaded while a subscription takes messages by it.
     Middleware::named(unsafe { CStr::from_ptr(identifier) }).unwrap_or(&UNKNOWN)
 }
 
@@ -61,8 +61,8 @@ impl Delivered for Taken<'_> {
     }
 }
 
-/// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the epoch; 0
-/// where the middleware does not report them.
+/// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the epoch;
+/// 0 where the middleware does not report them.
 pub(crate) fn timestamps(middleware: &Middleware, info: &ServiceInfo) -> (i64, i64) {
     let [source, received] = [info.source_timestamp, info.received_timestamp].map(nanoseconds);
     middleware.transport.service_timestamps(source, received)

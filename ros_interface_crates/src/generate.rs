@@ -52,7 +52,8 @@ impl fmt::Display for Report {
 /// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new
 /// crate goes to `out`, which has to come before it. Crates of other generators are never overwritten. A crate appears
 /// whole or not at all. The crate in `out` of a package whose C libraries contain another layout of a type is removed,
-/// unless the search is restricted to some packages. `progress` gets how many of how many crates are written, and the package that is next.
+/// unless the search is restricted to some packages. `progress` gets how many of how many crates are written, and the
+/// package that is next.
 ///
 /// # Errors
 /// If prefixes cannot be read or written, have none of the packages, or no type descriptions

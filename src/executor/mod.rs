@@ -56,9 +56,9 @@ pub use statistics::ExecutorStatistics;
 /// returns them in the process, with the threads, the longest callback and which callbacks waited for which other ones:
 /// [`ExecutorWindow`](crate::ExecutorWindow). Without a `NodeStatistics` nothing is measured.
 ///
-/// It runs what rclrs's basic executor runs, on the same threads: in the node's scope, a thread takes messages and calls
-/// timers, and the thread that spins calls the subscriptions and services, and polls tasks. Each worker has a thread.
-/// [`single_threaded`](Self::single_threaded) is another order of the node's scope.
+/// It runs what rclrs's basic executor runs, on the same threads: in the node's scope, a thread takes messages and
+/// calls timers, and the thread that spins calls the subscriptions and services, and polls tasks. Each worker has a
+/// thread. [`single_threaded`](Self::single_threaded) is another order of the node's scope.
 pub struct MeasuredExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
@@ -103,10 +103,10 @@ impl MeasuredExecutor {
     /// Creates an executor that takes, calls and polls the node's scope on one thread, the one that spins, as rclcpp's
     /// `SingleThreadedExecutor` does. Workers still have a thread each.
     ///
-    /// A message then costs no change of threads. In return the node's scope has one order: a callback delays the timers
-    /// of the node too, and a message that arrives meanwhile waits in the middleware, whose history can overflow, and
-    /// not in an unbounded queue. A callback must not block until a timer or another callback of the node's scope has
-    /// run: it would wait for ever.
+    /// A message then costs no change of threads. In return the node's scope has one order: a callback delays the
+    /// timers of the node too, and a message that arrives meanwhile waits in the middleware, whose history can
+    /// overflow, and not in an unbounded queue. A callback must not block until a timer or another callback of the
+    /// node's scope has run: it would wait for ever.
     pub fn single_threaded() -> Self {
         Self::with_threads(true)
     }

@@ -74,8 +74,8 @@ pub(super) fn address(primitive: &dyn RclPrimitive) -> usize {
 pub(super) fn overdue(primitive: &dyn RclPrimitive) -> Option<i64> {
     let RclPrimitiveHandle::Timer(timer) = primitive.handle() else { return None };
     let mut left = 0;
-    // SAFETY: The handle of a primitive is a valid timer, and the guard of rclrs's mutex is held. The second argument is a
-    // valid place for an i64.
+    // SAFETY: The handle of a primitive is a valid timer, and the guard of rclrs's mutex is held. The second argument
+    // is a valid place for an i64.
     let result = unsafe { rcl_timer_get_time_until_next_call(pointer(&*timer), &mut left) };
     (result == OK && left <= 0).then_some(left.saturating_neg())
 }

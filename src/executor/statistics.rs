@@ -9,7 +9,8 @@ use super::task::{self, Measured};
 use crate::measure::handle::source_handle;
 
 /// The statistics of a [`MeasuredExecutor`](crate::MeasuredExecutor), which
-/// [`NodeStatistics::executor`](crate::NodeStatistics::executor) returns. Disabled ones cost a callback one atomic load.
+/// [`NodeStatistics::executor`](crate::NodeStatistics::executor) returns. Disabled ones cost a callback one atomic
+/// load.
 ///
 /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the waits.
 ///
@@ -49,8 +50,8 @@ impl Drop for Claimed {
     }
 }
 
-/// Claims the statistics of a node's executor; None if it is another kind of executor, or if another `NodeStatistics` has
-/// claimed it.
+/// Claims the statistics of a node's executor; None if it is another kind of executor, or if another `NodeStatistics`
+/// has claimed it.
 pub(crate) fn claim(node: &Node) -> Option<Claimed> {
     let measured = task::of(node)?;
     measured.claim().then(|| Claimed(measured))

@@ -28,8 +28,8 @@ use crate::transport::{middleware_in_use_or_unknown, timestamps, Middleware};
 
 /// A client whose calls are measured.
 ///
-/// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`] it is
-/// a handle: dropping the last clone ends the client and its statistics.
+/// Create one using [`NodeStatistics::create_client`](crate::NodeStatistics::create_client). Like [`rclrs::Client`] it
+/// is a handle: dropping the last clone ends the client and its statistics.
 pub type MeasuredClient<T> = Arc<MeasuredClientState<T>>;
 
 /// The inner state of a [`MeasuredClient`].
@@ -69,8 +69,8 @@ impl<T: Service> MeasuredClientState<T> {
         Ok(promise)
     }
 
-    /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round trip
-    /// ends when the callback starts.
+    /// Sends a request and handles its response by a callback, as [`rclrs::ClientState::call_then`] does. The round
+    /// trip ends when the callback starts.
     ///
     /// Errors as [`call`](Self::call) does.
     pub fn call_then<'a, Req, Args>(
@@ -115,7 +115,8 @@ impl<T: Service> MeasuredClientState<T> {
         }))
     }
 
-    /// Returns whether a service is available, as [`rclrs::ClientState::service_is_ready`] does, and errors as that does.
+    /// Returns whether a service is available, as [`rclrs::ClientState::service_is_ready`] does, and errors as that
+    /// does.
     pub fn service_is_ready(&self) -> Result<bool, RclrsError> {
         self.client.service_is_ready()
     }

@@ -8,8 +8,8 @@
 //! run time.
 //!
 //! [`subscription`], [`publisher`], [`service`], [`client`], [`timer`], [`action_server`], [`action_client`],
-//! [`stopwatch`] and [`counter`] are the handles that a node's author holds. Those of services, timers and action servers
-//! also wrap their callbacks, and those of actions their goals ([`goal`]).
+//! [`stopwatch`] and [`counter`] are the handles that a node's author holds. Those of services, timers and action
+//! servers also wrap their callbacks, and those of actions their goals ([`goal`]).
 
 pub(crate) mod action_client;
 pub(crate) mod action_server;

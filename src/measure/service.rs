@@ -98,8 +98,8 @@ impl Drop for Probe {
 /// Wraps a callback in any form that rclrs takes, so that its requests are measured. `name`: of the service, for the
 /// log.
 ///
-/// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service, whose
-/// function returns a boxed future, also an allocation per request.
+/// rclrs has each form as a boxed function already. So a measured callback costs a call more; of a node's service,
+/// whose function returns a boxed future, also an allocation per request.
 pub(crate) fn measure<T: Service, Payload: 'static + Send>(
     callback: AnyServiceCallback<T, Payload>,
     recorder: RequestRecorder,

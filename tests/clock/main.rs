@@ -219,8 +219,8 @@ impl Rig {
         assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
     }
 
-    /// Checks that there is one warning with the size for each step, and no other warning, but that the thread that ends
-    /// the windows was held up.
+    /// Checks that there is one warning with the size for each step, and no other warning, but that the thread that
+    /// ends the windows was held up.
     fn check_warnings(&mut self, of: &str, mut lines: Vec<String>) {
         lines.retain(|line| !line.contains("was preempted for too long"));
         let size = |line: &String| {

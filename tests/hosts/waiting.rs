@@ -80,8 +80,8 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
     let Some(network) = two_hosts() else { return };
     let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
-    // Measures the median of the last averages of each metric. Other programs on this machine disturb them: more windows
-    // are measured while one is not as expected.
+    // Measures the median of the last averages of each metric. Other programs on this machine disturb them: more
+    // windows are measured while one is not as expected.
     let mut measure = |delays: Delays, expected: Figures| -> Figures {
         for (way, milliseconds) in [(Way::There, delays.request), (Way::Back, delays.response)] {
             let delay = Duration::from_millis(milliseconds);
@@ -114,8 +114,8 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
         println!("{delays:?}: {medians:.3?}");
         medians
     };
-    // The service sleeps for the time `AHEAD`, and the messages need some time: more of it while the machine is busy. So
-    // it is measured again before a figure is called wrong.
+    // The service sleeps for the time `AHEAD`, and the messages need some time: more of it while the machine is busy.
+    // So it is measured again before a figure is called wrong.
     let none = Delays::default();
     let usual = [0.5, 1.0, 0.5, 0.5, 2.5];
     let mut base = measure(none, usual);
@@ -154,8 +154,8 @@ fn statistics(node: &Node) -> NodeStatistics {
     NodeStatistics::with_options(node, options).unwrap()
 }
 
-/// A node whose service takes `CALLBACK` ms, and whose thread is occupied for `BEFORE` ms between the taking of a request
-/// and the start of its callback.
+/// A node whose service takes `CALLBACK` ms, and whose thread is occupied for `BEFORE` ms between the taking of a
+/// request and the start of its callback.
 #[test]
 #[ignore = "a program of the other test"]
 fn server() {

@@ -24,8 +24,8 @@ pub(crate) struct Message {
 impl Message {
     /// Returns the time of publication that a file gives; 0 if it says nothing.
     ///
-    /// Before rosbag2 #1531, and from writers that know no better, it is the log time. Two readings of a clock are never
-    /// equal to the nanosecond, so an equal time was copied.
+    /// Before rosbag2 #1531, and from writers that know no better, it is the log time. Two readings of a clock are
+    /// never equal to the nanosecond, so an equal time was copied.
     pub(crate) fn publish_time(publish: u64, log: i64) -> i64 {
         match i64::try_from(publish) {
             Ok(publish) if publish != log => publish,

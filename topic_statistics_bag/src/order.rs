@@ -46,8 +46,8 @@ impl Ord for Timed {
 
 /// Puts messages in order, as far as [`CAPACITY`](Self::CAPACITY) messages reach.
 ///
-/// The earliest message leaves when there is no room. So a message with a time far in the future waits until the end, and
-/// does not make the others late.
+/// The earliest message leaves when there is no room. So a message with a time far in the future waits until the end,
+/// and does not make the others late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     /// In order. Messages of most bags go through it, without a heap's work.

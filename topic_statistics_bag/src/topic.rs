@@ -145,8 +145,8 @@ impl Topic {
 
     /// Records a message at `time` on the clock of the windows. `publisher`: with the sequence number, if it is known.
     ///
-    /// All its times are moved together, so that its log time is at `time`: differences stay, and ages are up to the log
-    /// time on every clock.
+    /// All its times are moved together, so that its log time is at `time`: differences stay, and ages are up to the
+    /// log time on every clock.
     pub(crate) fn record(
         &mut self,
         message: &Message,

@@ -105,8 +105,8 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Subscribes again to topics with a publisher that the subscription cannot receive from, removes ended sources, and
-    /// logs refusals since the last time.
+    /// Subscribes again to topics with a publisher that the subscription cannot receive from, removes ended sources,
+    /// and logs refusals since the last time.
     pub fn refresh(&mut self) -> Result<(), SubscriptionError> {
         for topic in &mut self.topics {
             let error = |error| SubscriptionError { topic: topic.name.clone(), error };

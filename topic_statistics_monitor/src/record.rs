@@ -69,7 +69,8 @@ impl Recorder {
 
     /// Ends the recording: writes what waits, and the end of the file. Returns what was recorded, as a line.
     ///
-    /// Errors if the recording could not be written to its end. The files are complete up to there if the disk was full.
+    /// Errors if the recording could not be written to its end. The files are complete up to there if the disk was
+    /// full.
     pub fn finish(mut self) -> Result<String, RecordError> {
         self.recording.close();
         let outcome = self.writer.take().map(JoinHandle::join).and_then(Result::ok);

@@ -29,8 +29,8 @@ struct Received {
 impl Interrupt {
     /// Starts to listen to SIGINT, SIGTERM and further signals.
     ///
-    /// After the first signal, `grace` waits for as long as the program may take to end by itself. When `grace` returns,
-    /// the signal ends the process.
+    /// After the first signal, `grace` waits for as long as the program may take to end by itself. When `grace`
+    /// returns, the signal ends the process.
     pub fn listen(further: &[i32], grace: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let mut signals = Signals::new([&[SIGINT, SIGTERM], further].concat())?;
         let received = Arc::<Received>::default();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What `topic_monitor --record` writes into a bag besides messages, and `bag_statistics` reads: the metadata of an MCAP
-//! channel by which it proves losses, and the recorder's totals.
+//! What `topic_monitor --record` writes into a bag besides messages, and `bag_statistics` reads: the metadata of an
+//! MCAP channel by which it proves losses, and the recorder's totals.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
 /// The key of the publishers' QoS, as rosbag2 names it: a sequence in YAML.
 pub const OFFERED_QOS: &str = "offered_qos_profiles";
 
-/// The name of a metadata record with the totals of a topic. A later record replaces an earlier one of the same topic and
-/// scope.
+/// The name of a metadata record with the totals of a topic. A later record replaces an earlier one of the same topic
+/// and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
 /// What totals are about.
@@ -43,8 +43,8 @@ pub struct RecordedTotals {
     pub scope: Scope,
     /// Messages written.
     pub messages_recorded: u64,
-    /// Messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None` if the middleware
-    /// provides none.
+    /// Messages lost before the recorder received them: gaps in the publishers' sequence numbers. `None` if the
+    /// middleware provides none.
     pub messages_lost_in_transport: Option<u64>,
     /// Messages that the recorder received and did not write: its queue or the disk was full.
     pub messages_lost_in_recorder: u64,

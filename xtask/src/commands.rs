@@ -41,8 +41,8 @@ pub fn when_idle(environment: &Environment) -> Command {
     command
 }
 
-/// Returns the command that runs the models [when nothing else runs](when_idle). Arguments that are added go to the test
-/// program.
+/// Returns the command that runs the models [when nothing else runs](when_idle). Arguments that are added go to the
+/// test program.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
     let mut models = when_idle(environment);
     models

@@ -39,8 +39,8 @@ const COUNTED: [&str; 6] = ["crossbeam-queue", "fastrand", "libc", "rosidl_runti
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
 const COMPUTING: [&str; 2] = ["simulator it", OF_AUTOMATION];
-/// How long a job may take: some times what the longest takes on two busy processors. A test that waits for ever is then
-/// a failure with a name.
+/// How long a job may take: some times what the longest takes on two busy processors. A test that waits for ever is
+/// then a failure with a name.
 const LIMIT: Duration = Duration::from_secs(50 * 60);
 
 /// What of the tests is built and run.

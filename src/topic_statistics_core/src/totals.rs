@@ -36,7 +36,8 @@ pub struct Totals {
     /// None if that is not measured, if the size of a message is unknown, and once messages were counted but not
     /// measured.
     pub bytes: Option<u64>,
-    /// The start of the first message's callback, on the system clock. A step of the system clock corrects it. Messages that were counted but not measured have no time here, nor in the next two.
+    /// The start of the first message's callback, on the system clock. A step of the system clock corrects it. Messages
+    /// that were counted but not measured have no time here, nor in the next two.
     pub first_message: Option<Timestamp>,
     /// The start of the last message's callback, likewise.
     pub last_message: Option<Timestamp>,

@@ -14,8 +14,8 @@ use crate::{
     totals::Totals,
 };
 
-/// The start and stop of a window, on the system clock, as it is at the window's end. Windows follow each other without a
-/// gap, except for a step of the system clock.
+/// The start and stop of a window, on the system clock, as it is at the window's end. Windows follow each other without
+/// a gap, except for a step of the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
@@ -56,11 +56,12 @@ pub struct WindowStatistics {
     pub window: Window,
     /// The length of the window on the monotonic clock. A step of the system clock does not change it.
     pub length: Duration,
-    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window with
-    /// a step, the metrics that compare times with the system clock (ages and delays) are NaN with a sample count of 0.
+    /// The step of the system clock in the window; a suspend counts as a step. None if there was no step. In a window
+    /// with a step, the metrics that compare times with the system clock (ages and delays) are NaN with a sample count
+    /// of 0.
     pub clock_step: Option<ClockStep>,
-    /// The number of messages, publications, requests, calls or durations, the value of the counter, or what an executor
-    /// ran: each callback, task and take, also a take without a message.
+    /// The number of messages, publications, requests, calls or durations, the value of the counter, or what an
+    /// executor ran: each callback, task and take, also a take without a message.
     pub count: u64,
     /// Whether the count is exact. It is not if messages could only be counted while this window or the one before it
     /// ended: some of them may belong to the other window. Then the [rate](Self::rate) is NaN.

@@ -20,7 +20,8 @@ use super::{statistics, Windows};
 const MS: i64 = 1_000_000;
 const PERIOD: i64 = 10 * MS;
 
-/// The log of a program that blocks the executor, in nanoseconds on the timer's clock. It is independent of the library.
+/// The log of a program that blocks the executor, in nanoseconds on the timer's clock. It is independent of the
+/// library.
 #[derive(Default)]
 struct Log {
     created: i64,

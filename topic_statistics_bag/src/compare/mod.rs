@@ -3,10 +3,10 @@
 //! Compares a bag with a baseline: what changed, and what could be chance.
 //!
 //! A sample is not a message. Messages that follow each other are alike: a late one delays the next, a busy second has
-//! many late ones. A test that takes them as independent finds a change in every bag. So a sample is a block of windows:
-//! the mean of a quantity over 1, 2, 4, ... windows. Blocks are made longer until they no longer depend on the block
-//! before: until their autocorrelation (of ranks, at lag 1) is what chance gives. If fewer than
-//! [`MIN_BLOCKS`] are left then, nothing is said of the quantity.
+//! many late ones. A test that takes them as independent finds a change in every bag. So a sample is a block of
+//! windows: the mean of a quantity over 1, 2, 4, ... windows. Blocks are made longer until they no longer depend on the
+//! block before: until their autocorrelation (of ranks, at lag 1) is what chance gives. If fewer than [`MIN_BLOCKS`]
+//! are left then, nothing is said of the quantity.
 //!
 //! Blocks are compared by the two-sided Mann-Whitney U test (Mann and Whitney 1947) with the normal approximation,
 //! corrected for ties and for continuity. It needs no distribution: only the order of the blocks counts, so a single
@@ -138,8 +138,8 @@ pub struct Comparison {
     pub blocks: (usize, usize),
     /// The windows of a block.
     pub windows: u64,
-    /// The probability that a block of the other bag is larger than one of the baseline, from 0 to 1; 0.5 if there is no
-    /// difference. NaN if they were not compared.
+    /// The probability that a block of the other bag is larger than one of the baseline, from 0 to 1; 0.5 if there is
+    /// no difference. NaN if they were not compared.
     pub superiority: f64,
     /// The p-value, adjusted for all comparisons; NaN if they were not compared.
     pub p_value: f64,
@@ -241,7 +241,8 @@ fn adjust(comparisons: &mut [Comparison]) {
     }
 }
 
-/// Returns whether the autocorrelation of ranks at lag 1 is what chance gives to independent blocks, in 97 of 100 cases.
+/// Returns whether the autocorrelation of ranks at lag 1 is what chance gives to independent blocks, in 97 of 100
+/// cases.
 fn is_independent(blocks: &[f64]) -> bool {
     let ranks = ranks(blocks);
     let count = ranks.len() as f64;

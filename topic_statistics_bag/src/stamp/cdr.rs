@@ -3,8 +3,8 @@
 //! Reads the header stamp of a serialized message.
 //!
 //! CDR as DDS has it: an encapsulation of 4 bytes that names the order of bytes, then fields that are aligned to their
-//! sizes. That is XCDR version 1 (`0x0000`, `0x0001`), which ROS 2 writes. In version 2, lengths lie before nested types
-//! that are not final, which no definition of ROS tells: there the stamp is not known.
+//! sizes. That is XCDR version 1 (`0x0000`, `0x0001`), which ROS 2 writes. In version 2, lengths lie before nested
+//! types that are not final, which no definition of ROS tells: there the stamp is not known.
 
 use super::layout::{Layout, Step};
 use crate::bytes::Bytes;
@@ -13,8 +13,8 @@ impl Layout {
     /// How many steps are made: more than any message needs, and few enough for any file.
     const BUDGET: u32 = 1 << 16;
 
-    /// Reads the header stamp of a message, in nanoseconds since the epoch. None if the encapsulation is another one, or
-    /// if the message is not as its type says.
+    /// Reads the header stamp of a message, in nanoseconds since the epoch. None if the encapsulation is another one,
+    /// or if the message is not as its type says.
     ///
     /// Reads no further than the stamp.
     pub(crate) fn read(&self, message: &mut impl Bytes) -> Option<i64> {

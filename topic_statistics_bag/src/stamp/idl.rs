@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Definitions of IDL, as rosbag2 and MCAP store them: each type behind a line of `=` and a line `IDL: package/msg/Name`.
+//! Definitions of IDL, as rosbag2 and MCAP store them: each type behind a line of `=` and a line `IDL:
+//! package/msg/Name`.
 //!
 //! Of IDL, what `.idl` files of ROS have: modules, structs, typedefs and constants, with annotations. A definition with
 //! anything else is not read.

@@ -16,7 +16,8 @@ use crate::{
 /// The name and the unit of the expected values of a quantity.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns the name and the unit of a metric in the names of its families.
+/// Writes the health of all sources. `of_metric` returns the name and the unit of a metric in the names of its
+/// families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as its node or topic_monitor judges it: 0 OK, 1 warning, 2 error, 3 stale. High: it is not as \

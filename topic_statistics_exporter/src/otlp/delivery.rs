@@ -157,8 +157,8 @@ impl Delivery {
         }
     }
 
-    /// Returns what to log of the requests that wait: a damaged file; a disk that cannot be written; and dropped requests,
-    /// each time that the number of a reason has doubled.
+    /// Returns what to log of the requests that wait: a damaged file; a disk that cannot be written; and dropped
+    /// requests, each time that the number of a reason has doubled.
     pub fn report(&mut self) -> Option<String> {
         let mut lines = vec![];
         if let Some(file) = self.queue.take_set_aside() {

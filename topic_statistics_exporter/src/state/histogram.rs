@@ -116,8 +116,8 @@ impl Histogram {
         &self.negative
     }
 
-    /// Returns how many samples are at most `bound`, which is above 0 and in the base unit: those of all buckets that end
-    /// there or below. A bucket with the bound in it counts as above it.
+    /// Returns how many samples are at most `bound`, which is above 0 and in the base unit: those of all buckets that
+    /// end there or below. A bucket with the bound in it counts as above it.
     pub fn count_up_to(&self, bound: f64) -> u64 {
         // An end is rounded.
         let bound = bound * (1.0 + 1e-9);

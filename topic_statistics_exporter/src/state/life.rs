@@ -48,8 +48,8 @@ impl Life {
         life
     }
 
-    /// Returns when a window began that is received now, by this host's clock: its stamp, unless the clock of the node's
-    /// host differs.
+    /// Returns when a window began that is received now, by this host's clock: its stamp, unless the clock of the
+    /// node's host differs.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
         let stamped =

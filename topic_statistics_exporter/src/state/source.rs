@@ -184,8 +184,8 @@ impl Source {
         self.metrics.get(metric)
     }
 
-    /// Returns whether it is a service, a client, a timer or one end of an action: it has a metric that no other kind has,
-    /// and none that such a source does not have. None for other sources.
+    /// Returns whether it is a service, a client, a timer or one end of an action: it has a metric that no other kind
+    /// has, and none that such a source does not have. None for other sources.
     pub fn kind(&self) -> Option<SourceKind> {
         const KINDS: [SourceKind; 6] = [
             SourceKind::Subscription,
@@ -223,7 +223,8 @@ impl Source {
         self.total_windows
     }
 
-    /// Returns when the last metric of a window was received, in seconds since the epoch, of which `now` is `unix_time`.
+    /// Returns when the last metric of a window was received, in seconds since the epoch, of which `now` is
+    /// `unix_time`.
     ///
     /// It is the time that the clock showed then, as long as the clock was not stepped.
     pub fn last_window(&self, now: Instant, unix_time: f64) -> Option<f64> {

@@ -2,8 +2,8 @@
 
 //! A file of a recording.
 //!
-//! The room for its end is reserved before each message, so that it is complete also if the disk becomes full. Chunks are
-//! written as a whole, so that what a crash leaves is read up to the last one.
+//! The room for its end is reserved before each message, so that it is complete also if the disk becomes full. Chunks
+//! are written as a whole, so that what a crash leaves is read up to the last one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -83,8 +83,8 @@ pub struct TopicInFile {
     channels: Option<Channels>,
 }
 
-/// What all channels of a topic have in a file. The library rosbags leaves out the messages of a channel that differs from
-/// the topic in rosbag2's metadata, and rosbag2 writes the QoS of the publishers that it knew at the beginning.
+/// What all channels of a topic have in a file. The library rosbags leaves out the messages of a channel that differs
+/// from the topic in rosbag2's metadata, and rosbag2 writes the QoS of the publishers that it knew at the beginning.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -296,8 +296,8 @@ impl BagFile {
         self.started = Instant::now();
     }
 
-    /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the last
-    /// call. After a crash, these are the last ones.
+    /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the
+    /// last call. After a crash, these are the last ones.
     pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
         let lossy = |of: &&TopicInFile| of.losses != of.told;
         let totals: Vec<_> = self.topics.values().filter(lossy).flat_map(|of| totals(of, &whole)).collect();

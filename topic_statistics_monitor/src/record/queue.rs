@@ -53,8 +53,8 @@ impl<M: Queued> Queue<M> {
         message.bytes() as u64 + Self::OVERHEAD
     }
 
-    /// Adds a message. Returns whether there was room. A message that is larger than the whole queue has room if it is the
-    /// only one.
+    /// Adds a message. Returns whether there was room. A message that is larger than the whole queue has room if it is
+    /// the only one.
     pub fn push(&self, message: M) -> bool {
         let mut state = lock(&self.state);
         let (size, count) = (Self::size(&message), state.messages.len());

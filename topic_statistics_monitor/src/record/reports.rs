@@ -2,9 +2,9 @@
 
 //! What a recording reports while it is under way: an event when messages are lost, and totals on request.
 //!
-//! - The event is a `diagnostic_msgs/DiagnosticArray`. It is the one type that the library publishes already and that has
-//!   room for several numbers with names; a `MetricsMessage` is the distribution of one metric, and the `MessagesLostEvent`
-//!   of nodes has one number per topic, where two kinds of losses are to be told apart.
+//! - The event is a `diagnostic_msgs/DiagnosticArray`. It is the one type that the library publishes already and that
+//!   has room for several numbers with names; a `MetricsMessage` is the distribution of one metric, and the
+//!   `MessagesLostEvent` of nodes has one number per topic, where two kinds of losses are to be told apart.
 //! - The service is the one of nodes with statistics, `~/get_topic_statistics`, so who asks nodes can ask the recorder.
 
 use std::{

@@ -90,8 +90,8 @@ impl Serializer {
         Ok(Self { type_support, place, bytes, pads, _library: library })
     }
 
-    /// Returns the bytes of a message of the type: in CDR, with the encapsulation header. `None` if the middleware cannot
-    /// serialize it.
+    /// Returns the bytes of a message of the type: in CDR, with the encapsulation header. `None` if the middleware
+    /// cannot serialize it.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let mut sequences: Vec<RawSequence>;
         let address = match &self.place {
@@ -192,8 +192,8 @@ fn lies_in_struct(field: &MessageFieldInfo) -> bool {
     }
 }
 
-/// Returns whether rclrs 0.8 may panic to read a sequence of such messages: its `TypeErasedSequence::proxy_elems` asserts
-/// that all elements together are at least as large as its own view of one.
+/// Returns whether rclrs 0.8 may panic to read a sequence of such messages: its `TypeErasedSequence::proxy_elems`
+/// asserts that all elements together are at least as large as its own view of one.
 fn is_short(element: &MessageStructure) -> bool {
     element.size < mem::size_of::<DynamicMessageView<'_>>()
 }

@@ -34,8 +34,8 @@ pub struct Event {
     pub step: Step,
     /// The client, and its number of the call.
     pub call: ([u8; 16], i64),
-    /// When it happened, on the clock of its node: nanoseconds since the epoch. `None` if that is no system clock that is
-    /// set: the node runs on simulated time.
+    /// When it happened, on the clock of its node: nanoseconds since the epoch. `None` if that is no system clock that
+    /// is set: the node runs on simulated time.
     pub stamp: Option<i64>,
     /// When the event was received.
     pub at: Instant,
@@ -69,8 +69,9 @@ impl Event {
 
 /// Returns the same GID of a client in the events of both nodes.
 ///
-/// On Jazzy, rmw_fastrtps_cpp gives a client's own events the GUID of its request writer (`0x03`), and those of the service
-/// the GUID of its response reader (`0x04`), which is the entity created before. From Kilted on, both have the reader's.
+/// On Jazzy, rmw_fastrtps_cpp gives a client's own events the GUID of its request writer (`0x03`), and those of the
+/// service the GUID of its response reader (`0x04`), which is the entity created before. From Kilted on, both have the
+/// reader's.
 fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
     const WRITER: u8 = 0x03;
     const READER: u8 = 0x04;
@@ -220,9 +221,9 @@ impl Call {
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, by their stamps. Without stamps, between the receptions of two events
-    /// of one node: simulated time has no time of its own, and stands still in a node that does not spin. `None` before
-    /// both events are there, and if the clock of the node that has both was stepped between them.
+    /// Returns the milliseconds between two events, by their stamps. Without stamps, between the receptions of two
+    /// events of one node: simulated time has no time of its own, and stands still in a node that does not spin. `None`
+    /// before both events are there, and if the clock of the node that has both was stepped between them.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);

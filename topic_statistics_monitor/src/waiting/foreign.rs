@@ -2,8 +2,8 @@
 
 //! Messages of services and actions, of types that are known at run time only.
 //!
-//! rclrs 0.8 has dynamic messages of `msg` types alone. Here only the first fields are read, which are the same in every
-//! type of a kind; so one struct with enough room takes all of them.
+//! rclrs 0.8 has dynamic messages of `msg` types alone. Here only the first fields are read, which are the same in
+//! every type of a kind; so one struct with enough room takes all of them.
 
 use std::{
     borrow::Cow,
@@ -109,8 +109,8 @@ thread_local! {
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 
-/// A message: the C struct, and room behind it. One that is dropped without [`first_fields`](Self::first_fields), as when a
-/// subscription ends, leaks what it owns.
+/// A message: the C struct, and room behind it. One that is dropped without [`first_fields`](Self::first_fields), as
+/// when a subscription ends, leaks what it owns.
 #[repr(C, align(16))] // as a long double
 pub struct ForeignMessage([u64; WORDS]);
 

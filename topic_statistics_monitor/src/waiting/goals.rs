@@ -77,8 +77,8 @@ impl Goals {
     /// How many goals are followed at once.
     const MAX_GOALS: usize = 1000;
 
-    /// Accepts the statuses of all goals that the server knows. `is_old`: they are from before the monitor. Returns false if
-    /// there is no room for some of them.
+    /// Accepts the statuses of all goals that the server knows. `is_old`: they are from before the monitor. Returns
+    /// false if there is no room for some of them.
     pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];

@@ -12,11 +12,11 @@ use crate::{
     terminal::Terminal,
 };
 
-/// How far a time may be above what was injected, in ms: the host may be busy with other tests. That it is no other time
-/// is told by the lower bounds, and by the clients' own clocks.
+/// How far a time may be above what was injected, in ms: the host may be busy with other tests. That it is no other
+/// time is told by the lower bounds, and by the clients' own clocks.
 const TOLERANCE: f64 = 1000.0;
-/// How far it may be below: rcl stamps what was sent after the sending, and statuses and feedback are received one after
-/// the other.
+/// How far it may be below: rcl stamps what was sent after the sending, and statuses and feedback are received one
+/// after the other.
 const EARLIER: f64 = 10.0;
 
 /// The windows of one service or action.

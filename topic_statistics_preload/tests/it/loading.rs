@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The middleware comes and goes in any order: it is loaded late by another library, as librmw_implementation does that,
-//! with RTLD_LOCAL, closed and opened again, before and after a fork.
+//! The middleware comes and goes in any order: it is loaded late by another library, as librmw_implementation does
+//! that, with RTLD_LOCAL, closed and opened again, before and after a fork.
 
 use std::process::Output;
 

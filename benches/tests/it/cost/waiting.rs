@@ -59,8 +59,8 @@ fn a_call_of_a_timer_costs_no_allocation() {
     assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
 }
 
-/// Returns the allocations of a call, its request and its response, in most calls. `start` starts the service, and returns
-/// it with a function that calls it.
+/// Returns the allocations of a call, its request and its response, in most calls. `start` starts the service, and
+/// returns it with a function that calls it.
 fn allocations_per_call<Handle, Call: Fn() -> Promise<GetParameters_Response>>(
     start: impl FnOnce(&Node, &NodeStatistics) -> (Handle, Call),
 ) -> u64 {
@@ -90,8 +90,8 @@ fn allocations_per_call<Handle, Call: Fn() -> Promise<GetParameters_Response>>(
     most.expect("calls").0
 }
 
-/// The fewest and the most allocations of several nodes: a wake-up of rclrs allocates, too, and of two nodes with the same
-/// code one may need a wake-up more per call.
+/// The fewest and the most allocations of several nodes: a wake-up of rclrs allocates, too, and of two nodes with the
+/// same code one may need a wake-up more per call.
 #[derive(Clone, Copy, Debug)]
 struct Range(u64, u64);
 

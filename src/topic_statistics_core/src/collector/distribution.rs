@@ -366,7 +366,8 @@ impl Distribution {
         self.side(true)
     }
 
-    /// Returns the index of the first bucket of positive samples, and the counts from there to the last one that has any.
+    /// Returns the index of the first bucket of positive samples, and the counts from there to the last one that has
+    /// any.
     pub fn positive_counts(&self) -> (i32, Vec<u64>) {
         counts(self.positive())
     }

@@ -258,8 +258,8 @@ impl Executions {
     }
 }
 
-/// Keeps the pairs with the longest waits. A pair that gave way and waits again longer is right, too: its longest wait is
-/// the new one.
+/// Keeps the pairs with the longest waits. A pair that gave way and waits again longer is right, too: its longest wait
+/// is the new one.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
     let is_pair = |of: &Wait| of.waiting == wait.waiting && of.running == wait.running;
     if let Some(same) = waits.iter_mut().find(|wait| is_pair(wait)) {

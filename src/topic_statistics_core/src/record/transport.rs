@@ -17,7 +17,8 @@ impl Transport {
     /// Returns the source timestamp and the received timestamp of a request or a response, in nanoseconds since the
     /// epoch; 0 where the middleware does not report them.
     ///
-    /// rmw_fastrtps reports the source timestamp of a request as its received timestamp, too (tried with that of Kilted).
+    /// rmw_fastrtps reports the source timestamp of a request as its received timestamp, too (tried with that of
+    /// Kilted).
     pub fn service_timestamps(&self, source: i64, received: i64) -> (i64, i64) {
         let is_known = self.received == ReceivedTimestamp::Reception && received != source;
         (source, if is_known { received } else { 0 })

@@ -53,7 +53,8 @@ pub trait Collector: Send {
         Self::KIND.measures(metric)
     }
 
-    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; None for other sources.
+    /// Returns what an executor's threads ran in the window that [`take`](Self::take) has ended; None for other
+    /// sources.
     fn executor(&mut self) -> Option<Arc<ExecutorWindow>> {
         None
     }
@@ -177,8 +178,8 @@ impl<C: Collector> Windowed<C> {
         self.is_enabled().then(|| self.epoch.load(Ordering::Relaxed))
     }
 
-    /// The service or the timer of the callback is created: from now on the callback lives as long as that, unless it is
-    /// replaced.
+    /// The service or the timer of the callback is created: from now on the callback lives as long as that, unless it
+    /// is replaced.
     pub fn set_installed(&self) {
         self.state.lock().is_installed = true;
     }

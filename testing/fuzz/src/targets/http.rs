@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
-/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics`, `/healthz` and `/` are served.
+/// Every connection ends, with one response at most, and only GET and HEAD of `/metrics`, `/healthz` and `/` are
+/// served.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {

@@ -3,9 +3,9 @@
 //! A world: a node with its sources of statistics, publishers, a network, an executor and clocks. It has one queue of
 //! events, and no thread.
 //!
-//! [`state`] has the world and its queue. Some modules are parts of it: `callback`, `middleware`, `subscription`, `scope`,
-//! `waiting`, `goals`, `due`, `losses`. The others do something with it: `events`, `executor`, `network`, `node`, `scopes`,
-//! `run_waiting`, `thread`, `inject`, `compare`.
+//! [`state`] has the world and its queue. Some modules are parts of it: `callback`, `middleware`, `subscription`,
+//! `scope`, `waiting`, `goals`, `due`, `losses`. The others do something with it: `events`, `executor`, `network`,
+//! `node`, `scopes`, `run_waiting`, `thread`, `inject`, `compare`.
 
 mod callback;
 mod compare;

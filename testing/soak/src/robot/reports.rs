@@ -29,8 +29,9 @@ pub const UNSEEN: usize = 4;
 /// How long a publisher may know topic_monitor's subscription before it is known there, in s.
 const UNMATCHED: f64 = 2.0;
 
-/// The time between windows that topic_monitor may have read together, on a busy machine: their length is 1 s. Windows that
-/// come closer than regular ones waited for a link that was cut, and another reader may have received them closer still.
+/// The time between windows that topic_monitor may have read together, on a busy machine: their length is 1 s. Windows
+/// that come closer than regular ones waited for a link that was cut, and another reader may have received them closer
+/// still.
 const TOGETHER: i64 = 900_000_000;
 
 /// The file of the stalls of the machine, longer than 0.1 s.
@@ -120,8 +121,8 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Returns for how long the machine had no time for the processes around a moment on the monotonic clock: what was due at that
-    /// time may be that much later.
+    /// Returns for how long the machine had no time for the processes around a moment on the monotonic clock: what was
+    /// due at that time may be that much later.
     pub fn stalled(&self, at: i64) -> i64 {
         let is_near = |(end, length): &&(i64, i64)| (at - end).abs() <= NEAR + length;
         self.stalls.iter().filter(is_near).map(|(_, length)| length).sum()
@@ -459,9 +460,9 @@ pub fn monitor(
             // The last line of a process that was killed may be missing.
             let found =
                 [all, all - 1].into_iter().find(|count| sent.get(count).is_some_and(|left| *left > 0));
-            // A message that is 64 or more numbers late is out of order, and stays lost: the sum may exceed the messages
-            // sent by one for each. After a step back of the sender's clock, Fast DDS hands over messages that wait in
-            // the order of their source timestamps.
+            // A message that is 64 or more numbers late is out of order, and stays lost: the sum may exceed the
+            // messages sent by one for each. After a step back of the sender's clock, Fast DDS hands over messages that
+            // wait in the order of their source timestamps.
             let range = all - count("out_of_order").min(all)..=all + first;
             let near = || sent.range(range).find(|(_, left)| **left > 0).map(|(count, _)| *count);
             let known = found.or_else(near);
