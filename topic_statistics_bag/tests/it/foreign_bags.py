@@ -5,6 +5,7 @@ The figures are computed in the plainest way: lists of samples in windows of a s
 """
 
 import json
+import os
 import random
 import statistics
 import sys
@@ -35,6 +36,12 @@ std_msgs/Header header
 float64 last
 """
 STORE.register(get_types_from_msg(LATE_DEFINITION, LATE))
+# The types of a sourced ROS that rosbags does not have. It cannot write a wstring.
+for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(":"):
+    for path in Path(prefix, "share").glob("*/msg/*.msg"):
+        name, text = f"{path.parent.parent.name}/msg/{path.stem}", path.read_text()
+        if name not in STORE.fielddefs and "wstring" not in text:
+            STORE.register(get_types_from_msg(text, name))
 
 
 def any_value(kind, detail, chance):
@@ -268,9 +275,10 @@ def main(directory):
         path = directory / f"{name}.mcap"
         write_mcap(path, flow(seed), options)
         result[path.name] = figures(read_mcap(path))
-    types = directory / "types.mcap"
-    write_mcap(types, every_type(), {})
-    result[types.name] = figures(read_mcap(types))
+    for compression in CompressionType:
+        types = directory / f"types_{compression.name}.mcap"
+        write_mcap(types, every_type(), {"compression": compression})
+        result[types.name] = figures(read_mcap(types))
     for version in (8, 9):
         for plugin in (StoragePlugin.SQLITE3, StoragePlugin.MCAP):
             for seed, messages in enumerate([flow(version + 50), every_type()]):

@@ -391,7 +391,7 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
         }
         let all = watched.live.len();
         println!("{}: {compared} of {all} windows have the same messages, and equal figures", watched.topic);
-        assert!(2 * compared > all, "the machine is too busy");
+        assert!(compared >= 3, "the machine is too busy for {} of {all} windows", all - compared);
         are_late &= watched.times[0] > watched.start(0);
         let recording = bag(&["--topics", topic]).into_iter().find(|of| of["recording"].is_object()).unwrap();
         compare_totals(watched.live[all - 1], &recording["recording"], topic);
