@@ -114,7 +114,7 @@ impl Bag {
         }
         let metadata = Metadata::read(&metadata)?;
         let files = metadata.files(path)?;
-        if metadata.compresses_messages() {
+        if metadata.has_unknown_compression() {
             return Err(BagError::compressed_messages(path));
         }
         let before = self.files.len();
@@ -145,14 +145,14 @@ impl Bag {
         Ok(())
     }
 
-    /// Errors if the metadata.yaml beside a file says that its messages are compressed.
+    /// Errors if the metadata.yaml beside a file says that its messages are compressed in an unknown way.
     fn check_compression(&self, path: &Path) -> Result<(), BagError> {
         let beside = path.with_file_name(metadata::FILE_NAME);
         // Another bag's file, or none, says nothing.
         let Ok(metadata) = Metadata::read(&beside) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_named = metadata.relative_file_paths.iter().any(|file| file.ends_with(name));
-        match is_named && metadata.compresses_messages() {
+        match is_named && metadata.has_unknown_compression() {
             true => Err(BagError::compressed_messages(path)),
             false => Ok(()),
         }

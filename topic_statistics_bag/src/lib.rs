@@ -42,6 +42,7 @@
 mod bag;
 mod bytes;
 pub mod compare;
+mod data;
 mod error;
 mod gaps;
 mod mcap;

@@ -206,8 +206,11 @@ def read_mcap(path):
     return messages
 
 
-def write_rosbags(path, messages, version, plugin):
-    with Writer(path, version=version, storage_plugin=plugin) as writer:
+def write_rosbags(path, messages, version, plugin, mode=None):
+    writer = Writer(path, version=version, storage_plugin=plugin)
+    if mode:
+        writer.set_compression(mode, CompressionFormat.ZSTD)
+    with writer:
         connections = {}
         for topic, name, message, log, _ in messages:
             if topic not in connections:
@@ -223,16 +226,6 @@ def read_rosbags(path):
             message = STORE.deserialize_cdr(data, name)
             messages.append((connection.topic, name, len(data), log, log, stamp_of(message, name)))
     return messages
-
-
-def compressed(path, mode):
-    """Writes a bag that rosbag2 would compress."""
-    writer = Writer(path, version=8)
-    writer.set_compression(mode, CompressionFormat.ZSTD)
-    with writer:
-        connection = writer.add_connection("/text", "std_msgs/msg/String", typestore=STORE)
-        message = STORE.types["std_msgs/msg/String"](data="text")
-        writer.write(connection, START, STORE.serialize_cdr(message, "std_msgs/msg/String"))
 
 
 def every_type():
@@ -285,8 +278,12 @@ def main(directory):
                 path = directory / f"rosbags_{version}_{plugin.name}_{seed}"
                 write_rosbags(path, messages, version, plugin)
                 result[path.name] = figures(read_rosbags(path))
-    compressed(directory / "by_file", CompressionMode.FILE)
-    compressed(directory / "by_message", CompressionMode.MESSAGE)
+    for plugin in (StoragePlugin.SQLITE3, StoragePlugin.MCAP):
+        for seed, messages in enumerate([flow(60), every_type()]):
+            path = directory / f"by_message_{plugin.name}_{seed}"
+            write_rosbags(path, messages, 9, plugin, CompressionMode.MESSAGE)
+            result[path.name] = figures(read_rosbags(path))
+    write_rosbags(directory / "by_file", flow(60, 1), 9, StoragePlugin.SQLITE3, CompressionMode.FILE)
     json.dump(result, sys.stdout, allow_nan=False)
 
 

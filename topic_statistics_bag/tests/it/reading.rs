@@ -270,7 +270,7 @@ fn what_is_no_bag_is_refused() {
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::EmptyDirectory { .. })));
     fs::write(empty.path().join("metadata.yaml"), "a: [").unwrap();
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::Metadata { .. })));
-    let mode = "rosbag2_bagfile_information: {relative_file_paths: [file.mcap], compression_mode: message}";
+    let mode = "rosbag2_bagfile_information: {relative_file_paths: [file.mcap], compression_mode: message, compression_format: own}";
     let (channels, messages) = two_topics(1);
     fs::write(&file, mcap(WriteOptions::new(), &channels, &messages)).unwrap();
     fs::write(directory.path().join("metadata.yaml"), mode).unwrap();
