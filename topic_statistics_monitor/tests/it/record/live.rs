@@ -338,6 +338,7 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
     let lost = |of: &Value| of["lost"].as_u64().unwrap_or(0);
     while of(&objects, "/imu") < WINDOWS + 2 || objects.iter().filter(|of| lost(of) > 0).count() < 4 {
         read(&mut objects);
+        assert!(of(&objects, "/imu") < 10 * WINDOWS, "no losses");
     }
     is_ended.store(true, Ordering::Relaxed);
     let _talker = publishing.join().unwrap();
