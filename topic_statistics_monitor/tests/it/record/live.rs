@@ -90,7 +90,7 @@ impl Talker {
     /// Publishes a few messages, so that no topic has its first one in a window that is compared.
     fn warm_up(&self, round: usize) {
         Self::stamped(&self.imu);
-        if round % 4 == 0 {
+        if round.is_multiple_of(4) {
             Self::stamped(&self.slow);
             self.burst(0, 1);
             self.burst(1, 1);
@@ -291,7 +291,7 @@ fn compare_totals(live: &Value, bag: &Value, topic: &str) {
         assert_eq!(live["total"][count], bag[count], "{topic} {count}");
     }
     assert_eq!(live["publishers"], bag["publishers"], "{topic}");
-    let nodes = |object: &Value| object["nodes"].as_array().unwrap().iter().cloned().collect::<Vec<_>>();
+    let nodes = |object: &Value| object["nodes"].as_array().unwrap().to_vec();
     assert!(nodes(bag).iter().all(|node| nodes(live).contains(node)), "{topic}");
     let (senders, of_bag) = (live["senders"].as_array().unwrap(), bag["senders"].as_array().unwrap());
     assert_eq!(senders.len(), of_bag.len(), "{topic}");
