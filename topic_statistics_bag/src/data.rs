@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use zstd::{stream::read::Decoder, zstd_safe};
 
-use crate::{bytes::Bytes, stamp::Layout};
+use crate::{bytes::Bytes, stamp::Layout, unpacked::ZSTD};
 
 /// What is used of the data of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +21,6 @@ pub(crate) struct Data {
 pub(crate) type HeaderLayout = Option<Layout>;
 
 impl Data {
-    /// The magic number of zstd. Serialized data begin with 0: they have an encapsulation.
-    const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
     /// Reads the first bytes of data that are serialized as CDR, and have that length in the file. Data that cannot be
     /// decompressed have the size that they have in the file, and no stamp.
     pub(crate) fn read(bytes: &mut impl Bytes, length: u64, layout: &HeaderLayout) -> Self {
@@ -31,7 +28,8 @@ impl Data {
         let Some(left) = length.checked_sub(4) else { return Self { size, header: 0 } };
         let Ok(first) = bytes.array() else { return Self { size, header: 0 } };
         let mut begun = Begun { first, at: 0, rest: bytes, left };
-        if first == Self::ZSTD {
+        // Serialized data begin with 0: they have an encapsulation.
+        if first == ZSTD {
             return Self::decompress(begun, layout).unwrap_or(Self { size, header: 0 });
         }
         Self { size, header: header(&mut begun, layout) }

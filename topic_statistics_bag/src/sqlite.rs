@@ -49,11 +49,13 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
 }
 
 /// Returns the first time of a file; None without a message.
-pub(crate) fn start(path: &Path) -> Result<Option<i64>, BagError> {
+///
+/// `content`: the file, or its content if it is compressed.
+pub(crate) fn start(content: &Path, path: &Path) -> Result<Option<i64>, BagError> {
     let first = |connection: Connection| {
         connection.query_row("SELECT min(timestamp) FROM messages", [], |row| row.get(0))
     };
-    open(path).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    open(content).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
 /// Returns whether each message is compressed in an unknown way, as rosbag2's metadata in the file say it.
@@ -91,9 +93,16 @@ struct Topic {
 }
 
 /// Reads a file. Errors if it is no bag. What is read up to a fault is in the session.
-pub(crate) fn read(path: &Path, bytes: u64, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
+///
+/// `content`: the file, or its content if it is compressed. It has that many bytes.
+pub(crate) fn read(
+    content: &Path,
+    path: &Path,
+    bytes: u64,
+    session: &mut Session<'_>,
+) -> Result<ControlFlow<()>, BagError> {
     let fault = |source| BagError::Sqlite { path: path.to_owned(), source };
-    let connection = open(path).map_err(fault)?;
+    let connection = open(content).map_err(fault)?;
     for table in ["topics", "messages"] {
         if !has_table(&connection, table).map_err(fault)? {
             return Err(BagError::MissingTable { path: path.to_owned(), table });
@@ -102,7 +111,7 @@ pub(crate) fn read(path: &Path, bytes: u64, session: &mut Session<'_>) -> Result
     if has_unknown_compression(&connection).map_err(fault)? {
         return Err(BagError::compressed_messages(path));
     }
-    let missing = missing(path, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
+    let missing = missing(content, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
     if let Some(missing) = missing {
         session.notes.add(path, NoteKind::CutOff { at: bytes, missing });
     }

@@ -280,10 +280,10 @@ def main(directory):
                 result[path.name] = figures(read_rosbags(path))
     for plugin in (StoragePlugin.SQLITE3, StoragePlugin.MCAP):
         for seed, messages in enumerate([flow(60), every_type()]):
-            path = directory / f"by_message_{plugin.name}_{seed}"
-            write_rosbags(path, messages, 9, plugin, CompressionMode.MESSAGE)
-            result[path.name] = figures(read_rosbags(path))
-    write_rosbags(directory / "by_file", flow(60, 1), 9, StoragePlugin.SQLITE3, CompressionMode.FILE)
+            for mode in (CompressionMode.MESSAGE, CompressionMode.FILE):
+                path = directory / f"by_{mode.name.lower()}_{plugin.name}_{seed}"
+                write_rosbags(path, messages, 9, plugin, mode)
+                result[path.name] = figures(read_rosbags(path))
     json.dump(result, sys.stdout, allow_nan=False)
 
 

@@ -166,7 +166,7 @@ fn messages_in_an_unknown_compression_are_refused_by_the_metadata_of_the_databas
         .execute("INSERT INTO metadata VALUES (1, 9, ?1)", [metadata])
         .unwrap();
     let error = Bag::open([database.path()]).unwrap().read(&ReadOptions::new(), &mut ()).unwrap_err();
-    assert!(matches!(error, BagError::Compressed { mode: "message", .. }), "{error}");
+    assert!(matches!(error, BagError::CompressedMessages { .. }), "{error}");
 }
 
 #[test]
