@@ -26,7 +26,7 @@ pub(crate) struct Unpacked {
 
 impl Unpacked {
     /// The least limit of a content, in bytes.
-    const MAX_SIZE: u64 = 1 << 30;
+    const MAX_SIZE: u64 = 1 << 28;
     /// The limit of a content, by its compressed size. Sensors' data do not become a hundredth.
     const MAX_RATIO: u64 = 100;
 
