@@ -266,13 +266,17 @@ impl BagFile {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
             None => (&*self.path, self.size),
         };
-        match self.format {
+        let flow = match self.format {
             Format::Mcap => {
                 let file = File::open(content);
                 file.and_then(|file| mcap::read(file, &self.path, session)).map_err(|source| self.io(source))
             }
             Format::Sqlite => sqlite::read(content, &self.path, size, session),
+        }?;
+        if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
+            session.miss(None);
         }
+        Ok(flow)
     }
 
     fn start(&self) -> Result<Option<i64>, BagError> {
