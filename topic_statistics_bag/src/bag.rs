@@ -20,6 +20,7 @@ use crate::{
     session::{Session, Visitor},
     sqlite,
     topic::Topic,
+    unpacked::{self, Unpacked, ZSTD},
 };
 
 /// The format of a file.
@@ -42,6 +43,8 @@ pub struct BagFile {
     pub format: Format,
     /// Its size when the bag was opened, in bytes.
     pub size: u64,
+    /// Whether it is compressed as a whole, by rosbag2's `--compression-mode file`.
+    pub is_compressed: bool,
 }
 
 /// A bag: its files in their order.
@@ -75,10 +78,11 @@ impl Bag {
     /// Opens a bag: files, and directories as rosbag2 makes them. Several are one bag, in their order.
     ///
     /// The files of a directory are those that its metadata.yaml names. Without one, as after a crash, they are all that
-    /// end in `.mcap` or `.db3`, in the order of the numbers in their names.
+    /// end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`), in the order of the numbers in their
+    /// names.
     ///
-    /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if it is compressed as a
-    /// whole.
+    /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if its messages are compressed
+    /// otherwise than by zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], missing: vec![] };
         for path in paths {
@@ -107,20 +111,16 @@ impl Bag {
             if files.is_empty() {
                 return Err(BagError::EmptyDirectory { path: path.to_owned() });
             }
-            for file in files {
-                self.add_or_note(file)?;
-            }
+            files.into_iter().for_each(|file| self.add_or_note(file));
             return Ok(());
         }
         let metadata = Metadata::read(&metadata)?;
         let files = metadata.files(path)?;
-        if metadata.compresses_messages() {
+        if metadata.has_unknown_compression() {
             return Err(BagError::compressed_messages(path));
         }
         let before = self.files.len();
-        for file in files {
-            self.add_or_note(file)?;
-        }
+        files.into_iter().for_each(|file| self.add_or_note(file));
         match self.files.len() {
             now if now == before => Err(BagError::EmptyDirectory { path: path.to_owned() }),
             _ => Ok(()),
@@ -128,10 +128,9 @@ impl Bag {
     }
 
     /// Adds one of several files. The others can be read without it.
-    fn add_or_note(&mut self, path: PathBuf) -> Result<(), BagError> {
+    fn add_or_note(&mut self, path: PathBuf) {
         match BagFile::open(&path) {
             Ok(file) => self.files.push(file),
-            Err(error @ BagError::Compressed { .. }) => return Err(error),
             Err(error) => {
                 let reason = match error {
                     BagError::Io { source, .. } => source.to_string(),
@@ -142,17 +141,16 @@ impl Bag {
                 self.missing.push((self.files.len(), note));
             }
         }
-        Ok(())
     }
 
-    /// Errors if the metadata.yaml beside a file says that its messages are compressed.
+    /// Errors if the metadata.yaml beside a file says that its messages are compressed in an unknown way.
     fn check_compression(&self, path: &Path) -> Result<(), BagError> {
         let beside = path.with_file_name(metadata::FILE_NAME);
         // Another bag's file, or none, says nothing.
         let Ok(metadata) = Metadata::read(&beside) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_named = metadata.relative_file_paths.iter().any(|file| file.ends_with(name));
-        match is_named && metadata.compresses_messages() {
+        match is_named && metadata.has_unknown_compression() {
             true => Err(BagError::compressed_messages(path)),
             false => Ok(()),
         }
@@ -201,7 +199,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
     let mut files = vec![];
     for entry in fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.extension().is_some_and(|extension| extension == "mcap" || extension == "db3") {
+        if plain_name(&path).extension().is_some_and(|extension| extension == "mcap" || extension == "db3") {
             files.push(path);
         }
     }
@@ -209,9 +207,18 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
     Ok(files)
 }
 
+/// Returns the name of a file without the extension of a compressed one.
+fn plain_name(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) if extension == "zstd" => path.with_extension(""),
+        _ => path.to_owned(),
+    }
+}
+
 /// Returns the name of a file and the number at its end: `bag_10.mcap` comes behind `bag_9.mcap`.
 fn numbered_name(path: &Path) -> (String, u64, PathBuf) {
-    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name =
+        plain_name(path).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (text, number) = name.split_at(name.len() - digits);
     (text.to_owned(), number.parse().unwrap_or(0), path.to_owned())
@@ -225,14 +232,15 @@ impl BagFile {
         let file = File::open(path).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
         file.take(16).read_to_end(&mut first).map_err(io)?;
+        let is_compressed = first.starts_with(&ZSTD);
+        if is_compressed {
+            first = unpacked::first_bytes(File::open(path).map_err(io)?);
+        }
         let unknown = |what| BagError::UnknownFormat { path: path.to_owned(), what };
         let format = if first.starts_with(::mcap::MAGIC) {
             Format::Mcap
         } else if first == b"SQLite format 3\0" {
             Format::Sqlite
-        } else if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            let remedy = "decompress it by `zstd -d`";
-            return Err(BagError::Compressed { path: path.to_owned(), mode: "file", remedy });
         } else if first.starts_with(b"#ROSBAG V2") {
             return Err(unknown("a bag of ROS 1"));
         } else if first.is_empty() {
@@ -240,23 +248,43 @@ impl BagFile {
         } else {
             return Err(unknown("of another format"));
         };
-        Ok(Self { path: path.to_owned(), format, size })
+        Ok(Self { path: path.to_owned(), format, size, is_compressed })
+    }
+
+    /// Returns the content, if the file is compressed.
+    fn unpacked(&self) -> Result<Option<Unpacked>, BagError> {
+        self.is_compressed.then(|| Unpacked::of(&self.path)).transpose().map_err(|source| self.io(source))
     }
 
     fn read(&self, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
-        match self.format {
+        let unpacked = self.unpacked()?;
+        if let Some(Unpacked { size, fault: Some(reason), .. }) = &unpacked {
+            let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
+            session.notes.add(&self.path, kind);
+        }
+        let (content, size) = match &unpacked {
+            Some(unpacked) => (&*unpacked.path, unpacked.size),
+            None => (&*self.path, self.size),
+        };
+        let flow = match self.format {
             Format::Mcap => {
-                let file = File::open(&self.path);
+                let file = File::open(content);
                 file.and_then(|file| mcap::read(file, &self.path, session)).map_err(|source| self.io(source))
             }
-            Format::Sqlite => sqlite::read(&self.path, self.size, session),
+            Format::Sqlite => sqlite::read(content, &self.path, size, session),
+        }?;
+        if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
+            session.miss(None);
         }
+        Ok(flow)
     }
 
     fn start(&self) -> Result<Option<i64>, BagError> {
+        let unpacked = self.unpacked()?;
+        let content = unpacked.as_ref().map_or(&*self.path, |unpacked| &*unpacked.path);
         match self.format {
-            Format::Mcap => File::open(&self.path).and_then(mcap::start).map_err(|source| self.io(source)),
-            Format::Sqlite => sqlite::start(&self.path),
+            Format::Mcap => File::open(content).and_then(mcap::start).map_err(|source| self.io(source)),
+            Format::Sqlite => sqlite::start(content, &self.path),
         }
     }
 
@@ -271,8 +299,11 @@ mod tests {
 
     #[test]
     fn files_of_a_split_bag_are_in_the_order_of_their_numbers() {
-        let mut names = ["bag_10.mcap", "bag_9.mcap", "bag_0.mcap", "a.mcap"].map(Path::new);
-        names.sort_by_cached_key(|path| numbered_name(path));
-        assert_eq!(names, ["a.mcap", "bag_0.mcap", "bag_9.mcap", "bag_10.mcap"].map(Path::new));
+        for end in ["mcap", "db3.zstd"] {
+            let paths = |names: [&str; 4]| names.map(|name| PathBuf::from(format!("{name}.{end}")));
+            let mut names = paths(["bag_10", "bag_9", "bag_0", "a"]);
+            names.sort_by_cached_key(|path| numbered_name(path));
+            assert_eq!(names, paths(["a", "bag_0", "bag_9", "bag_10"]));
+        }
     }
 }

@@ -33,15 +33,11 @@ pub enum BagError {
         /// What it is.
         what: &'static str,
     },
-    /// A file or its messages are compressed as a whole, by rosbag2's `--compression-mode`.
-    #[error("{} is compressed by rosbag2 in mode {mode}, which is not supported: {remedy}", path.display())]
-    Compressed {
-        /// The file.
+    /// Messages are compressed by rosbag2's `--compression-mode message`, and not by zstd.
+    #[error("{} has messages that are not compressed by zstd: convert it by `ros2 bag convert`", path.display())]
+    CompressedMessages {
+        /// The file or the directory.
         path: PathBuf,
-        /// `file` or `message`.
-        mode: &'static str,
-        /// What to do.
-        remedy: &'static str,
     },
     /// A directory has no bag.
     #[error("{} has neither metadata.yaml nor a file that ends in .mcap or .db3", path.display())]
@@ -97,8 +93,7 @@ pub enum BagError {
 
 impl BagError {
     pub(crate) fn compressed_messages(path: &Path) -> Self {
-        let remedy = "convert it by `ros2 bag convert`";
-        Self::Compressed { path: path.to_owned(), mode: "message", remedy }
+        Self::CompressedMessages { path: path.to_owned() }
     }
 }
 
@@ -187,6 +182,13 @@ pub enum NoteKind {
         /// Why, as SQLite says.
         reason: String,
     },
+    /// The file is compressed as a whole, and could not be decompressed to its end.
+    Decompression {
+        /// How many bytes of its content were read.
+        bytes: u64,
+        /// Why not more.
+        reason: String,
+    },
     /// A file that metadata.yaml names is missing or no bag.
     MissingFile {
         /// Why it cannot be read.
@@ -257,6 +259,9 @@ impl fmt::Display for NoteKind {
             }
             Self::Database { messages, reason } => {
                 write!(f, "the database could not be read after {messages} messages: {reason}")
+            }
+            Self::Decompression { bytes, reason } => {
+                write!(f, "it could not be decompressed after {bytes} bytes of its content: {reason}")
             }
             Self::MissingFile { reason } => {
                 write!(f, "metadata.yaml names it, and it was not read: {reason}")

@@ -42,6 +42,7 @@
 mod bag;
 mod bytes;
 pub mod compare;
+mod data;
 mod error;
 mod gaps;
 mod mcap;
@@ -55,6 +56,7 @@ mod session;
 mod sqlite;
 mod stamp;
 mod topic;
+mod unpacked;
 
 pub use bag::{Bag, BagFile, BagStatistics, Format};
 pub use error::{BagError, ChunkFault, Note, NoteKind};

@@ -26,6 +26,8 @@ pub(crate) struct Metadata {
     pub(crate) relative_file_paths: Vec<String>,
     #[serde(default)]
     compression_mode: String,
+    #[serde(default)]
+    compression_format: String,
 }
 
 impl Metadata {
@@ -51,9 +53,9 @@ impl Metadata {
         yaml_serde::from_str(text).ok()
     }
 
-    /// Returns whether each message is compressed.
-    pub(crate) fn compresses_messages(&self) -> bool {
-        self.compression_mode.eq_ignore_ascii_case("message")
+    /// Returns whether each message is compressed, and not by zstd, which is recognized by its magic number.
+    pub(crate) fn has_unknown_compression(&self) -> bool {
+        self.compression_mode.eq_ignore_ascii_case("message") && self.compression_format != "zstd"
     }
 
     /// Returns the files of the bag in a directory. Up to version 3 their paths began with the directory's name.

@@ -17,11 +17,12 @@ use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalEx
 
 use crate::{
     bytes::Bytes,
+    data::{Data, HeaderLayout},
     error::{BagError, NoteKind},
     message::{ChannelKey, Message},
     metadata::Metadata,
     session::{ChannelDefinition, Session},
-    stamp::{HeaderStamp, Layout},
+    stamp::HeaderStamp,
 };
 
 /// The largest text or row that SQLite may read at once, in bytes. Larger messages are read in parts.
@@ -48,22 +49,26 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
 }
 
 /// Returns the first time of a file; None without a message.
-pub(crate) fn start(path: &Path) -> Result<Option<i64>, BagError> {
+///
+/// `content`: the file, or its content if it is compressed.
+pub(crate) fn start(content: &Path, path: &Path) -> Result<Option<i64>, BagError> {
     let first = |connection: Connection| {
         connection.query_row("SELECT min(timestamp) FROM messages", [], |row| row.get(0))
     };
-    open(path).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    open(content).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
-/// Returns whether each message is compressed, as rosbag2's metadata in the file say it.
-fn compresses_messages(connection: &Connection) -> rusqlite::Result<bool> {
+/// Returns whether each message is compressed in an unknown way, as rosbag2's metadata in the file say it.
+fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
     if !has_table(connection, "metadata")? {
         return Ok(false);
     }
     let text: Option<String> = connection
         .query_row("SELECT metadata FROM metadata ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
         .optional()?;
-    Ok(text.and_then(|text| Metadata::of_text(&text)).is_some_and(|metadata| metadata.compresses_messages()))
+    Ok(text
+        .and_then(|text| Metadata::of_text(&text))
+        .is_some_and(|metadata| metadata.has_unknown_compression()))
 }
 
 /// Returns how many bytes are missing at the end of a file, as its head says.
@@ -83,22 +88,30 @@ fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
 /// A topic that is read.
 struct Topic {
     key: ChannelKey,
-    layout: Option<Layout>,
+    /// None if the data are not CDR.
+    layout: Option<HeaderLayout>,
 }
 
 /// Reads a file. Errors if it is no bag. What is read up to a fault is in the session.
-pub(crate) fn read(path: &Path, bytes: u64, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
+///
+/// `content`: the file, or its content if it is compressed. It has that many bytes.
+pub(crate) fn read(
+    content: &Path,
+    path: &Path,
+    bytes: u64,
+    session: &mut Session<'_>,
+) -> Result<ControlFlow<()>, BagError> {
     let fault = |source| BagError::Sqlite { path: path.to_owned(), source };
-    let connection = open(path).map_err(fault)?;
+    let connection = open(content).map_err(fault)?;
     for table in ["topics", "messages"] {
         if !has_table(&connection, table).map_err(fault)? {
             return Err(BagError::MissingTable { path: path.to_owned(), table });
         }
     }
-    if compresses_messages(&connection).map_err(fault)? {
+    if has_unknown_compression(&connection).map_err(fault)? {
         return Err(BagError::compressed_messages(path));
     }
-    let missing = missing(path, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
+    let missing = missing(content, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
     if let Some(missing) = missing {
         session.notes.add(path, NoteKind::CutOff { at: bytes, missing });
     }
@@ -161,10 +174,7 @@ fn topics(
             stamps: stamp.stamps(),
             publisher: None,
         };
-        let layout = match stamp {
-            HeaderStamp::At(layout) => Some(layout),
-            HeaderStamp::NoHeader | HeaderStamp::Unknown => None,
-        };
+        let layout = (format == "cdr").then(|| stamp.layout());
         if topics.len() < 2 * Session::MAX_TOPICS {
             let key = session.add_channel(path, &definition);
             topics.insert(id, key.map(|key| Topic { key, layout }));
@@ -239,22 +249,16 @@ impl Reader<'_, '_> {
                     continue;
                 }
             };
-            let header = match (&topic.layout, row.get_ref(4)?) {
-                (Some(layout), ValueRef::Blob(mut data)) => layout.read(&mut data),
+            let length = u64::try_from(size).unwrap_or(0);
+            let Data { size, header } = match (&topic.layout, row.get_ref(4)?) {
+                (Some(layout), ValueRef::Blob(mut data)) => Data::read(&mut data, length, layout),
                 (Some(layout), _) => {
                     let blob = self.connection.blob_open("main", "messages", "data", rowid, true)?;
-                    layout.read(&mut Blob { blob, position: 0 })
+                    Data::read(&mut Blob { blob, position: 0 }, length, layout)
                 }
-                (None, _) => None,
+                (None, _) => Data { size: u32::try_from(length).unwrap_or(0), header: 0 },
             };
-            let message = Message {
-                channel: topic.key,
-                sequence: 0,
-                size: u32::try_from(size).unwrap_or(0),
-                log: time,
-                publish: 0,
-                header: header.unwrap_or(0),
-            };
+            let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
             if self.session.accept(message).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -23,12 +23,13 @@ use mcap::records::{op, Record};
 
 use crate::{
     bytes::{Bytes, Limited},
+    data::{Data, HeaderLayout},
     error::NoteKind,
     message::{ChannelKey, Message},
     proof::Publisher,
     recording::RecordingInfo,
     session::{ChannelDefinition, Session},
-    stamp::{HeaderStamp, Layout},
+    stamp::HeaderStamp,
 };
 use head::{head, HEAD, MAGIC};
 use input::Input;
@@ -126,8 +127,8 @@ pub(crate) fn start<R: Read + Seek>(file: R) -> io::Result<Option<i64>> {
 #[derive(Clone, Debug)]
 struct Channel {
     key: ChannelKey,
-    /// Where the header stamp is. None if there is none, or if it is not known.
-    layout: Option<Layout>,
+    /// None if the data are not CDR.
+    layout: Option<HeaderLayout>,
 }
 
 /// The schemas and channels of a file.
@@ -204,10 +205,7 @@ impl Definitions {
                     stamps: stamp.stamps(),
                     publisher: Publisher::of_metadata(&channel.metadata),
                 };
-                let layout = match stamp {
-                    HeaderStamp::At(layout) => Some(layout),
-                    HeaderStamp::NoHeader | HeaderStamp::Unknown => None,
-                };
+                let layout = (channel.message_encoding == "cdr").then(|| stamp.layout());
                 let key = session.add_channel(path, &definition);
                 if key.is_some() {
                     let encoding = schema.map_or("", |schema| &*schema.encoding);
@@ -290,13 +288,19 @@ impl State<'_, '_> {
         };
         let channel = self.definitions.get(u16::from_le_bytes([c0, c1]));
         self.counts.unknown_channel += u64::from(channel.is_none());
-        let message = channel.and_then(Option::as_ref).map(|channel| Message {
-            channel: channel.key,
-            sequence: u32::from_le_bytes([s0, s1, s2, s3]),
-            size: u32::try_from(length - FIELDS).unwrap_or(0),
-            log: log_time,
-            publish: Message::publish_time(publish, log_time),
-            header: channel.layout.as_ref().and_then(|layout| layout.read(&mut bytes)).unwrap_or(0),
+        let message = channel.and_then(Option::as_ref).map(|channel| {
+            let data = match &channel.layout {
+                Some(layout) => Data::read(&mut bytes, length - FIELDS, layout),
+                None => Data { size: u32::try_from(length - FIELDS).unwrap_or(0), header: 0 },
+            };
+            Message {
+                channel: channel.key,
+                sequence: u32::from_le_bytes([s0, s1, s2, s3]),
+                size: data.size,
+                log: log_time,
+                publish: Message::publish_time(publish, log_time),
+                header: data.header,
+            }
         });
         bytes.finish()?;
         Ok(ReadMessage { log, message })

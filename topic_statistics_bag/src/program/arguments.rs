@@ -5,8 +5,8 @@
 use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{error::ErrorKind, CommandFactory, Parser};
-use jiff::Timestamp;
 use topic_statistics_bag::{BagClock, BagTime, ReadOptions};
+use topic_statistics_core::Timestamp;
 use topic_statistics_views::{
     arguments::{self, window, CONDITIONS_HELP},
     expect::ExpectationFile,
@@ -58,6 +58,11 @@ pub struct Arguments {
         value_parser = window, allow_negative_numbers = true
     )]
     pub window: Duration,
+    /// A time at which a window starts: 2026-03-01T12:00:00Z, or nanoseconds since the epoch [default: the epoch]
+    ///
+    /// The windows of topic_monitor start at any time. With a `window_start` of its --json, the bag has the same ones.
+    #[arg(long, value_name = "TIME", help_heading = READ, value_parser = origin)]
+    pub origin: Option<Timestamp>,
 
     /// Print a line for each topic and window instead of the table
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
@@ -75,8 +80,8 @@ pub struct Arguments {
     #[arg(
         long, help_heading = OUTPUT,
         conflicts_with_all = [
-            "all", "clock", "compare", "expect", "from", "json", "plain", "print_expectations", "report", "require",
-            "to", "topics", "window",
+            "all", "clock", "compare", "expect", "from", "json", "origin", "plain", "print_expectations", "report",
+            "require", "to", "topics", "window",
         ]
     )]
     pub info: bool,
@@ -170,6 +175,7 @@ impl Arguments {
         let selection = selection.clone();
         let options = ReadOptions::new().clock(self.clock).period(self.window);
         let options = options.topics(move |topic| selection.is_wanted(topic));
+        let options = self.origin.into_iter().fold(options, ReadOptions::origin);
         let options = from.into_iter().fold(options, ReadOptions::from);
         to.into_iter().fold(options, ReadOptions::to)
     }
@@ -181,12 +187,22 @@ fn time(text: &str) -> Result<BagTime, String> {
         let after = Duration::try_from_secs_f64(seconds);
         return after.map(BagTime::After).map_err(|_| "seconds since the start are not negative".to_owned());
     }
-    let time: Timestamp = text.parse().map_err(|_| {
-        "it has to be seconds since the start of the bag, or a time as 2026-03-01T12:00:00Z".to_owned()
-    })?;
+    let wrong = "it has to be seconds since the start of the bag, or a time as 2026-03-01T12:00:00Z";
+    absolute(text, wrong).map(BagTime::At)
+}
+
+/// Reads the time of `--origin`.
+fn origin(text: &str) -> Result<Timestamp, String> {
+    let wrong = "it has to be a time as 2026-03-01T12:00:00Z, or nanoseconds since the epoch";
+    text.parse().map(Timestamp::from_nanoseconds).or_else(|_| absolute(text, wrong))
+}
+
+/// Reads a time with its zone.
+fn absolute(text: &str, wrong: &str) -> Result<Timestamp, String> {
+    let time: jiff::Timestamp = text.parse().map_err(|_| wrong.to_owned())?;
     let nanoseconds =
         i64::try_from(time.as_nanosecond()).map_err(|_| "it is no time from 1678 to 2262".to_owned())?;
-    Ok(BagTime::At(topic_statistics_core::Timestamp::from_nanoseconds(nanoseconds)))
+    Ok(Timestamp::from_nanoseconds(nanoseconds))
 }
 
 #[cfg(test)]
@@ -215,10 +231,21 @@ mod tests {
     fn a_time_is_since_the_start_or_since_the_epoch() {
         let of = |text: &str| parse(&["a.mcap", "--from", text]).map(|arguments| arguments.from.unwrap());
         assert_eq!(of("1.5").unwrap(), BagTime::After(Duration::from_millis(1500)));
-        let noon = topic_statistics_core::Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
+        let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
         assert_eq!(of("2026-03-01T12:00:00Z").unwrap(), BagTime::At(noon));
         assert_eq!(of("2026-03-01T13:00:00+01:00").unwrap(), BagTime::At(noon));
         for wrong in ["-1", "NaN", "soon", "2026-03-01T12:00:00", "9999-01-01T00:00:00Z"] {
+            assert_eq!(of(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_since_the_epoch() {
+        let of = |text: &str| parse(&["a.mcap", "--origin", text]).map(|arguments| arguments.origin.unwrap());
+        let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
+        assert_eq!(of("2026-03-01T12:00:00Z").unwrap(), noon);
+        assert_eq!(of("1772366400000000000").unwrap(), noon);
+        for wrong in ["1.5", "soon", "99999999999999999999"] {
             assert_eq!(of(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

@@ -158,7 +158,12 @@ impl Changes {
             changed.len(),
             count(Verdict::CouldBeChance),
             count(Verdict::TooFew),
-        )
+        )?;
+        if self.0.iter().all(|of| of.verdict == Verdict::TooFew && !is_missing(of)) {
+            let why = "nothing can be said: each bag has to have 8 whole windows at least, and more if they depend on each other";
+            print_error(why);
+        }
+        Ok(())
     }
 }
 

@@ -38,6 +38,14 @@ impl HeaderStamp {
         }
     }
 
+    /// Returns where the stamp is. None if there is none, or if it is not known.
+    pub(crate) fn layout(self) -> Option<Layout> {
+        match self {
+            Self::At(layout) => Some(layout),
+            Self::NoHeader | Self::Unknown => None,
+        }
+    }
+
     /// Returns what is known of the stamps.
     pub(crate) fn stamps(&self) -> Stamps {
         match self {

@@ -180,6 +180,24 @@ fn without_checksums_of_skipped_payloads_times_are_checked() {
 }
 
 #[test]
+fn a_compressed_file_that_is_cut_off_is_read_up_to_there() {
+    let (channels, messages) = two_topics(100);
+    let file = mcap(WriteOptions::new().chunk_size(Some(4000)), &channels, &messages);
+    // Blocks of zstd have up to 128 kB.
+    assert!(file.len() > 500_000, "{}", file.len());
+    let compressed = zstd::encode_all(&*file, 1).unwrap();
+    let whole = read(&compressed);
+    assert_eq!((whole.notes(), whole.statistics.messages), (vec![], messages.len() as u64));
+    let cut = read(&compressed[..compressed.len() / 2]);
+    assert!(
+        matches!(cut.notes()[0], NoteKind::Decompression { bytes, .. } if bytes > 0),
+        "{:?}",
+        cut.notes()
+    );
+    assert!((1000..messages.len() as u64).contains(&cut.statistics.messages), "{}", cut.statistics.messages);
+}
+
+#[test]
 fn a_file_that_is_not_closed_is_read_and_told() {
     let (channels, messages) = two_topics(2);
     for use_chunks in [true, false] {

@@ -8,3 +8,4 @@ mod judged;
 mod output;
 mod read;
 mod run;
+mod terminal;

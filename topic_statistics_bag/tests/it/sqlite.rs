@@ -157,15 +157,16 @@ fn databases_that_are_no_bags_are_refused() {
 }
 
 #[test]
-fn compressed_messages_are_refused_by_the_metadata_of_the_database() {
+fn messages_in_an_unknown_compression_are_refused_by_the_metadata_of_the_database() {
     let database = Database::new(&messages(), true);
-    let metadata = "version: 9\nrelative_file_paths: []\ncompression_mode: MESSAGE\n";
+    let metadata =
+        "version: 9\nrelative_file_paths: []\ncompression_mode: MESSAGE\ncompression_format: own\n";
     Connection::open(database.path())
         .unwrap()
         .execute("INSERT INTO metadata VALUES (1, 9, ?1)", [metadata])
         .unwrap();
     let error = Bag::open([database.path()]).unwrap().read(&ReadOptions::new(), &mut ()).unwrap_err();
-    assert!(matches!(error, BagError::Compressed { mode: "message", .. }), "{error}");
+    assert!(matches!(error, BagError::CompressedMessages { .. }), "{error}");
 }
 
 #[test]

@@ -101,7 +101,8 @@ impl Recording {
 
     /// Waits until a window without a message follows one with messages. Returns how many messages were received.
     fn received(&self) -> u64 {
-        let object = self.monitor.until("window without a message", |object| object["received"] == 0);
+        let is_silent = |object: &Value| object["topic"] == "/chatter" && object["received"] == 0;
+        let object = self.monitor.until("window without a message", is_silent);
         object["total"]["received"].as_u64().unwrap()
     }
 

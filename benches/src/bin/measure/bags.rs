@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `bag_statistics` beside a plain reading of the same file by the crate `mcap`.
+//! `bag_statistics` beside a plain reading of the same file by the crate `mcap`, and beside rosbag-doctor and `rosbags` of
+//! PyPI.
 
 use std::{
     fs::{self, File},
     io::{BufWriter, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
 };
@@ -22,7 +23,7 @@ use crate::{
     table::{quantile, Table},
 };
 
-/// How often each program reads each file.
+/// How often each program reads each file. Programs in Python read it once.
 const RUNS: usize = 3;
 /// The first log time, in nanoseconds since the epoch.
 const START: u64 = 1_790_000_000_000_000_000;
@@ -80,8 +81,17 @@ pub fn measure() -> Result<Table> {
     let directory = std::env::current_exe()?.with_file_name("bench_bags");
     fs::create_dir_all(&directory)?;
     let mut table = Table::new(
-        "bag | MB | messages | `mcap` alone, s | bag_statistics, s | ratio | bag_statistics, MB/s | peak, MB",
+        "bag | MB | messages | `mcap` alone, s | bag_statistics, s | ratio | bag_statistics, MB/s | peak, MB | \
+         `rosbags`, s | peak, MB | rosbag-doctor, s | peak, MB",
     );
+    let packages = python_packages()?;
+    let python = |arguments: &[&str]| {
+        let mut python = Command::new("python3");
+        python.env("PYTHONPATH", &packages).args(arguments);
+        // A program that cannot read a file has no figures.
+        run(&mut python)
+            .map_or_else(|_| "- | -".to_owned(), |of| format!("{:.1} | {:.0}", of.seconds, of.peak / 1e3))
+    };
     let sensors = Case { name: "", topics: &SENSORS, seconds: 31, compression: None, has_index: true };
     let small = Case { topics: &SMALL, ..sensors };
     let cases = [
@@ -104,8 +114,10 @@ pub fn measure() -> Result<Table> {
         let path = file.to_str().context("The path of the target is no text")?;
         let alone = median(|| run(&mut itself(&["read-bag", path])))?;
         let ours = median(|| run(Command::new(&program).arg(path)))?;
+        let rosbags = python(&["benches/rosbags_reader.py", path]);
+        let doctor = python(&["-m", "rosbag_doctor", path]);
         table.row(format!(
-            "{name} | {megabytes:.0} | {messages} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0}",
+            "{name} | {megabytes:.0} | {messages} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} | {rosbags} | {doctor}",
             alone.seconds,
             ours.seconds,
             ours.seconds / alone.seconds,
@@ -114,6 +126,18 @@ pub fn measure() -> Result<Table> {
         ));
     }
     Ok(table)
+}
+
+/// Installs rosbag-doctor and `rosbags`. Returns the folder that has them.
+fn python_packages() -> Result<PathBuf> {
+    let folder = Path::new("target/tools/bags");
+    if !folder.is_dir() {
+        let mut pip = Command::new("python3");
+        pip.args(["-I", "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]);
+        pip.args(["--require-hashes", "--no-deps", "--requirement", "xtask/requirements/bags.txt"]);
+        ensure!(pip.arg("--target").arg(folder).status()?.success(), "rosbag-doctor cannot be installed");
+    }
+    Ok(folder.canonicalize()?)
 }
 
 /// Returns the medians of several runs.

@@ -55,7 +55,8 @@ struct Cli {
     /// Measure the exporter beside a minimal rclpy exporter: 1000 sources of 10 metrics, scraped every 5 s
     #[arg(long, group = "measurement")]
     exporter: bool,
-    /// Measure bag_statistics beside a reading by the crate `mcap`: 1 GB of a camera and a lidar, 10 million small messages
+    /// Measure bag_statistics beside the crate `mcap`, rosbag-doctor and rosbags: 1 GB of a camera and a lidar, 10 million
+    /// small messages
     #[arg(long, group = "measurement")]
     bag: bool,
     /// How many pairs of runs of --end-to-end

@@ -114,3 +114,12 @@ fn a_bag_that_became_worse_fails_against_a_bag_and_against_the_json_of_an_earlie
         assert!(ended.output.contains("message_age") && ended.output.contains("worse"), "{ended:?}");
     }
 }
+
+#[test]
+fn bags_that_are_too_short_to_be_compared_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let bag = mcap(&directory.path().join("short.mcap"), &regular("/imu", 100, 0, 5, 5));
+    let ended = run(&bag, &["--compare", bag.to_str().unwrap()]);
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+    assert!(ended.errors.contains("nothing can be said"), "{ended:?}");
+}

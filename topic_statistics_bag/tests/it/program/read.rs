@@ -88,3 +88,18 @@ fn windows_have_the_chosen_length() {
         assert!(found.iter().all(|window| window["received"] == received), "{length}: {found:?}");
     }
 }
+
+#[test]
+fn windows_start_at_the_origin_as_those_of_a_live_run_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let bag = mcap(&directory.path().join("a.mcap"), &regular("/imu", 100, 0, 10, 5));
+    for (origin, expected) in
+        [(format!("{}", START + 123), START + 123), ("2026-03-01T12:00:00.25Z".to_owned(), START + 250 * MS)]
+    {
+        let ended = run(&bag, &["--json", "--origin", &origin]);
+        let windows = ended.windows("/imu");
+        let starts: Vec<_> = windows.iter().map(|window| window["window_start"].as_i64().unwrap()).collect();
+        let since = |start: &i64| (start - expected).rem_euclid(1000 * MS);
+        assert!(starts.len() > 7 && starts.iter().all(|start| since(start) == 0), "{origin}: {starts:?}");
+    }
+}

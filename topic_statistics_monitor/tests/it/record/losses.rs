@@ -20,13 +20,21 @@ use test_support::{preload, wait_for};
 
 use super::{read, whole, Recording};
 
+/// The topic of the events.
+const EVENTS: &str = "/topic_monitor/messages_lost";
+
 /// The sums of the values of all events.
 type Sums = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// Adds the values of events.
+/// Adds the values of events, which come at most 10 times per second.
 fn add_events(node: &Node, sums: &Sums) -> Subscription<DiagnosticArray> {
-    let sums = Arc::clone(sums);
-    node.create_subscription("/topic_monitor/messages_lost".keep_last(1000), move |event: DiagnosticArray| {
+    let (sums, last) = (Arc::clone(sums), Mutex::new(f64::NEG_INFINITY));
+    node.create_subscription(EVENTS.keep_last(1000), move |event: DiagnosticArray| {
+        let stamp = &event.header.stamp;
+        let time = f64::from(stamp.sec) + f64::from(stamp.nanosec) / 1e9;
+        let before = std::mem::replace(&mut *last.lock().unwrap(), time);
+        assert!(time - before > 0.099, "more often than 10 times per second");
+        assert!(!event.status.is_empty(), "without a loss");
         for status in event.status {
             assert!(status.name.ends_with("/chatter"), "{}", status.name);
             for of in status.values {
@@ -62,10 +70,16 @@ fn metric(of: &TopicStatistics, name: &str) -> u64 {
 #[test]
 fn a_recorder_held_up_by_a_slow_disk_says_its_own_losses() {
     let Some(library) = preload::library("slow_fsync") else { return };
-    let arguments = ["--max-cache-size", "100kB", "--statistics-update-rate", "10"];
+    // A topic without losses, which has no events.
+    let arguments = ["/quiet", "--max-cache-size", "100kB", "--statistics-update-rate", "10"];
     let mut recording = Recording::start_as(&arguments, |monitor| preload::preload(monitor, &library));
     let (node, sums) = (Arc::clone(&recording.talker.node), Sums::default());
     let _events = add_events(&node, &sums);
+    let quiet = node.create_publisher::<StringMsg>("quiet".keep_last(10)).unwrap();
+    recording.monitor.until("message without losses", |object| {
+        quiet.publish(StringMsg::default()).unwrap();
+        object["topic"] == "/quiet" && object["total"]["received"].as_u64() > Some(0)
+    });
     let client = node.create_client::<GetTopicStatistics>("/topic_monitor/get_topic_statistics").unwrap();
     wait_for("service", || client.service_is_ready().unwrap());
     let sum = |key: &str| sums.lock().unwrap().get(key).copied().unwrap_or_default();
@@ -86,9 +100,11 @@ fn a_recorder_held_up_by_a_slow_disk_says_its_own_losses() {
     assert!(line.contains(&format!("0 lost in the transport, {lost} in the recorder")), "{line}");
     let bag = read(&[recording.file()]);
     assert!(bag.notes.is_empty(), "{:?}", bag.notes);
-    let whole = whole(&bag);
+    let all = bag.recording.whole();
+    let whole = all.iter().find(|of| of.topic == "/chatter").unwrap();
+    let messages = bag.topics.iter().find(|of| of.name() == "/chatter").unwrap().messages();
     assert_eq!((whole.messages_lost_in_transport, whole.messages_lost_in_recorder), (Some(0), lost));
-    assert_eq!((whole.messages_recorded, whole.messages_recorded + lost), (bag.messages, received));
+    assert_eq!((whole.messages_recorded, whole.messages_recorded + lost), (messages, received));
 }
 
 #[test]
@@ -110,13 +126,25 @@ fn without_a_loss_there_is_no_event_and_the_service_has_the_totals() {
 }
 
 #[test]
+fn a_rate_of_zero_means_no_events() {
+    for (rate, publishers) in [("0", 0), ("1", 1)] {
+        let recording = Recording::start(&["--statistics-update-rate", rate]);
+        let node = &recording.talker.node;
+        // The recorder's service is created before its publisher of events.
+        let client = node.create_client::<GetTopicStatistics>("/topic_monitor/get_topic_statistics").unwrap();
+        wait_for("service", || client.service_is_ready().unwrap());
+        wait_for("publishers of events", || node.count_publishers(EVENTS).unwrap() == publishers);
+    }
+}
+
+#[test]
 fn its_own_events_are_not_among_all_topics() {
     let recording = Recording::start(&["/**"]);
     let later = recording.talker.node.create_publisher::<StringMsg>("later".keep_last(10)).unwrap();
     // It is found in the graph after the topic of the events.
     for _window in 0..3 {
         recording.monitor.until("windows of the later topic", |object| {
-            assert_ne!(object["topic"], "/topic_monitor/messages_lost");
+            assert_ne!(object["topic"], EVENTS);
             later.publish(StringMsg::default()).unwrap();
             object["topic"] == "/later"
         });

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Files that rosbag2 has compressed as a whole, by `--compression-mode file`.
+//!
+//! Their content is read from a temporary file: SQLite and an index need any place of it.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Write},
+    path::Path,
+};
+
+use tempfile::{NamedTempFile, TempPath};
+use zstd::stream::read::Decoder;
+
+/// The first bytes of a file that is compressed by zstd.
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The content of a compressed file, until this is dropped.
+pub(crate) struct Unpacked {
+    pub(crate) path: TempPath,
+    pub(crate) size: u64,
+    /// Why it is not all of the content.
+    pub(crate) fault: Option<String>,
+}
+
+impl Unpacked {
+    /// The least limit of a content, in bytes.
+    const MAX_SIZE: u64 = 1 << 28;
+    /// The limit of a content, by its compressed size. Sensors' data do not become a hundredth.
+    const MAX_RATIO: u64 = 100;
+
+    /// Decompresses a file. Errors if it cannot be read, or if there is no room for its content.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);
+        Self::unpack(file, limit)
+    }
+
+    fn unpack(file: impl Read, limit: u64) -> io::Result<Self> {
+        let mut content = NamedTempFile::new()?;
+        let mut decoder = Decoder::new(file)?;
+        let (mut size, mut fault) = (0, None);
+        let mut bytes = vec![0; 1 << 17];
+        while fault.is_none() {
+            match decoder.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) if size + count as u64 > limit => {
+                    fault = Some(format!("there are more than {limit} bytes"));
+                }
+                Ok(count) => {
+                    content.write_all(&bytes[..count])?;
+                    size += count as u64;
+                }
+                Err(error) => fault = Some(error.to_string()),
+            }
+        }
+        Ok(Self { path: content.into_temp_path(), size, fault })
+    }
+}
+
+/// Returns the first bytes of the content of a compressed file, up to 16.
+pub(crate) fn first_bytes(file: File) -> Vec<u8> {
+    let mut first = vec![];
+    if let Ok(decoder) = Decoder::with_buffer(BufReader::new(file)) {
+        // What is damaged has no more.
+        let _damaged = decoder.take(16).read_to_end(&mut first);
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_unpacked_up_to_the_limit() {
+        let bomb = zstd::encode_all(io::repeat(0).take(10_000_000), 1).unwrap();
+        let unpacked = Unpacked::unpack(&*bomb, 1_000_000).unwrap();
+        assert!((800_000..=1_000_000).contains(&unpacked.size), "{}", unpacked.size);
+        assert_eq!(unpacked.path.metadata().unwrap().len(), unpacked.size);
+        assert_eq!(unpacked.fault.as_deref(), Some("there are more than 1000000 bytes"));
+        let whole = Unpacked::unpack(&*bomb, 10_000_000).unwrap();
+        assert_eq!((whole.size, whole.fault), (10_000_000, None));
+    }
+}
