@@ -2,6 +2,7 @@
 
 //! The exporter as a process of its own, on real topics, read over HTTP and by a real Prometheus.
 
+mod alertmanager;
 mod alerts;
 mod deploy;
 mod http;
