@@ -5,6 +5,7 @@
 mod alertmanager;
 mod alerts;
 mod deploy;
+mod grpc;
 mod http;
 mod mixin;
 mod otlp;
