@@ -213,7 +213,7 @@ fn amtool_finds_nothing_wrong_and_routes_by_severity() {
     let checked = run(&["check-config", file]);
     assert!(checked.contains("SUCCESS") && checked.contains("3 inhibit rules"), "{checked}");
     let config = format!("--config.file={file}");
-    for (severity, receiver) in [("page", "pager"), ("ticket", "tickets"), ("", "tickets")] {
+    for (severity, receiver) in [("page", "pager"), ("ticket", "tickets"), ("none", "tickets")] {
         let routed =
             run(&["config", "routes", "test", &config, &format!("severity={severity}"), "instance=r1"]);
         assert_eq!(routed.trim(), receiver, "{severity}");
