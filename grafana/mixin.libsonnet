@@ -11,6 +11,8 @@ local mixin = {
     // What a robot is, and what robots share.
     robot: 'job, instance',
     site: 'job, site',
+    // Robots that are said to share a network.
+    ofSite: 'site!=""',
     runbook: 'https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/alerts.md#',
     // The share of messages lost that is a ticket.
     lossRatio: 0.01,
@@ -137,9 +139,9 @@ local mixin = {
           alert(
             'TopicStatisticsSiteUnreachable',
             |||
-              count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0) >= 3
-              and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0)
-                > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s})
+              count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0) >= 3
+              and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0)
+                > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s})
             ||| % config,
             '5m',
             'page',
@@ -151,9 +153,9 @@ local mixin = {
             |||
               up{%(exporters)s, %(alwaysOn)s} == 0
               unless on (%(site)s)
-                (count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0) >= 3
-                and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0)
-                  > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s}))
+                (count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0) >= 3
+                and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0)
+                  > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s}))
             ||| % config,
             '5m',
             'page',

@@ -6,7 +6,6 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -88,6 +87,8 @@ fn alerts() -> Vec<Alert> {
         alert(&[("alertname", "SiteUnreachable"), ("severity", "page"), ("site", "north")], None),
         of_robot("ExporterDown", "r5", "north", Some("SiteUnreachable")),
         of_robot("ExporterDown", "r6", "south", None),
+        // A robot of it that can still be scraped is not silenced.
+        of_robot("Unhealthy", "r7", "north", None),
     ]
 }
 
@@ -116,13 +117,10 @@ fn receiver() -> (SocketAddr, Receiver<Value>) {
     (address, received)
 }
 
-fn alertmanager(what: &str) -> Option<PathBuf> {
-    find("prometheus-alertmanager", what)
-}
-
 #[test]
 fn what_another_alert_explains_is_not_told() {
-    let Some(program) = alertmanager("inhibition in Alertmanager") else { return };
+    const WHAT: &str = "inhibition in Alertmanager";
+    let Some(program) = find("prometheus-alertmanager", WHAT) else { return };
     let (webhook, notifications) = receiver();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("alertmanager.yml");
@@ -141,11 +139,21 @@ fn what_another_alert_explains_is_not_told() {
         .arg(format!("--config.file={}", file.display()))
         .arg(format!("--storage.path={}", directory.path().join("data").display()))
         .arg(format!("--web.listen-address={address}"))
-        .args(["--cluster.listen-address=", "--log.level=error"]);
-    let _alertmanager = Process::spawn(&mut command);
+        .args(["--cluster.listen-address=", "--log.level=error"])
+        .stderr(Stdio::piped());
+    let mut alertmanager = Process::spawn(&mut command);
+    let errors = test_support::lines(alertmanager.errors());
     wait_for("Alertmanager", || {
-        try_request(address, "GET /-/ready HTTP/1.0\r\n\r\n").is_ok_and(|response| response.status == 200)
+        alertmanager.status().is_some()
+            || try_request(address, "GET /-/ready HTTP/1.0\r\n\r\n")
+                .is_ok_and(|response| response.status == 200)
     });
+    if alertmanager.status().is_some() {
+        let errors: Vec<_> = errors.iter().collect();
+        // Debian's reads them at a fixed place.
+        assert!(errors.iter().any(|line| line.contains("default.tmpl")), "{errors:#?}");
+        return test_support::skip(WHAT, "the templates of Alertmanager are not installed");
+    }
     let alerts = alerts();
     let body = Value::Array(alerts.iter().map(|alert| json!({"labels": alert.labels})).collect()).to_string();
     let header = "POST /api/v2/alerts HTTP/1.0\r\nContent-Type: application/json";

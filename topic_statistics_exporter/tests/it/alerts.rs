@@ -302,6 +302,12 @@ fn situations(interval: u32) -> Vec<Situation> {
             .fires("TopicStatisticsExporterSilent", PAGE, from + 12 * MINUTE),
         site(site(new("a site that cannot be reached", 4 * HOUR), "north", |time| time < 3 * HOUR), "south", always)
             .fires("TopicStatisticsSiteUnreachable", PAGE, from + 7 * MINUTE),
+        (0..5)
+            .fold(new("robots of no site, most of which are away", 4 * HOUR), |situation, robot| {
+                let labels = format!("job=\"topic_statistics\", instance=\"lone_{robot}\", always_on=\"true\"");
+                situation.exporter(&labels, |time| robot == 0 || time < from)
+            })
+            .fires("TopicStatisticsExporterDown", PAGE, from + 7 * MINUTE),
         new("a collector that denies", 4 * HOUR)
             .series(&exporter("push_attempts_failed_total", "reason=\"denied\""), counter(0.1))
             .fires("TopicStatisticsPushDenied", TICKET, from + 12 * MINUTE),
