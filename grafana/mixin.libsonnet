@@ -362,7 +362,19 @@ local mixin = {
           ),
           alert(
             'TopicStatisticsDiagnosticError',
-            'topic_statistics_diagnostic_level >= 2',
+            // Not of a source that is judged, whose status has the node without its namespace, and the source:
+            // TopicStatisticsUnhealthy and TopicStatisticsStale tell of it.
+            |||
+              topic_statistics_diagnostic_level >= 2
+              unless on (%(robot)s, name)
+                label_join(
+                  label_join(
+                    label_replace(topic_statistics_health_level, "short", "$1", "node", ".*/([^/]+)"),
+                    "source", "", "topic", "name"
+                  ),
+                  "name", ": ", "short", "source"
+                )
+            ||| % config,
             '10m',
             'ticket',
             of('{{ $labels.name }} reports an error'),
