@@ -18,7 +18,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 };
 use prost::{encoding::encode_varint, Message};
 use topic_statistics_exporter::testing::{
-    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Protocol, Queue, QueueLimits,
+    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Protocol, Queue,
+    QueueLimits,
 };
 use ureq::{
     config::Config,

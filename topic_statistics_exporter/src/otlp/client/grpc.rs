@@ -24,7 +24,8 @@ use tonic_types::StatusExt;
 use ureq::http::Uri;
 
 use super::{
-    accepted, error_text, printable, read, unusable, Answer, ClientError, ClientOptions, Failure, USER_AGENT,
+    answer::{accepted, error_text, printable, Answer, Failure},
+    options::{read, unusable, ClientError, ClientOptions, USER_AGENT},
 };
 use crate::compression::decompress;
 

@@ -19,7 +19,8 @@ use ureq::{
 };
 
 use super::{
-    accepted, error_text, printable, read, unusable, Answer, ClientError, ClientOptions, Failure, USER_AGENT,
+    answer::{accepted, error_text, printable, Answer, Failure},
+    options::{read, unusable, ClientError, ClientOptions, USER_AGENT},
 };
 use crate::{compression::decompress, otlp::backoff::retry_after};
 
@@ -190,7 +191,7 @@ fn pem(path: &Path) -> Result<Vec<PemItem<'static>>, ClientError> {
 mod tests {
     use ureq::http::Response;
 
-    use super::{super::MAX_TEXT, *};
+    use super::{super::answer::MAX_TEXT, *};
 
     #[test]
     fn what_a_collector_says_is_short_and_has_no_control_characters() {
