@@ -6,6 +6,7 @@ mod answer;
 mod grpc;
 mod http;
 mod options;
+mod pem;
 
 use ureq::{config::Config, http::Uri, Agent};
 

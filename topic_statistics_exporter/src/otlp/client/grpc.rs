@@ -25,7 +25,8 @@ use ureq::http::Uri;
 
 use super::{
     answer::{accepted, error_text, printable, Answer, Failure},
-    options::{read, unusable, ClientError, ClientOptions, USER_AGENT},
+    options::{ClientError, ClientOptions, USER_AGENT},
+    pem,
 };
 use crate::compression::decompress;
 
@@ -56,7 +57,7 @@ impl GrpcClient {
             endpoint = endpoint.tls_config(tls(options)?).map_err(|error| {
                 let files = options.client.as_ref().map(|(certificate, _)| certificate);
                 let path = options.certificate.as_ref().or(files);
-                unusable(path.map_or(Path::new("of the system"), |path| path), cause(&error))
+                pem::unusable(path.map_or(Path::new("of the system"), |path| path), cause(&error))
             })?;
         }
         let runtime = runtime::Builder::new_multi_thread()
@@ -144,11 +145,17 @@ fn cause(error: &(dyn Error + 'static)) -> String {
 fn tls(options: &ClientOptions) -> Result<ClientTlsConfig, ClientError> {
     let mut tls = ClientTlsConfig::new();
     tls = match &options.certificate {
-        Some(path) => tls.ca_certificate(Certificate::from_pem(read(path)?)),
+        Some(path) => {
+            // tonic takes a file without any.
+            pem::certificates(path)?;
+            tls.ca_certificate(Certificate::from_pem(pem::read(path)?))
+        }
         None => tls.with_native_roots(),
     };
     if let Some((certificate, key)) = &options.client {
-        tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+        pem::certificates(certificate)?;
+        pem::private_key(key)?;
+        tls = tls.identity(Identity::from_pem(pem::read(certificate)?, pem::read(key)?));
     }
     Ok(tls)
 }
@@ -176,6 +183,30 @@ mod tests {
                 (Answer::Refused { status, .. }, None) => assert_eq!(i32::from(status), code),
                 (answer, expected) => panic!("{code}: {answer:?}, not {expected:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_an_error_at_the_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("empty.pem");
+        std::fs::write(&path, "no certificate").unwrap();
+        let options = |certificate: Option<&Path>, client: Option<&Path>| ClientOptions {
+            protocol: super::super::Protocol::Grpc,
+            url: "https://host:4317".to_owned(),
+            headers: vec![],
+            timeout: Duration::from_secs(1),
+            gzip: true,
+            certificate: certificate.map(Path::to_owned),
+            client: client.map(|path| (path.to_owned(), path.to_owned())),
+        };
+        for (options, reason) in [
+            (options(Some(&path), None), "it has no certificate in PEM"),
+            (options(Some(Path::new("/nowhere/ca.pem")), None), "No such file"),
+            (options(None, Some(&path)), "it has no certificate in PEM"),
+        ] {
+            let error = GrpcClient::new(&options, options.url.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.starts_with("The file ") && error.contains(reason), "{error}");
         }
     }
 

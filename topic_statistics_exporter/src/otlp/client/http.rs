@@ -4,7 +4,7 @@
 //!
 //! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
 
-use std::{net::IpAddr, path::Path, sync::Arc, time::SystemTime};
+use std::{net::IpAddr, sync::Arc, time::SystemTime};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
@@ -14,13 +14,14 @@ use ureq::{
         header::{CONTENT_TYPE, RETRY_AFTER},
         HeaderName, HeaderValue, StatusCode, Uri,
     },
-    tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig},
+    tls::{Certificate, ClientCert, RootCerts, TlsConfig},
     Agent, Body,
 };
 
 use super::{
     answer::{accepted, error_text, printable, Answer, Failure},
-    options::{read, unusable, ClientError, ClientOptions, USER_AGENT},
+    options::{ClientError, ClientOptions, USER_AGENT},
+    pem,
 };
 use crate::{compression::decompress, otlp::backoff::retry_after};
 
@@ -145,7 +146,7 @@ fn is_loopback(host: &str) -> bool {
 
 fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
     let certificates = match &options.certificate {
-        Some(path) => certificates(path)?,
+        Some(path) => pem::certificates(path)?,
         // Unreadable certificates are not trusted.
         None => {
             let found = rustls_native_certs::load_native_certs().certs;
@@ -153,38 +154,13 @@ fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
         }
     };
     let client = options.client.as_ref().map(|(certificate, key)| {
-        Ok(ClientCert::new_with_certs(&self::certificates(certificate)?, private_key(key)?))
+        Ok(ClientCert::new_with_certs(&pem::certificates(certificate)?, pem::private_key(key)?))
     });
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&certificates))
         .client_cert(client.transpose()?)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
-}
-
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
-    let is_certificate = |item| match item {
-        PemItem::Certificate(certificate) => Some(certificate),
-        _ => None,
-    };
-    let certificates: Vec<_> = pem(path)?.into_iter().filter_map(is_certificate).collect();
-    match certificates.is_empty() {
-        true => Err(unusable(path, "it has no certificate in PEM")),
-        false => Ok(certificates),
-    }
-}
-
-fn private_key(path: &Path) -> Result<PrivateKey<'static>, ClientError> {
-    let is_key = |item| match item {
-        PemItem::PrivateKey(key) => Some(key),
-        _ => None,
-    };
-    let key = pem(path)?.into_iter().find_map(is_key);
-    key.ok_or_else(|| unusable(path, "it has no private key in PEM without a passphrase"))
-}
-
-fn pem(path: &Path) -> Result<Vec<PemItem<'static>>, ClientError> {
-    parse_pem(&read(path)?).collect::<Result<_, _>>().map_err(|error| unusable(path, error))
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Where and how requests are sent, and the files of certificates.
+//! Where and how requests are sent.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
@@ -76,14 +72,4 @@ pub enum ClientError {
     /// The thread of gRPC.
     #[error("A thread for OTLP cannot be started: {0}")]
     Thread(io::Error),
-}
-
-/// Reads a file.
-pub fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
-    fs::read(path).map_err(|error| unusable(path, error))
-}
-
-/// The error of a file that cannot be used.
-pub fn unusable(path: &Path, reason: impl ToString) -> ClientError {
-    ClientError::Certificate { path: path.to_owned(), reason: reason.to_string() }
 }
