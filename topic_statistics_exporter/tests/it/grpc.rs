@@ -57,7 +57,10 @@ fn each_request_arrives_once_and_in_order_by_grpc_whatever_the_collector_does() 
     collector.read_until("requests", |collector| collector.accepted().count() >= 6);
     assert_retries(&collector);
     let count = |reason| attempts(&exporter, reason);
-    assert_eq!((count("busy"), count("denied"), count("unreachable")), (Some(4.0), Some(1.0), Some(1.0)));
+    // They are those of the last report.
+    wait_for("the counts of attempts", || {
+        (count("busy"), count("denied"), count("unreachable")) == (Some(4.0), Some(1.0), Some(1.0))
+    });
     let request = &collector.requests[0];
     assert_eq!(request["headers"]["api-key"], "open sesame");
     let agent = request["headers"]["user-agent"].as_str().unwrap();
@@ -93,8 +96,8 @@ fn what_a_collector_refuses_by_grpc_is_not_sent_again() {
     let exporter =
         Exporter::start(&[&["--otlp-endpoint", &endpoint], &GRPC[..], &QUICKLY].concat(), domain());
     collector.read_until("requests", |collector| collector.accepted().count() >= 2);
-    let lost = exporter.scrape().get(r#"exporter_push_requests_lost_total{reason="refused"}"#);
-    assert_eq!(lost, Some(3.0));
+    let lost = r#"exporter_push_requests_lost_total{reason="refused"}"#;
+    exporter.scrape_until("three refused requests", |series| series.get(lost) == Some(3.0));
     let requests: Vec<_> = collector.requests.iter().map(|request| &request["request"]).collect();
     assert!(requests.windows(2).all(|pair| pair[0] != pair[1]), "no request came twice");
     let text = "refuses figures (gRPC status InvalidArgument: of the script)";
