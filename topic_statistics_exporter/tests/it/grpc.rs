@@ -104,6 +104,18 @@ fn what_a_collector_refuses_by_grpc_is_not_sent_again() {
     wait_for(text, || exporter.log.try_iter().any(|line| line.contains(text)));
 }
 
+/// Both ports of a collector are near to each other.
+#[test]
+fn a_port_of_grpc_that_gets_http_is_named_as_what_it_may_be() {
+    let Some(mut collector) = collector(0, &[], "HTTP to a port of gRPC") else { return };
+    let exporter =
+        Exporter::start(&[&["--otlp-endpoint", &collector.endpoint()], &QUICKLY[..]].concat(), domain());
+    wait_for("a hint", || {
+        exporter.log.try_iter().any(|line| line.contains("for --otlp-protocol grpc). Figures wait"))
+    });
+    collector.read_until("nothing", |collector| collector.requests.is_empty());
+}
+
 #[test]
 fn grpc_trusts_a_certificate_that_it_is_given() {
     const WHAT: &str = "OTLP over gRPC with TLS";

@@ -63,13 +63,16 @@ pub fn printable(text: &str) -> String {
     Escaped(text).to_string().chars().take(MAX_TEXT).collect()
 }
 
-/// Returns the text of a failure. A certificate that `openssl req -x509` makes is one of an authority.
+/// Returns the text of a failure, with a hint where it does not name its usual cause.
 pub fn error_text(error: &str) -> String {
-    let reason = printable(error);
-    match error.contains("CaUsedAsEndEntity") {
-        true => format!(
-            "{reason}: the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE"
+    // A certificate that `openssl req -x509` makes is one of an authority. A port of gRPC answers by HTTP/2.
+    let hints = [
+        (
+            "CaUsedAsEndEntity",
+            ": the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE",
         ),
-        false => reason,
-    }
+        ("invalid HTTP version", ": it may be a port of gRPC, for --otlp-protocol grpc"),
+    ];
+    let hint = hints.iter().find(|(text, _)| error.contains(text)).map_or("", |(_, hint)| hint);
+    printable(error) + hint
 }
