@@ -11,6 +11,8 @@ local mixin = {
     // What a robot is, and what robots share.
     robot: 'job, instance',
     site: 'job, site',
+    // Robots that are said to share a network.
+    ofSite: 'site!=""',
     runbook: 'https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/alerts.md#',
     // The share of messages lost that is a ticket.
     lossRatio: 0.01,
@@ -137,9 +139,9 @@ local mixin = {
           alert(
             'TopicStatisticsSiteUnreachable',
             |||
-              count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0) >= 3
-              and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0)
-                > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s})
+              count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0) >= 3
+              and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0)
+                > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s})
             ||| % config,
             '5m',
             'page',
@@ -151,9 +153,9 @@ local mixin = {
             |||
               up{%(exporters)s, %(alwaysOn)s} == 0
               unless on (%(site)s)
-                (count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0) >= 3
-                and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s} == 0)
-                  > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s}))
+                (count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0) >= 3
+                and count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s} == 0)
+                  > 0.5 * count by (%(site)s) (up{%(exporters)s, %(alwaysOn)s, %(ofSite)s}))
             ||| % config,
             '5m',
             'page',
@@ -360,7 +362,19 @@ local mixin = {
           ),
           alert(
             'TopicStatisticsDiagnosticError',
-            'topic_statistics_diagnostic_level >= 2',
+            // Not of a source that is judged, whose status has the node without its namespace, and the source:
+            // TopicStatisticsUnhealthy and TopicStatisticsStale tell of it.
+            |||
+              topic_statistics_diagnostic_level >= 2
+              unless on (%(robot)s, name)
+                label_join(
+                  label_join(
+                    label_replace(topic_statistics_health_level, "short", "$1", "node", ".*/([^/]+)"),
+                    "source", "", "topic", "name"
+                  ),
+                  "name", ": ", "short", "source"
+                )
+            ||| % config,
             '10m',
             'ticket',
             of('{{ $labels.name }} reports an error'),

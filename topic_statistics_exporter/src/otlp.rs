@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf.
+//! Push: the state goes to an OpenTelemetry collector, by OTLP over HTTP with protobuf, or over gRPC.
 //!
 //! ```text
 //!  state ──▶ encode ──▶ queue ──▶ sender ──▶ client ──▶ collector
@@ -33,11 +33,9 @@ use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{Answer, Client, ClientOptions, Failure},
+    client::{Answer, Client, ClientOptions, Failure, Protocol},
     delivery::{Delivery, Outcome},
-    environment::{
-        disabled, environment_url, key_values, metrics_url, Environment, Temporality, Warning, KEY_VALUES,
-    },
+    environment::{disabled, key_values, Endpoint, Environment, Temporality, Warning, KEY_VALUES},
     queue::{Limits, Queue},
 };
 use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};

@@ -8,7 +8,8 @@ pub use crate::{
     http::{serve, Metrics},
     model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received},
     otlp::{
-        Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Queue,
+        Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Protocol,
+        Queue,
     },
     state::{Limits, MetricState, Now, Source, State},
 };

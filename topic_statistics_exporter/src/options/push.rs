@@ -8,7 +8,10 @@ use clap::Args;
 use rclrs::{Node, ParameterValue};
 
 use super::invalid::InvalidParameter;
-use crate::otlp::{self, key_values, ClientOptions, Environment, Limits, Temporality, Warning, KEY_VALUES};
+use crate::otlp::{
+    self, key_values, ClientOptions, Endpoint, Environment, Limits, Protocol, Temporality, Warning,
+    KEY_VALUES,
+};
 
 /// Names and values, as of headers.
 pub type Pairs = Vec<(String, String)>;
@@ -19,9 +22,13 @@ pub type Pairs = Vec<(String, String)>;
 pub struct PushOptions {
     /// The collector: http://HOST:4318 or https://HOST:4318. Without it, nothing is pushed
     ///
-    /// It takes metrics at /v1/metrics, as protobuf over HTTP. [environment: OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// It takes metrics at /v1/metrics, as protobuf over HTTP; by gRPC usually at http://HOST:4317. [environment:
+    /// OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
+    /// How requests are sent: http/protobuf or grpc [default: http/protobuf] [environment: OTEL_EXPORTER_OTLP_PROTOCOL]
+    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
+    otlp_protocol: Option<Protocol>,
     /// Headers of each request. Other users can read the command line and parameters, but not the environment
     ///
     /// [environment: OTEL_EXPORTER_OTLP_HEADERS]
@@ -89,6 +96,7 @@ impl PushOptions {
         let path = |text: &str| Ok(PathBuf::from(text));
         Ok(Self {
             otlp_endpoint: parameters.read("otlp_endpoint", self.otlp_endpoint, text)?,
+            otlp_protocol: parameters.read("otlp_protocol", self.otlp_protocol, protocol)?,
             otlp_headers: parameters.read("otlp_headers", self.otlp_headers, pairs)?,
             otlp_certificate: parameters.read("otlp_certificate", self.otlp_certificate, path)?,
             otlp_client_certificate: parameters.read(
@@ -125,9 +133,8 @@ impl PushOptions {
         host: &str,
         get: impl Fn(&str) -> Option<String>,
     ) -> (Option<otlp::Options>, Vec<Warning>) {
-        let Some(url) =
-            self.otlp_endpoint.as_deref().map(otlp::metrics_url).or_else(|| otlp::environment_url(&get))
-        else {
+        let argument = self.otlp_endpoint.map(Endpoint::Collector);
+        let Some(endpoint) = argument.or_else(|| Endpoint::of_environment(&get)) else {
             return (None, vec![]);
         };
         if let Some(reason) = otlp::disabled(&get) {
@@ -160,9 +167,11 @@ impl PushOptions {
         resource.extend(environment.resource);
         resource.extend(self.otlp_resource.unwrap_or_default());
         let ten_seconds = Duration::from_secs(10);
+        let protocol = self.otlp_protocol.or(environment.protocol).unwrap_or_default();
         let client = ClientOptions {
             client,
-            url,
+            protocol,
+            url: endpoint.url(protocol, environment.insecure == Some(true)),
             headers: self.otlp_headers.unwrap_or(environment.headers),
             timeout: self.otlp_timeout.or(environment.timeout).unwrap_or(ten_seconds),
             gzip: self.otlp_compression.or(environment.gzip).unwrap_or(true),
@@ -236,6 +245,10 @@ fn number(text: &str) -> Result<u32, &'static str> {
         .ok()
         .filter(|number| (1..=1_000_000).contains(number))
         .ok_or("a whole number from 1 to 1000000")
+}
+
+fn protocol(text: &str) -> Result<Protocol, &'static str> {
+    Protocol::parse(text).ok_or("http/protobuf or grpc")
 }
 
 fn temporality(text: &str) -> Result<Temporality, &'static str> {
@@ -317,24 +330,42 @@ mod tests {
     }
 
     #[test]
+    fn grpc_is_a_choice_of_arguments_and_of_the_environment() {
+        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        let arguments = ["--otlp-endpoint", "http://there:4317"];
+        let by_environment = complete(&arguments, &[grpc]).unwrap().client;
+        assert_eq!((by_environment.protocol, &*by_environment.url), (Protocol::Grpc, "http://there:4317"));
+        let http = [&arguments[..], &["--otlp-protocol", "http/protobuf"]].concat();
+        let by_argument = complete(&http, &[grpc]).unwrap().client;
+        assert_eq!(by_argument.protocol, Protocol::HttpProtobuf);
+        assert_eq!(by_argument.url, "http://there:4317/v1/metrics");
+        let variables =
+            [("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "there:4317"), ("OTEL_EXPORTER_OTLP_INSECURE", "true")];
+        let insecure = complete(&["--otlp-protocol", "grpc"], &variables).unwrap().client;
+        assert_eq!(insecure.url, "http://there:4317");
+    }
+
+    #[test]
     fn the_environment_can_turn_it_off_and_wrong_variables_are_logged() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318");
         assert!(complete(&[], &[endpoint, ("OTEL_SDK_DISABLED", "true")]).is_none());
         assert!(complete(&["--otlp-endpoint", "http://x"], &[("OTEL_METRICS_EXPORTER", "none")]).is_none());
         let options = Options::try_parse_from(["exporter", "--otlp-client-key", "/key.pem"]).unwrap();
         let get = |name: &str| {
-            [endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]
+            [endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]
                 .iter()
                 .find(|(other, _)| *other == name)
                 .map(|(_, value)| (*value).to_owned())
         };
         let (pushed, warnings) = options.push.complete("spot-1", get);
-        assert!(pushed.unwrap().client.client.is_none());
+        let client = pushed.unwrap().client;
+        assert!(client.client.is_none());
+        assert_eq!(client.protocol, Protocol::HttpProtobuf);
         let warnings: Vec<_> = warnings.iter().map(Warning::to_string).collect();
         assert_eq!(
             warnings,
             [
-                "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\", and is ignored: this exporter has http/protobuf only, and pushes so",
+                "OTEL_EXPORTER_OTLP_PROTOCOL is \"http/json\", and is ignored: it has to be http/protobuf or grpc",
                 "The client certificate is \"/key.pem\", and is ignored: it needs both files, the certificate and its key",
             ]
         );
@@ -351,6 +382,7 @@ mod tests {
             ["--otlp-buffer-hours", "0"],
             ["--otlp-temporality", "lowmemory"],
             ["--otlp-compression", "zstd"],
+            ["--otlp-protocol", "http/json"],
             ["--otlp-resource", "robot"],
         ] {
             let error = Options::try_parse_from(["exporter"].iter().chain(&line)).unwrap_err();

@@ -1,125 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One request to the collector, by OTLP over HTTP with protobuf, and the meaning of the answer.
-//!
-//! Source: OTLP specification 1.10, <https://opentelemetry.io/docs/specs/otlp/#otlphttp>.
+//! One request to the collector, by OTLP over HTTP or gRPC.
 
-use std::{
-    fs,
-    net::IpAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
+mod answer;
+mod grpc;
+mod http;
+mod options;
+mod pem;
+
+use ureq::{config::Config, http::Uri, Agent};
+
+pub use self::{
+    answer::{Answer, Failure},
+    options::{ClientError, ClientOptions, Protocol},
 };
+use self::{grpc::GrpcClient, http::HttpClient};
 
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
-use prost::Message;
-use thiserror::Error;
-use topic_statistics_core::Escaped;
-use ureq::{
-    config::Config,
-    http::{
-        header::{CONTENT_TYPE, RETRY_AFTER},
-        HeaderName, HeaderValue, StatusCode, Uri,
-    },
-    tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig},
-    Agent, Body,
-};
-
-use super::backoff::retry_after;
-use crate::compression::decompress;
-
-/// How much of an answer is read, in bytes.
-const MAX_ANSWER: u64 = 64 << 10;
-
-/// How much of a foreign text is logged, in characters.
-const MAX_TEXT: usize = 200;
-
-/// Where and how requests are sent.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// The URL that takes metrics, usually `http://HOST:4318/v1/metrics`.
-    pub url: String,
-    /// Headers of each request, as name and value.
-    pub headers: Vec<(String, String)>,
-    /// How long a request may take, with its answer.
-    pub timeout: Duration,
-    /// Whether requests are sent compressed.
-    pub gzip: bool,
-    /// A file of certificates (PEM) to check a collector's certificate. None: the system's certificates.
-    pub certificate: Option<PathBuf>,
-    /// The files (PEM) of the exporter's own certificate and its key, which the collector checks.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
-/// Why no request can be sent with these options.
-#[derive(Debug, Error)]
-pub enum ClientError {
-    /// The URL.
-    #[error("The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318")]
-    Url(String),
-    /// A URL with a user or a password, which are not shown.
-    #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]
-    UserInfo,
-    /// A header. Its value can be a secret.
-    #[error("The OTLP header {0:?} has a name or a value that HTTP does not allow")]
-    Header(String),
-    /// A file of certificates, or of a key.
-    #[error("The file {path} for OTLP cannot be used: {reason}")]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
-}
-
-/// The collector's answer to a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// The collector has it.
-    Accepted {
-        /// The data points of the request that the collector does not take.
-        rejected: u64,
-        /// The reason, or a warning. Empty if there is none.
-        text: String,
-    },
-    /// It does not take this request, and would not take it later.
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The reason that it gave.
-        reason: String,
-    },
-    /// It may take it later, or there was no answer.
-    Later {
-        /// How long the collector wants us to wait.
-        retry_after: Option<Duration>,
-        /// The status, or the error.
-        reason: String,
-        /// The kind of the failure.
-        failure: Failure,
-    },
-}
-
-/// Why a request waits and is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The collector wants it later.
-    Busy,
-    /// The collector does not accept who sends it, or has no such URL: a token has expired, or a proxy is not ready.
-    Denied,
-    /// There was no answer.
-    Unreachable,
-}
-
-/// Sends requests to one URL, and keeps the connection.
+/// Sends requests to one collector, and keeps the connection.
 #[derive(Debug)]
-pub struct Client {
-    agent: Agent,
-    url: Uri,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    gzip: bool,
+pub struct Client(Transport);
+
+#[derive(Debug)]
+enum Transport {
+    Http(HttpClient),
+    Grpc(Box<GrpcClient>),
 }
 
 impl Client {
@@ -128,7 +32,7 @@ impl Client {
         Self::with_agent(options, Agent::new_with_config)
     }
 
-    /// A client with the agent that `agent` makes, and so with its connections.
+    /// A client with the agent that `agent` makes for HTTP, and so with its connections.
     pub fn with_agent(
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
@@ -136,201 +40,23 @@ impl Client {
         if options.url.contains('@') {
             return Err(ClientError::UserInfo);
         }
-        let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
-        let url = options.url.parse().ok().filter(is_http);
+        let is_usable = |url: &Uri| {
+            matches!(url.scheme_str(), Some("http" | "https"))
+                && url.host().is_some_and(|host| !host.is_empty())
+        };
+        let url = options.url.parse().ok().filter(is_usable);
         let url = url.ok_or_else(|| ClientError::Url(options.url.clone()))?;
-        let host = url.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| ClientError::Url(options.url.clone()))?;
-        let headers = options.headers.iter().map(|(name, value)| {
-            let header = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
-            header.ok_or_else(|| ClientError::Header(name.clone()))
-        });
-        let headers = headers.collect::<Result<_, _>>()?;
-        let mut config = Agent::config_builder()
-            .timeout_global(Some(options.timeout))
-            .http_status_as_error(false)
-            // By a redirect, a POST would become a GET.
-            .max_redirects(0)
-            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(host) {
-            config = config.proxy(None);
-        }
-        if url.scheme_str() == Some("https") {
-            config = config.tls_config(tls(options)?);
-        }
-        Ok(Self { agent: agent(config.build()), url, headers, gzip: options.gzip })
+        Ok(Self(match options.protocol {
+            Protocol::HttpProtobuf => Transport::Http(HttpClient::new(options, url, agent)?),
+            Protocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(options, url)?)),
+        }))
     }
 
     /// Sends a request that [`compress`](crate::compression::compress) has compressed, and waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
-        let mut request = self.agent.post(&self.url).header("Content-Type", "application/x-protobuf");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let response = if self.gzip {
-            request.header("Content-Encoding", "gzip").send(compressed)
-        } else {
-            match decompress(compressed) {
-                Ok(plain) => request.send(&plain),
-                // Not reached: requests in memory are whole, and requests from disk have been checked.
-                Err(error) => return Answer::Refused { status: 0, reason: error.to_string() },
-            }
-        };
-        match response {
-            Ok(response) => answer(response),
-            // It can have names of a certificate.
-            Err(error) => Answer::Later {
-                retry_after: None,
-                reason: error_text(&error.to_string()),
-                failure: Failure::Unreachable,
-            },
-        }
-    }
-}
-
-fn answer(response: ureq::http::Response<Body>) -> Answer {
-    let (parts, body) = response.into_parts();
-    let wait = parts
-        .headers
-        .get(RETRY_AFTER)
-        .and_then(|header| retry_after(header.to_str().ok()?, SystemTime::now()));
-    // The status is the answer, even if the rest fails.
-    let body = body.into_with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
-    match parts.status {
-        status if status.is_success() => {
-            let partial = ExportMetricsServiceResponse::decode(&*body).unwrap_or_default().partial_success;
-            let partial = partial.unwrap_or_default();
-            Answer::Accepted {
-                rejected: u64::try_from(partial.rejected_data_points).unwrap_or(0),
-                text: printable(&partial.error_message),
-            }
-        }
-        status @ (StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::BAD_GATEWAY
-        | StatusCode::SERVICE_UNAVAILABLE
-        | StatusCode::GATEWAY_TIMEOUT) => {
-            Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
-        }
-        // Not among those that OTLP repeats. But somebody can renew a token or repair a proxy, and then the figures of the
-        // time until then are there.
-        status @ (StatusCode::UNAUTHORIZED
-        | StatusCode::FORBIDDEN
-        | StatusCode::NOT_FOUND
-        | StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
-            Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Denied }
-        }
-        status => {
-            let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
-            let text = if content_type.starts_with(b"text/plain") {
-                // Prometheus's, instead of OTLP's.
-                printable(String::from_utf8_lossy(&body).trim())
-            } else {
-                Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default()
-            };
-            let text = if text.is_empty() { text } else { format!(": {text}") };
-            Answer::Refused { status: status.as_u16(), reason: format!("status {status}{text}") }
-        }
-    }
-}
-
-/// The fields used of a failure's body, `google.rpc.Status`.
-#[derive(Clone, PartialEq, Message)]
-struct Status {
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
-/// Whether a host is this one. No proxy can reach it.
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
-/// Foreign text as it can stand in a line of the log.
-fn printable(text: &str) -> String {
-    Escaped(text).to_string().chars().take(MAX_TEXT).collect()
-}
-
-fn tls(options: &ClientOptions) -> Result<TlsConfig, ClientError> {
-    let certificates = match &options.certificate {
-        Some(path) => certificates(path)?,
-        // Unreadable certificates are not trusted.
-        None => {
-            let found = rustls_native_certs::load_native_certs().certs;
-            found.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
-        }
-    };
-    let client = options.client.as_ref().map(|(certificate, key)| {
-        Ok(ClientCert::new_with_certs(&self::certificates(certificate)?, private_key(key)?))
-    });
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&certificates))
-        .client_cert(client.transpose()?)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
-}
-
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
-    let is_certificate = |item| match item {
-        PemItem::Certificate(certificate) => Some(certificate),
-        _ => None,
-    };
-    let certificates: Vec<_> = pem(path)?.into_iter().filter_map(is_certificate).collect();
-    match certificates.is_empty() {
-        true => Err(unusable(path, "it has no certificate in PEM")),
-        false => Ok(certificates),
-    }
-}
-
-fn private_key(path: &Path) -> Result<PrivateKey<'static>, ClientError> {
-    let is_key = |item| match item {
-        PemItem::PrivateKey(key) => Some(key),
-        _ => None,
-    };
-    let key = pem(path)?.into_iter().find_map(is_key);
-    key.ok_or_else(|| unusable(path, "it has no private key in PEM without a passphrase"))
-}
-
-fn pem(path: &Path) -> Result<Vec<PemItem<'static>>, ClientError> {
-    let text = fs::read(path).map_err(|error| unusable(path, error))?;
-    parse_pem(&text).collect::<Result<_, _>>().map_err(|error| unusable(path, error))
-}
-
-fn unusable(path: &Path, reason: impl ToString) -> ClientError {
-    ClientError::Certificate { path: path.to_owned(), reason: reason.to_string() }
-}
-
-/// Returns the text of a failure. A certificate that `openssl req -x509` makes is one of an authority.
-fn error_text(error: &str) -> String {
-    let reason = printable(error);
-    match error.contains("CaUsedAsEndEntity") {
-        true => format!(
-            "{reason}: the collector's certificate is one of an authority; make it with basicConstraints=CA:FALSE"
-        ),
-        false => reason,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ureq::http::Response;
-
-    use super::*;
-
-    #[test]
-    fn what_a_collector_says_is_short_and_has_no_control_characters() {
-        let refusal = |message: &str| {
-            let status = Status { message: message.to_owned() };
-            let body = Body::builder().data(status.encode_to_vec());
-            answer(Response::builder().status(400).body(body).unwrap())
-        };
-        let refused = |reason: String| Answer::Refused { status: 400, reason };
-        let hostile = "no\n\u{1b}[2J\u{9b}\u{202e}\u{2028}";
-        let expected = r"status 400 Bad Request: no\u{a}\u{1b}[2J\u{9b}\u{202e}\u{2028}";
-        assert_eq!(refusal(hostile), refused(expected.to_owned()));
-        for letter in ["x", "\u{202e}"] {
-            let Answer::Refused { reason, .. } = refusal(&letter.repeat(9999)) else { panic!() };
-            assert_eq!(reason.chars().count(), "status 400 Bad Request: ".len() + MAX_TEXT, "{reason}");
+        match &self.0 {
+            Transport::Http(client) => client.post(compressed),
+            Transport::Grpc(client) => client.post(compressed),
         }
     }
 }

@@ -23,6 +23,7 @@ use opentelemetry_proto::tonic::{
     },
     resource::v1::Resource,
 };
+use prost::Message;
 
 use super::{environment::Temporality, samples::Samples};
 use crate::{
@@ -30,8 +31,9 @@ use crate::{
     state::{Histogram, QUANTILES},
 };
 
-/// How many data points a request has at most: some 2 MB, where a server takes 20 MiB.
-const MAX_DATA_POINTS: usize = 4000;
+/// The bytes of the data points of a request, at most. A server of HTTP takes 20 MiB, and one of gRPC 4 MiB, with names,
+/// descriptions and the resource.
+const MAX_BYTES: usize = 3 << 20;
 
 /// Makes requests. Each continues the one before.
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl Encoder {
             family: None,
             open: Vec::new(),
             closed: Vec::new(),
-            data_points: 0,
+            bytes: 0,
             requests: Vec::new(),
             after: HashMap::new(),
             encoder: self,
@@ -95,7 +97,8 @@ pub struct Report<'a> {
     open: Vec<Metric>,
     /// Those of the families before it.
     closed: Vec<Metric>,
-    data_points: usize,
+    /// Of the data points that are no request yet.
+    bytes: usize,
     requests: Vec<ExportMetricsServiceRequest>,
     after: HashMap<String, Before>,
 }
@@ -124,15 +127,16 @@ impl Report<'_> {
         let resource_metrics =
             vec![ResourceMetrics { resource, scope_metrics, ..ResourceMetrics::default() }];
         self.requests.push(ExportMetricsServiceRequest { resource_metrics });
-        self.data_points = 0;
+        self.bytes = 0;
     }
 
-    /// The metric that is called as the family and `part`.
-    fn metric(&mut self, part: &str, data: Data) -> Option<&mut Data> {
-        if self.data_points >= MAX_DATA_POINTS {
+    /// The metric that is called as the family and `part`, for one more data point.
+    fn metric(&mut self, part: &str, data: Data, point: &impl Message) -> Option<&mut Data> {
+        let bytes = point.encoded_len();
+        if self.bytes + bytes > MAX_BYTES {
             self.end_request();
         }
-        self.data_points += 1;
+        self.bytes += bytes;
         let family = self.family.as_ref()?;
         let name = format!("{}{part}", name(family));
         let index = self.open.iter().position(|metric| metric.name == name).unwrap_or_else(|| {
@@ -159,7 +163,7 @@ impl Report<'_> {
             NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, Some(start)) };
         let aggregation_temporality = self.aggregation_temporality();
         let sum = Sum { data_points: Vec::new(), aggregation_temporality, is_monotonic: true };
-        if let Some(Data::Sum(sum)) = self.metric(part, Data::Sum(sum)) {
+        if let Some(Data::Sum(sum)) = self.metric(part, Data::Sum(sum), &point) {
             sum.data_points.push(point);
         }
     }
@@ -232,7 +236,7 @@ impl Writer for Report<'_> {
 
     fn gauge(&mut self, labels: &Rc<Attributes>, value: f64) {
         let point = NumberDataPoint { value: Some(Value::AsDouble(value)), ..self.number(labels, None) };
-        if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default())) {
+        if let Some(Data::Gauge(gauge)) = self.metric("", Data::Gauge(Gauge::default()), &point) {
             gauge.data_points.push(point);
         }
     }
@@ -260,7 +264,7 @@ impl Writer for Report<'_> {
             quantile_values: QUANTILES.iter().zip(summary.quantiles).filter_map(quantile).collect(),
             ..SummaryDataPoint::default()
         };
-        if let Some(Data::Summary(summary)) = self.metric("", Data::Summary(Summary::default())) {
+        if let Some(Data::Summary(summary)) = self.metric("", Data::Summary(Summary::default()), &point) {
             summary.data_points.push(point);
         }
     }
@@ -287,7 +291,7 @@ impl Writer for Report<'_> {
         let aggregation_temporality = self.aggregation_temporality();
         let histogram = ExponentialHistogram { data_points: Vec::new(), aggregation_temporality };
         if let Some(Data::ExponentialHistogram(histogram)) =
-            self.metric("", Data::ExponentialHistogram(histogram))
+            self.metric("", Data::ExponentialHistogram(histogram), &point)
         {
             histogram.data_points.push(point);
         }
@@ -461,31 +465,28 @@ mod tests {
         }
     }
 
+    /// A server of gRPC takes 4 MiB, unless it is told otherwise.
     #[test]
-    fn a_large_report_is_some_requests() {
+    fn a_large_report_is_some_requests_that_a_collector_takes() {
         let now = Now::read();
         let mut state = State::new(Limits::default(), now);
-        for source in 0..1000 {
-            for metric in [Known::MessageAge, Known::MessagePeriod] {
-                state.accept(Ok(window(&format!("/n{source}:/t"), metric, 1)), now);
-            }
+        let long = "ü".repeat(240);
+        for source in 0..1500 {
+            let name = format!("/{long}{source}:/{long}{source}");
+            state.accept(Ok(window(&name, Known::MessageAge, 1)), now);
         }
-        let requests = report(&mut Encoder::new(&[], Temporality::Delta), &state, now.system);
+        let requests = report(&mut Encoder::new(&[], Temporality::Cumulative), &state, now.system);
+        let sizes: Vec<usize> = requests.iter().map(Message::encoded_len).collect();
+        let (last, full) = sizes.split_last().unwrap();
+        assert!(full.len() >= 2, "{sizes:?}");
+        assert!(full.iter().all(|size| (2 << 20..4 << 20).contains(size)) && *last < 4 << 20, "{sizes:?}");
         let count = |metric: &Metric| match &metric.data {
-            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
             Some(Data::Sum(sum)) => sum.data_points.len(),
             _ => 0,
         };
-        let counts: Vec<usize> =
-            requests.iter().map(|request| metrics(std::slice::from_ref(request)).map(count).sum()).collect();
-        let (last, full) = counts.split_last().unwrap();
-        assert!(
-            full.len() >= 3 && full.iter().all(|count| *count == MAX_DATA_POINTS) && *last <= MAX_DATA_POINTS,
-            "{counts:?}"
-        );
         let received =
             metrics(&requests).filter(|metric| metric.name == "topic_statistics.messages_received");
-        assert_eq!(received.map(count).sum::<usize>(), 1000);
+        assert_eq!(received.map(count).sum::<usize>(), 1500);
     }
 
     #[test]

@@ -10,9 +10,15 @@ use std::{path::PathBuf, time::Duration};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
+use super::Protocol;
+
 /// The values of the variables. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
+    /// `OTEL_EXPORTER_OTLP_PROTOCOL`: `http/protobuf` or `grpc`.
+    pub protocol: Option<Protocol>,
+    /// `OTEL_EXPORTER_OTLP_INSECURE`: whether gRPC has no TLS, at an endpoint without `http://` or `https://`.
+    pub insecure: Option<bool>,
     /// `OTEL_EXPORTER_OTLP_HEADERS`.
     pub headers: Vec<(String, String)>,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds.
@@ -79,8 +85,6 @@ impl Environment {
         let plain = |name: &str| get(name).map(|value| (name.to_owned(), value));
         let path = |name| otlp(name).map(|(_, path)| path.into());
         let mut warnings = vec![];
-        let protocol = "this exporter has http/protobuf only, and pushes so";
-        parse(&mut warnings, otlp("PROTOCOL"), protocol, |value| (value == "http/protobuf").then_some(()));
         let resource = plain("OTEL_RESOURCE_ATTRIBUTES");
         let mut resource = parse(&mut warnings, resource, PAIRS, key_values).unwrap_or_default();
         if let Some(name) = get("OTEL_SERVICE_NAME") {
@@ -88,6 +92,10 @@ impl Environment {
         }
         let temporality = plain("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE");
         let environment = Self {
+            protocol: parse(&mut warnings, otlp("PROTOCOL"), PROTOCOLS, Protocol::parse),
+            insecure: parse(&mut warnings, otlp("INSECURE"), "it has to be true or false", |value| {
+                value.to_ascii_lowercase().parse().ok()
+            }),
             headers: parse(&mut warnings, otlp("HEADERS"), PAIRS, key_values).unwrap_or_default(),
             timeout: parse(&mut warnings, otlp("TIMEOUT"), MILLISECONDS, milliseconds),
             gzip: parse(
@@ -139,23 +147,47 @@ pub const KEY_VALUES: &str = "name=value,name=value, with %2C for a comma in a v
 
 const PAIRS: &str = "it has to be name=value,name=value, with %2C for a comma in a value";
 const MILLISECONDS: &str = "it has to be a whole number of milliseconds above 0";
+const PROTOCOLS: &str = "it has to be http/protobuf or grpc";
 const TEMPORALITIES: &str = "it has to be cumulative, delta or lowmemory";
 
-/// The URL for metrics: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` as it is, or derived from `OTEL_EXPORTER_OTLP_ENDPOINT`.
-/// `get` returns a variable.
-pub fn environment_url(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    get_if_set(&get, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
-        .or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(|endpoint| metrics_url(&endpoint)))
+/// Where metrics go, and how far that is the URL of metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Endpoint {
+    /// The collector, as `OTEL_EXPORTER_OTLP_ENDPOINT` names it.
+    Collector(String),
+    /// The URL of metrics, as `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` names it.
+    Metrics(String),
+}
+
+impl Endpoint {
+    /// The endpoint of the environment. `get` returns a variable.
+    pub fn of_environment(get: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let metrics = get_if_set(&get, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT").map(Self::Metrics);
+        metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
+    }
+
+    /// The URL for requests. The path of metrics is there once, and gRPC has none. Without a scheme, gRPC has TLS unless
+    /// it is `insecure`.
+    pub fn url(&self, protocol: Protocol, insecure: bool) -> String {
+        match (protocol, self) {
+            (Protocol::HttpProtobuf, Self::Metrics(url)) => url.clone(),
+            (Protocol::HttpProtobuf, Self::Collector(url)) => {
+                let base = url.trim_end_matches('/');
+                format!("{}/v1/metrics", base.strip_suffix("/v1/metrics").unwrap_or(base))
+            }
+            (Protocol::Grpc, Self::Metrics(url) | Self::Collector(url)) => {
+                match (url.contains("://"), insecure) {
+                    (true, _) => url.clone(),
+                    (false, true) => format!("http://{url}"),
+                    (false, false) => format!("https://{url}"),
+                }
+            }
+        }
+    }
 }
 
 fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-}
-
-/// The URL that takes metrics, of the base URL of an endpoint. One that names the path already has it once.
-pub fn metrics_url(endpoint: &str) -> String {
-    let base = endpoint.trim_end_matches('/');
-    format!("{}/v1/metrics", base.strip_suffix("/v1/metrics").unwrap_or(base))
 }
 
 /// Names and values: `name=value,name=value`. Bytes can be written as `%` and two hexadecimal digits. None if it is not
@@ -223,7 +255,8 @@ mod tests {
     #[test]
     fn variables_have_the_meaning_that_opentelemetry_gives_them() {
         let all = read(&[
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_INSECURE", "True"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%2Cb=, x = y ,"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
@@ -236,6 +269,8 @@ mod tests {
             ("OTEL_SERVICE_NAME", "leg"),
         ]);
         let expected = Environment {
+            protocol: Some(Protocol::Grpc),
+            insecure: Some(true),
             headers: pairs(&[("api-key", "a,b="), ("x", "y")]),
             timeout: Some(Duration::from_millis(2500)),
             gzip: Some(false),
@@ -259,7 +294,9 @@ mod tests {
 
     #[test]
     fn metrics_have_a_url_of_their_own_or_one_below_the_endpoint() {
-        let url = |variables: &[(&str, &str)]| environment_url(get(variables));
+        let url = |variables: &[(&str, &str)]| {
+            Endpoint::of_environment(get(variables)).map(|of| of.url(Protocol::HttpProtobuf, false))
+        };
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
         let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
         assert_eq!(url(&[endpoint]).as_deref(), Some("http://collector:4318/base/v1/metrics"));
@@ -272,7 +309,22 @@ mod tests {
         for endpoint in
             ["http://h:4318", "http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics/"]
         {
-            assert_eq!(metrics_url(endpoint), "http://h:4318/v1/metrics", "{endpoint}");
+            let url = Endpoint::Collector(endpoint.to_owned()).url(Protocol::HttpProtobuf, false);
+            assert_eq!(url, "http://h:4318/v1/metrics", "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn grpc_has_no_path_and_tls_unless_it_is_insecure() {
+        for endpoint in [Endpoint::Collector, Endpoint::Metrics] {
+            for (name, insecure, url) in [
+                ("http://h:4317", false, "http://h:4317"),
+                ("https://h:4317", true, "https://h:4317"),
+                ("h:4317", false, "https://h:4317"),
+                ("h:4317", true, "http://h:4317"),
+            ] {
+                assert_eq!(endpoint(name.to_owned()).url(Protocol::Grpc, insecure), url);
+            }
         }
     }
 
@@ -296,7 +348,8 @@ mod tests {
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "-5"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_INSECURE", "yes"),
             ("OTEL_RESOURCE_ATTRIBUTES", "robot"),
             ("OTEL_RESOURCE_ATTRIBUTES", "=x"),
             ("OTEL_RESOURCE_ATTRIBUTES", "x=%ff"),

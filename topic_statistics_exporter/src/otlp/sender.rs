@@ -191,7 +191,10 @@ mod tests {
     use prost::Message;
 
     use super::{
-        super::{client::ClientOptions, queue::Limits},
+        super::{
+            client::{ClientOptions, Protocol},
+            queue::Limits,
+        },
         *,
     };
     use crate::{compression::decompress, state::DroppedRequests};
@@ -284,8 +287,15 @@ mod tests {
 
     fn client(address: &str, timeout: Duration) -> Client {
         let url = format!("http://{address}/v1/metrics");
-        let options =
-            ClientOptions { url, headers: Vec::new(), timeout, gzip: true, certificate: None, client: None };
+        let options = ClientOptions {
+            protocol: Protocol::HttpProtobuf,
+            url,
+            headers: Vec::new(),
+            timeout,
+            gzip: true,
+            certificate: None,
+            client: None,
+        };
         Client::new(&options).unwrap()
     }
 
@@ -513,6 +523,7 @@ mod tests {
     #[test]
     fn what_http_does_not_allow_is_an_error_at_the_start() {
         let options = |url: &str, headers: &[(&str, &str)]| ClientOptions {
+            protocol: Protocol::HttpProtobuf,
             url: url.to_owned(),
             headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             timeout: Duration::from_secs(1),

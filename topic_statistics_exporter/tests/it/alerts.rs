@@ -231,6 +231,13 @@ fn situations(interval: u32) -> Vec<Situation> {
         healthy("a healthy robot", 8 * HOUR, interval, always),
         new("a topic that violates its expectations", 4 * HOUR)
             .series(&format!("topic_statistics_health_level{{{SCAN}}}"), since(2.0))
+            // The status on /diagnostics that says the same.
+            .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"n: /scan\", hardware_id=\"none\"}}"), since(2.0))
+            .fires("TopicStatisticsUnhealthy", PAGE, from + 4 * MINUTE),
+        new("timers of two nodes of one name that violate their expectations", 4 * HOUR)
+            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/a/n\", name=\"timer/10ms\"}}"), since(2.0))
+            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/b/n\", name=\"timer/10ms\"}}"), since(2.0))
+            .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"n: timer/10ms\"}}"), since(2.0))
             .fires("TopicStatisticsUnhealthy", PAGE, from + 4 * MINUTE),
         new("a topic that is silent for longer than its author expects", 4 * HOUR)
             .series(&format!("topic_statistics_health_level{{{SCAN}}}"), since(3.0))
@@ -302,6 +309,12 @@ fn situations(interval: u32) -> Vec<Situation> {
             .fires("TopicStatisticsExporterSilent", PAGE, from + 12 * MINUTE),
         site(site(new("a site that cannot be reached", 4 * HOUR), "north", |time| time < 3 * HOUR), "south", always)
             .fires("TopicStatisticsSiteUnreachable", PAGE, from + 7 * MINUTE),
+        (0..5)
+            .fold(new("robots of no site, most of which are away", 4 * HOUR), |situation, robot| {
+                let labels = format!("job=\"topic_statistics\", instance=\"lone_{robot}\", always_on=\"true\"");
+                situation.exporter(&labels, |time| robot == 0 || time < from)
+            })
+            .fires("TopicStatisticsExporterDown", PAGE, from + 7 * MINUTE),
         new("a collector that denies", 4 * HOUR)
             .series(&exporter("push_attempts_failed_total", "reason=\"denied\""), counter(0.1))
             .fires("TopicStatisticsPushDenied", TICKET, from + 12 * MINUTE),

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use test_support::{domain, program, wait_for, Process};
 
 use crate::{
+    otlp::python_packages,
     process::{get, Exporter},
     prometheus::{find, folder, free_port},
 };
@@ -160,6 +161,39 @@ fn the_compose_file_names_files_that_are_there_and_options_that_there_are() {
     for name in ["collector.yml", "grafana-datasource.yml", "grafana-dashboards.yml"] {
         assert!(yaml(name).is_some_and(|content| content.is_object()), "{name}");
     }
+}
+
+/// Docker and Grafana are not run: the compose file by the schema of its specification, the dashboards by Grafana's models.
+#[test]
+fn files_of_engines_that_are_not_run_are_valid() {
+    let Some(packages) = python_packages("schemas") else {
+        return test_support::skip(
+            "the schemas of compose files and dashboards",
+            "they cannot be installed from PyPI",
+        );
+    };
+    let invalid = |compose: PathBuf, dashboards: &[PathBuf]| {
+        let mut command = Command::new("python3");
+        command.arg(folder("topic_statistics_exporter/tests/it/schemas.py")).arg(compose).args(dashboards);
+        let output = command.env("PYTHONPATH", &packages).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let dashboards = ["fleet.json", "robot.json"].map(|name| folder("grafana").join(name));
+    assert_eq!(invalid(deployed("compose.yml"), &dashboards), "");
+    // It finds what is wrong.
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = |name: &str, text: &str, from: &str, to: &str| {
+        assert!(text.contains(from));
+        let path = directory.path().join(name);
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        path
+    };
+    let compose = wrong("compose.yml", &read("compose.yml"), "volumes:", "volume:");
+    let dashboard = fs::read_to_string(&dashboards[0]).unwrap();
+    let dashboard = wrong("fleet.json", &dashboard, "\"gridPos\"", "\"gridPosition\"");
+    let invalid = invalid(compose, &[dashboard]);
+    assert!(invalid.contains("'volume' does not match") && invalid.contains("gridPosition"), "{invalid}");
 }
 
 #[test]

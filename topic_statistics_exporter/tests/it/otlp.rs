@@ -22,12 +22,12 @@ use crate::{
 };
 
 /// A collector that follows a script.
-struct Collector {
+pub struct Collector {
     process: Process,
     lines: Receiver<String>,
-    port: u64,
+    pub port: u64,
     /// All requests, each as the collector prints it.
-    requests: Vec<Value>,
+    pub requests: Vec<Value>,
 }
 
 /// Installs packages from PyPI, those of `xtask/requirements/NAME.txt`, and returns where. None where PyPI cannot be
@@ -72,11 +72,22 @@ impl Collector {
 
     /// Starts it with environment variables.
     fn start_with(port: u64, script: &[&str], what: &str, variables: &[(&str, &Path)]) -> Option<Self> {
+        Self::start_program("otlp_collector.py", port, script, what, variables)
+    }
+
+    /// Starts the collector of a program beside this file.
+    pub fn start_program(
+        program: &str,
+        port: u64,
+        script: &[&str],
+        what: &str,
+        variables: &[(&str, &Path)],
+    ) -> Option<Self> {
         let Some(packages) = python_packages("opentelemetry") else {
             test_support::skip(what, "opentelemetry-proto cannot be installed from PyPI");
             return None;
         };
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/otlp_collector.py");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(program);
         let mut command = Command::new("python3");
         command
             .arg(program)
@@ -90,12 +101,12 @@ impl Collector {
         Some(Self { process, lines, port: first["port"].as_u64().unwrap(), requests: vec![] })
     }
 
-    fn endpoint(&self) -> String {
+    pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Waits until the requests so far have what is waited for.
-    fn read_until(&mut self, what: &str, mut has: impl FnMut(&Self) -> bool) {
+    pub fn read_until(&mut self, what: &str, mut has: impl FnMut(&Self) -> bool) {
         wait_for(what, || {
             self.requests
                 .extend(self.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap()));
@@ -104,19 +115,19 @@ impl Collector {
     }
 
     /// Ends it, and returns all requests.
-    fn stop(self) -> Vec<Value> {
+    pub fn stop(self) -> Vec<Value> {
         self.process.stop();
         let more = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap());
         self.requests.into_iter().chain(more).collect()
     }
 
     /// The requests that it accepted, in the order of their arrival.
-    fn accepted(&self) -> impl Iterator<Item = &Value> {
+    pub fn accepted(&self) -> impl Iterator<Item = &Value> {
         self.requests.iter().filter(|request| request["reply"] == "200").map(|request| &request["request"])
     }
 
     /// The data points of a metric, with their attributes, in the order of their arrival.
-    fn points<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (String, &'a Value)> {
+    pub fn points<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (String, &'a Value)> {
         self.accepted().flat_map(move |request| points(request, name))
     }
 }
@@ -167,7 +178,7 @@ fn float(value: &Value) -> f64 {
     }
 }
 
-fn times(point: &Value) -> (i128, i128) {
+pub fn times(point: &Value) -> (i128, i128) {
     (number(&point["start_time_unix_nano"]), number(&point["time_unix_nano"]))
 }
 
@@ -179,7 +190,7 @@ fn add_buckets(buckets: &mut BTreeMap<i32, u64>, side: &Value) {
 }
 
 /// Options with which a test takes no longer than it must. A busy collector answers within the timeout.
-const QUICKLY: [&str; 8] = [
+pub const QUICKLY: [&str; 8] = [
     "--otlp-interval",
     "0.2",
     "--otlp-timeout",
@@ -189,7 +200,7 @@ const QUICKLY: [&str; 8] = [
     "--otlp-retry-max",
     "0.2",
 ];
-const UNREACHABLE: &str = r#"exporter_push_attempts_failed_total{reason="unreachable"}"#;
+pub const UNREACHABLE: &str = r#"exporter_push_attempts_failed_total{reason="unreachable"}"#;
 const IMU: &str = "node=/listener,topic=/imu,kind=subscription";
 
 #[test]
@@ -359,11 +370,11 @@ fn assert_distribution(collector: &Collector, sent: &Distribution) {
     }
 }
 
-/// After each failure the same request came again, and after `Retry-After: 1` not before a second.
-fn assert_retries(collector: &Collector) {
+/// After each failure the same request came again, and after a demand of 1 s not before that.
+pub fn assert_retries(collector: &Collector) {
     for (before, after) in collector.requests.iter().zip(&collector.requests[1..]) {
         let at = |request: &Value| float(&request["at"]);
-        if before["reply"] == "429:1" {
+        if before["reply"].as_str().unwrap().ends_with(":1") {
             assert!(at(after) - at(before) >= 1.0, "{} s", at(after) - at(before));
         }
         if before["reply"] != "200" && !before["request"].is_null() && !after["request"].is_null() {
@@ -640,18 +651,28 @@ fn a_collector_that_denies_for_a_while_gets_everything() {
     });
 }
 
+/// The options of a server's certificate.
+pub const SERVER: [&str; 4] =
+    ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
+
+/// Makes a certificate and its key. Logs that `what` is skipped without openssl.
+pub fn certificate(directory: &Path, name: &str, options: &[&str], what: &str) -> Option<(PathBuf, PathBuf)> {
+    let [certificate, key] = ["pem", "key"].map(|end| directory.join(format!("{name}.{end}")));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]);
+    openssl.arg(format!("/CN={name}")).args(options).arg("-out").arg(&certificate).arg("-keyout").arg(&key);
+    if !openssl.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        test_support::skip(what, "there is no openssl on this machine");
+        return None;
+    }
+    Some((certificate, key))
+}
+
 #[test]
 fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
     const WHAT: &str = "OTLP over HTTPS";
     let directory = tempfile::tempdir().unwrap();
-    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| directory.path().join(name));
-    let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=collector"]);
-    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
-    openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key).stderr(Stdio::null());
-    if !openssl.status().is_ok_and(|status| status.success()) {
-        return test_support::skip(WHAT, "there is no openssl on this machine");
-    }
+    let Some((certificate, key)) = certificate(directory.path(), "collector", &SERVER, WHAT) else { return };
     let files = [("CERTIFICATE", certificate.as_path()), ("KEY", key.as_path())];
     let Some(mut collector) = Collector::start_with(0, &[], WHAT, &files) else { return };
     let endpoint = format!("https://127.0.0.1:{}", collector.port);
@@ -668,36 +689,20 @@ fn a_collector_without_a_certificate_that_is_trusted_gets_nothing() {
 
 #[test]
 fn a_collector_that_demands_a_certificate_gets_the_exporters_own() {
-    const WHAT: &str = "OTLP with a client certificate";
+    demands_a_certificate("otlp_collector.py", &[], "OTLP with a client certificate");
+}
+
+/// The collector of a program gets requests only from an exporter with its own certificate.
+pub fn demands_a_certificate(program: &str, options: &[&str], what: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let make = |name: &str, further: &[&str]| {
-        let [certificate, key] = ["pem", "key"].map(|end| directory.path().join(format!("{name}.{end}")));
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]);
-        openssl
-            .arg(format!("/CN={name}"))
-            .args(further)
-            .arg("-out")
-            .arg(&certificate)
-            .arg("-keyout")
-            .arg(&key);
-        openssl
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-            .then_some((certificate, key))
-    };
-    let server = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
-    let (Some((server, server_key)), Some((client, client_key))) =
-        (make("collector", &server), make("robot", &[]))
-    else {
-        return test_support::skip(WHAT, "there is no openssl on this machine");
-    };
+    let make = |name, options| certificate(directory.path(), name, options, what);
+    let Some((server, server_key)) = make("collector", &SERVER) else { return };
+    let Some((client, client_key)) = make("robot", &[]) else { return };
     let files = [("CERTIFICATE", &*server), ("KEY", &server_key), ("CLIENT_CERTIFICATE", &client)];
-    let Some(mut collector) = Collector::start_with(0, &[], WHAT, &files) else { return };
+    let Some(mut collector) = Collector::start_program(program, 0, &[], what, &files) else { return };
     let endpoint = format!("https://127.0.0.1:{}", collector.port);
     let arguments = ["--otlp-endpoint", &endpoint, "--otlp-certificate", server.to_str().unwrap()];
-    let arguments = [&arguments, &QUICKLY[..]].concat();
+    let arguments = [&arguments, options, &QUICKLY[..]].concat();
     let domain = domain();
     let exporter = Exporter::start(&arguments, domain);
     exporter.scrape_until("failed attempts", |series| series.get(UNREACHABLE) >= Some(2.0));
@@ -716,7 +721,7 @@ fn a_collector_that_demands_a_certificate_gets_the_exporters_own() {
 fn variables_that_cannot_be_used_are_logged_and_end_nothing() {
     let Some(mut collector) = Collector::start(0, &[], "OTLP with wrong variables") else { return };
     let variables = [
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned()),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json".to_owned()),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s".to_owned()),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd".to_owned()),
         ("OTEL_RESOURCE_ATTRIBUTES", "robot".to_owned()),

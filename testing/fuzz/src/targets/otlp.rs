@@ -18,7 +18,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 };
 use prost::{encoding::encode_varint, Message};
 use topic_statistics_exporter::testing::{
-    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Queue, QueueLimits,
+    compress, Answer, Backoff, Client, ClientOptions, Delivery, Failure, Outcome, Protocol, Queue,
+    QueueLimits,
 };
 use ureq::{
     config::Config,
@@ -51,6 +52,7 @@ pub fn otlp(bytes: &[u8]) {
     let gzip = input.bool();
     let line = Arc::new(Line::default());
     let options = ClientOptions {
+        protocol: Protocol::HttpProtobuf,
         url: "http://collector:4318/v1/metrics".to_owned(),
         headers: vec![("api-key".to_owned(), "x".to_owned())],
         // The time is over where the connection says so, and not where this process waits for a processor.

@@ -397,3 +397,41 @@ fn what_was_confirmed_is_there_after_sigkill() {
     }
     assert!(expected.len() > 50, "{}", expected.len());
 }
+
+/// A robot of 50 topics sends 10.7 kB each 10 s: the default limits hold 16 hours of it, also over restarts.
+#[test]
+fn sixteen_hours_without_a_network_are_kept_in_order() {
+    const HOUR: u64 = 360;
+    let limits = Limits { bytes: 64_000_000, age: Duration::from_secs(72 * 3600) };
+    // The order is meant here, not the disk.
+    let memory = Path::new("/dev/shm");
+    let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let directory = directory.unwrap();
+    let body = request(0, 10_600);
+    let push = |queue: &mut Queue, numbers: std::ops::Range<u64>| {
+        for _ in numbers {
+            queue.push(body.clone());
+        }
+    };
+    let mut queue = Queue::in_directory(directory.path(), limits).unwrap();
+    push(&mut queue, 0..8 * HOUR);
+    drop(queue);
+    let mut queue = Queue::in_directory(directory.path(), limits).unwrap();
+    push(&mut queue, 8 * HOUR..16 * HOUR);
+    assert_eq!((queue.requests(), queue.in_memory_only()), (16 * HOUR as usize, 0));
+    assert_eq!(queue.dropped(), DroppedRequests::default());
+    push(&mut queue, 16 * HOUR..18 * HOUR);
+    let overflow = queue.dropped().overflow;
+    assert!((HOUR..2 * HOUR).contains(&overflow) && queue.bytes() <= limits.bytes, "{overflow}");
+    drop(queue);
+    let mut queue = Queue::in_directory(directory.path(), limits).unwrap();
+    let mut last = None;
+    for _ in 0..18 * HOUR - overflow {
+        let sequence = queue.waiting.front().unwrap().request.sequence;
+        assert!(last.is_none_or(|last| sequence == last + 1), "{sequence} after {last:?}");
+        last = Some(sequence);
+        assert_eq!(**queue.take().unwrap().unwrap(), body);
+        queue.finish();
+    }
+    assert!(queue.take().unwrap().is_none());
+}
