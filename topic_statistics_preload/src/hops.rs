@@ -134,7 +134,7 @@ impl PublisherHops {
         for slot in self.hops.iter().filter(|slot| slot.hop.get().is_none()) {
             let Some(index) = slot.input.load(Ordering::Relaxed).checked_sub(1) else { continue };
             let Some(input) = lock(&TOPICS).get(index as usize).cloned() else { continue };
-            let name = format!("{}:{input} -> {}", self.node, self.topic);
+            let name = format!("{}:{input}:{}", self.node, self.topic);
             let name = self.names.reserve(&self.node, &name);
             let collector = Arc::new(Windowed::new(Hop::default()));
             let source = Source::new(name, Arc::clone(&collector) as _, None);

@@ -48,7 +48,7 @@ fn settle(reader: &mut Reader, sources: &[(&str, &str)]) {
 
 #[test]
 fn the_hops_of_a_chain_add_up_to_what_its_last_node_measures() {
-    const HOPS: [&str; 3] = ["/first:/imu -> /a", "/second:/a -> /b", "/third:/b -> /c"];
+    const HOPS: [&str; 3] = ["/first:/imu:/a", "/second:/a:/b", "/third:/b:/c"];
     let mut reader = Reader::start(domain());
     let mut source = Program::start("chain.py", &["source", "/imu"], domain());
     let _first = start("first", &["/imu", "/a"]);
@@ -89,7 +89,7 @@ fn only_the_callback_of_a_message_makes_a_hop_whatever_the_executor_and_its_time
         let mut node = start(&name, &arguments);
         let mut source = Program::start("chain.py", &["source", "/imu"], domain());
         let mut other = Program::start("chain.py", &["other", "/number"], domain());
-        let hop = format!("/{name}:/imu -> /called");
+        let hop = format!("/{name}:/imu:/called");
         create(&mut reader, &mut source, &[&hop]);
         let before = sum(&reader.metrics, &hop, METRIC).0;
         other.send("publish 100");
@@ -143,7 +143,7 @@ for line in sys.stdin:
             output.publish(Imu())
     print('done', flush=True)
 ";
-    const HOP: &str = "/fusion:/a -> /out";
+    const HOP: &str = "/fusion:/a:/out";
     const SOURCES: [(&str, &str); 2] = [(HOP, METRIC), ("/fusion:/out", "publish_duration_ms")];
     let mut reader = Reader::start(domain());
     let mut command = command("python3", &["-c", SCRIPT], domain());
