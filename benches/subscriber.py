@@ -5,6 +5,7 @@ rclpy. Runs until it is ended."""
 import sys
 
 import rclpy
+from rclpy.executors import ExternalShutdownException
 from sensor_msgs.msg import Image, Imu
 
 rclpy.init()
@@ -22,4 +23,7 @@ topics += [(Imu, 'load/fast', 1000), (Image, 'load/image', 100)]
 topics = [(Imu, name, 10) for name in sys.argv[1:]] or topics
 subscriptions = [node.create_subscription(kind, topic, receive, depth) for kind, topic, depth in topics]
 node.create_timer(1.0, lambda: print(count, flush=True))
-rclpy.spin(node)
+try:
+    rclpy.spin(node)
+except (KeyboardInterrupt, ExternalShutdownException):
+    pass
