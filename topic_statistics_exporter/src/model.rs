@@ -622,7 +622,7 @@ pub mod tests {
         assert_eq!(refused(&|message| message.metrics_source = "x".to_owned()), Refused::DistributionMetric);
         assert!(matches!(refused(&|message| message.count = 11), Refused::Distribution(_)));
         assert!(matches!(refused(&|message| message.sum = 16.0), Refused::Order { .. }));
-        assert!(matches!(refused(&|message| message.unit = "x".repeat(512)), Refused::Name(_)));
+        assert!(matches!(refused(&|message| message.unit = "x".repeat(MAX_NAME + 1)), Refused::Name(_)));
     }
 
     #[test]

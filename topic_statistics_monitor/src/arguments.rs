@@ -83,6 +83,19 @@ pub struct Arguments {
         conflicts_with_all = ["from_statistics", "publish", "record", "print_expectations"]
     )]
     pub actions: bool,
+    /// Show what each path of nodes from one topic to another costs, by the statistics of preloaded nodes
+    ///
+    /// Each second, for each path: the mean over the last minute from the first topic's source timestamp to the last
+    /// topic's publication, which hop is worst, and the messages lost on the way. The nodes need `topic_statistics run`
+    /// and TOPIC_STATISTICS_METRICS=all. If a hop is missing, the node is named.
+    #[arg(
+        long, value_names = ["FIRST", "LAST"], num_args = 2, help_heading = WATCHED,
+        conflicts_with_all = [
+            "topics", "all", "services", "actions", "publish", "record", "once", "report", "require", "expect",
+            "print_expectations",
+        ]
+    )]
+    pub chains: Vec<Pattern>,
     /// Publish the windows on /statistics, for nodes without statistics of their own
     #[arg(long, help_heading = WATCHED, conflicts_with = "from_statistics")]
     pub publish: bool,
@@ -235,6 +248,10 @@ impl Arguments {
                 }
                 _ => Ok(()),
             })
+            .and_then(|()| match self.chains.iter().find(|end| end.name().is_none() || end.is_of_sources()) {
+                Some(end) => Err(format!("--chains takes two topics' names, not {}", end.text())),
+                None => Ok(()),
+            })
             .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))
     }
 
@@ -247,6 +264,12 @@ impl Arguments {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the topics between which chains are shown.
+    pub fn chain_ends(&self) -> Option<[&str; 2]> {
+        let [first, last] = &self.chains[..] else { return None };
+        Some([first.name()?, last.name()?])
     }
 
     /// Returns what is watched.
@@ -338,6 +361,9 @@ mod tests {
             &["--record", "a.mcap", "--split"],
             &["--record", "a.mcap", "--max-size", "0"],
             &["--record", "a.mcap", "--from-statistics"],
+            &["--chains", "/scan"],
+            &["--chains", "/scan", "/cmd/*"],
+            &["--chains", "/scan", "/cmd", "--once"],
             &["--record", "a.mcap", "--statistics-update-rate", "-1"],
         ] {
             let arguments = Arguments::try_parse_from([&["topic_monitor"], line].concat());

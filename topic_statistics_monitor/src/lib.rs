@@ -15,11 +15,12 @@
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
-//! `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`,
+//! `chains` reads `statistics`, too, and adds up the hops of nodes. `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`,
 //! `waiting` and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
 //! imports the other. `arguments` is the command line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
+mod chains;
 mod diagnostics;
 mod error;
 mod origin;
@@ -83,6 +84,15 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     let node = executor.create_node("topic_monitor")?;
     // The rows show the library's warnings in the node's log.
     node.logger().set_level(LogSeverity::Error)?;
+    if let Some(ends) = arguments.chain_ends() {
+        let spinning = Spinning::start(executor)?;
+        return chains::run(&node, arguments, ends, output, spinning, &interrupt).or_else(|error| {
+            match has_no_reader(&*error, is_terminal) {
+                true => Ok(0),
+                false => Err(error),
+            }
+        });
+    }
     let recorder = arguments.record.options().map(|options| Recorder::start(&node, options)).transpose()?;
     let recording = recorder.as_ref().map(Recorder::recording);
     let mut provider = RowProvider::new(&node, arguments, patterns, recording)?;

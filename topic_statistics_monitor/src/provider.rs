@@ -97,20 +97,25 @@ impl RowProvider {
 
     /// Describes in a few words what is left out or dropped because a bound is reached.
     pub fn notice(&self) -> Option<String> {
-        let (left_out, dropped, invalid) = match self {
-            Self::Topics(topics) => (topics.left_out(), 0, None),
-            Self::Statistics(statistics) => {
-                (statistics.left_out(), statistics.dropped(), statistics.invalid())
-            }
-            Self::Waiting(waiting) => (waiting.left_out(), waiting.dropped(), None),
-        };
-        let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
-        let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
-        let invalid =
-            invalid.map(|(number, why)| format!("{number} invalid distributions, the last one {why}"));
-        let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(invalid).collect();
-        (!notices.is_empty()).then(|| notices.join(", "))
+        match self {
+            Self::Topics(topics) => notice(topics.left_out(), 0, None),
+            Self::Statistics(statistics) => notice_of_statistics(statistics),
+            Self::Waiting(waiting) => notice(waiting.left_out(), waiting.dropped(), None),
+        }
     }
+}
+
+/// Describes what of the statistics is left out or dropped because a bound is reached.
+pub fn notice_of_statistics(statistics: &StatisticsReader) -> Option<String> {
+    notice(statistics.left_out(), statistics.dropped(), statistics.invalid())
+}
+
+fn notice(left_out: usize, dropped: u64, invalid: Option<(u64, &str)>) -> Option<String> {
+    let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
+    let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
+    let invalid = invalid.map(|(number, why)| format!("{number} invalid distributions, the last one {why}"));
+    let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(invalid).collect();
+    (!notices.is_empty()).then(|| notices.join(", "))
 }
 
 /// The notice that was reported last, and when.

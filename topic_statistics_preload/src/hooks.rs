@@ -15,28 +15,15 @@ use topic_statistics_core::record::clock::monotonic;
 
 use crate::{
     abi::*,
+    cause::{self, Message},
     log::line,
     process::{
-        forget_client, forget_node, forget_publisher, forget_service, forget_subscription, is_measured,
+        call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription, is_measured,
         measured_client, measured_service, protect, record_published, record_taken, size, start_publication,
         Created, Taken, UNKNOWN_SIZE,
     },
     real,
 };
-
-/// Calls the process's own function; returns what follows `else`, with a line, if there is none.
-macro_rules! call {
-    ($name:ident($($argument:expr),*) else $missing:expr) => {
-        match real::$name() {
-            // SAFETY: The caller's arguments, by the contract of rmw.h.
-            Some(real) => unsafe { real($($argument),*) },
-            None => {
-                let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
-                return $missing;
-            }
-        }
-    };
-}
 
 /// Returns whether a message was taken.
 ///
@@ -46,6 +33,19 @@ macro_rules! call {
 unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     // SAFETY: By contract.
     result == OK && unsafe { taken.as_ref() } == Some(&true)
+}
+
+/// Notes that a message that is not measured was taken, or none.
+///
+/// # Safety
+///
+/// `taken` must be null or valid.
+pub unsafe fn note_taken(result: Ret, taken: *const bool) {
+    // SAFETY: By contract.
+    match unsafe { has_taken(result, taken) } {
+        true => cause::take(Message::UNMEASURED),
+        false => cause::end(),
+    }
 }
 
 /// # Safety
@@ -178,7 +178,10 @@ pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
 macro_rules! take {
     ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
         if protect(|| is_measured($subscription)) != Some(true) {
-            return call!($plain($subscription, $message, $taken, $allocation) else UNSUPPORTED);
+            let result = call!($plain($subscription, $message, $taken, $allocation) else UNSUPPORTED);
+            // SAFETY: rmw has accepted the arguments.
+            unsafe { note_taken(result, $taken) };
+            return result;
         }
         let mut buffer = MaybeUninit::<MessageInfoBuffer>::zeroed();
         let info = buffer.as_mut_ptr().cast::<MessageInfo>();
@@ -216,6 +219,8 @@ pub unsafe extern "C-unwind" fn rmw_take_with_info(
     let _panic = protect(|| unsafe {
         if has_taken(result, taken) {
             record_taken(subscription, &Taken::Message(message), info.as_ref());
+        } else {
+            cause::end();
         }
     });
     result
@@ -286,6 +291,8 @@ pub unsafe extern "C-unwind" fn rmw_take_serialized_message_with_info(
         if has_taken(result, taken) && !message.is_null() && !(*message).buffer.is_null() {
             let bytes = std::slice::from_raw_parts((*message).buffer, (*message).length);
             record_taken(subscription, &Taken::Serialized(bytes), info.as_ref());
+        } else {
+            cause::end();
         }
     });
     result
@@ -327,6 +334,8 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     let _panic = protect(|| unsafe {
         if has_taken(result, taken) && !message.is_null() && !(*message).is_null() {
             record_taken(subscription, &Taken::Message(*message), info.as_ref());
+        } else {
+            cause::end();
         }
     });
     result
@@ -393,6 +402,7 @@ pub unsafe extern "C-unwind" fn rmw_take_request(
     request: *mut c_void,
     taken: *mut bool,
 ) -> Ret {
+    cause::end();
     let result = call!(rmw_take_request(service, info, request, taken) else UNSUPPORTED);
     // SAFETY: rmw has accepted the arguments, and has filled the info.
     let _panic = protect(|| unsafe {
@@ -454,6 +464,7 @@ pub unsafe extern "C-unwind" fn rmw_take_response(
     response: *mut c_void,
     taken: *mut bool,
 ) -> Ret {
+    cause::end();
     let result = call!(rmw_take_response(client, info, response, taken) else UNSUPPORTED);
     // SAFETY: rmw has accepted the arguments, and has filled the info.
     let _panic = protect(|| unsafe {

@@ -15,8 +15,10 @@
 //! | module | contains |
 //! |---|---|
 //! | [`hooks`] | the exported functions |
+//! | [`boundaries`] | exported functions by which a thread shows that a callback has returned |
 //! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
 //! | [`services`] | requests and calls, from their beginning to their response |
+//! | [`cause`], [`hops`] | which message has caused a publication; the time from the one to the other |
 //! | [`table`] | which of them belongs to an rmw handle |
 //! | [`output`] | the publisher of the windows |
 //! | [`stamp`] | header stamps in messages of any type |
@@ -30,7 +32,10 @@
 #![allow(missing_docs, missing_debug_implementations)] // a library without API
 
 mod abi;
+mod boundaries;
+mod cause;
 mod hooks;
+mod hops;
 mod log;
 mod options;
 mod output;

@@ -13,6 +13,8 @@ pub struct Options {
     pub period: Duration,
     /// What is measured of subscriptions.
     pub metrics: Vec<Metric>,
+    /// Whether hops are measured.
+    pub has_hops: bool,
     /// Names and patterns of the topics and services that are measured; those with `!` are not. Empty for all.
     pub topics: Vec<String>,
     /// The topic on which windows are published.
@@ -26,6 +28,7 @@ impl Default for Options {
         Self {
             period: Duration::from_secs(1),
             metrics: vec![Metric::MessageAge, Metric::MessagePeriod],
+            has_hops: false,
             topics: vec![],
             publish_topic: "/statistics".to_owned(),
             distributions: false,
@@ -65,6 +68,9 @@ impl Options {
         })?;
         set("TOPIC_STATISTICS_METRICS", &mut |value| {
             options.metrics = metrics(value)?;
+            let chosen = options.metrics.len();
+            options.metrics.retain(|metric| *metric != Metric::InputToOutput);
+            options.has_hops = options.metrics.len() < chosen;
             Ok(())
         })?;
         set("TOPIC_STATISTICS_TOPICS", &mut |value| {
@@ -112,6 +118,7 @@ fn metrics(value: &str) -> Result<Vec<Metric>, String> {
         .iter()
         .copied()
         .filter(|metric| *metric != Metric::CallbackDuration)
+        .chain([Metric::InputToOutput])
         .collect();
     if value.trim() == "all" {
         return Ok(known);
@@ -182,13 +189,17 @@ mod tests {
         let expected = Options {
             period: Duration::from_millis(250),
             metrics: vec![Metric::MessageAge, Metric::PublicationSeqGap],
+            has_hops: false,
             topics: vec!["/imu".to_owned(), "/camera/*".to_owned()],
             publish_topic: "/r1/statistics".to_owned(),
             distributions: true,
         };
         assert_eq!(all, Ok(expected));
-        let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap().metrics;
-        assert_eq!((all.len(), all.contains(&Metric::CallbackDuration)), (11, false));
+        let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap();
+        assert_eq!((all.metrics.len(), all.metrics.contains(&Metric::CallbackDuration)), (11, false));
+        assert!(all.has_hops && !Options::default().has_hops);
+        let some = read(&[("TOPIC_STATISTICS_METRICS", "message_age,input_to_output_ms")]).unwrap();
+        assert_eq!((some.metrics, some.has_hops), (vec![Metric::MessageAge], true));
         for (name, value, expected) in [
             ("TOPIC_STATISTICS_PERIOD", "0", "0.001 to 86400"),
             ("TOPIC_STATISTICS_PERIOD", "NaN", "0.001 to 86400"),

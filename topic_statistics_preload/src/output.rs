@@ -107,6 +107,8 @@ pub struct NodeState {
 /// The publishers of a context's windows.
 pub struct Output {
     context: usize,
+    /// Called before a window is published.
+    before: fn(),
     state: Mutex<State>,
 }
 
@@ -127,8 +129,8 @@ impl Output {
     /// How long the exit of the process waits for a message that is being published.
     const EXIT: Duration = Duration::from_millis(500);
 
-    pub fn new(context: usize, topics: Arc<[OutputTopic]>) -> Self {
-        Self { context, state: Mutex::new(State { topics, nodes: vec![], publishers: None }) }
+    pub fn new(context: usize, topics: Arc<[OutputTopic]>, before: fn()) -> Self {
+        Self { context, before, state: Mutex::new(State { topics, nodes: vec![], publishers: None }) }
     }
 
     pub fn is_of(&self, context: usize) -> bool {
@@ -271,6 +273,7 @@ impl PublishWindows for Output {
         window: Window,
         summary: &Summary,
     ) -> Result<(), PublishError> {
+        (self.before)();
         let [source, name, unit] = texts(source, metric)?;
         // In rclcpp's order.
         let points = [

@@ -33,6 +33,8 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{Endpoint, MessageInfo, Node, TypeSupport},
+    cause::{self, Message},
+    hops::{self, PublisherHops},
     log::{line, Lines},
     options::Options,
     output::{NodeHandle, NodeState, Output, OutputTopic},
@@ -71,12 +73,16 @@ struct Subscription {
     transport: &'static Transport,
     stamp: Option<Stamp>,
     node: Arc<NodeState>,
+    /// The number of its topic among the inputs of hops.
+    topic: u32,
 }
 
 /// A publisher that is measured.
 struct Publisher {
     _source: SourceHandle,
     publications: Arc<Windowed<Publications>>,
+    /// None if they are not measured.
+    hops: Option<Arc<PublisherHops>>,
 }
 
 /// Runs code of the statistics in a function of the host. A panic ends the statistics, and nothing else.
@@ -87,6 +93,21 @@ pub fn protect<T>(run: impl FnOnce() -> T) -> Option<T> {
     }
     result.ok()
 }
+
+/// Calls the process's own function; returns what follows `else`, with a line, if there is none.
+macro_rules! call {
+    ($name:ident($($argument:expr),*) else $($missing:expr)?) => {
+        match real::$name() {
+            // SAFETY: The caller's arguments, by the contract of rmw.h.
+            Some(real) => unsafe { real($($argument),*) },
+            None => {
+                let _written = protect(|| line(concat!(stringify!($name), " is called and no library has it")));
+                return $($missing)?;
+            }
+        }
+    };
+}
+pub(crate) use call;
 
 /// Ends the statistics of this process.
 fn end(why: &str) {
@@ -144,6 +165,9 @@ impl Process {
         real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
         let started = with_blocked_signals(|| scheduler.start(|_| None));
         started.map_err(|error| format!("a thread cannot be started: {error}"))?;
+        if options.has_hops {
+            cause::want();
+        }
         Ok(Self { options, topics, scheduler, outputs: Mutex::default() })
     }
 
@@ -154,7 +178,7 @@ impl Process {
         if let Some(output) = outputs.iter().find(|output| output.is_of(context)) {
             return Arc::clone(output);
         }
-        let output = Arc::new(Output::new(context, Arc::clone(&self.topics)));
+        let output = Arc::new(Output::new(context, Arc::clone(&self.topics), create_hops));
         outputs.push(Arc::clone(&output));
         output
     }
@@ -177,6 +201,13 @@ impl Process {
         let collector = Arc::clone(&source.collector);
         let added = self.scheduler.add(collector, SourceOptions::default(), Some(new.output as _));
         Ok(added.complete(Arc::new(source)))
+    }
+}
+
+/// Creates the hops that are not created yet, on the thread of the statistics.
+fn create_hops() {
+    if let Some(process) = initialised() {
+        hops::create_marked(&process.scheduler);
     }
 }
 
@@ -268,12 +299,14 @@ impl Created {
         let of = Collected::Messages(Arc::clone(&recorder));
         // SAFETY: By contract.
         let transport = unsafe { self.transport() };
+        let topic = if wanted.process.options.has_hops { hops::number_of(&wanted.name) } else { 0 };
         wanted.add(self.endpoint, &SUBSCRIPTIONS, of, |source| Subscription {
             _source: source,
             recorder,
             transport,
             stamp: message_type.stamp,
             node,
+            topic,
         });
     }
 
@@ -288,7 +321,15 @@ impl Created {
         let has_sizes = wanted.process.options.metrics.contains(&Metric::MessageSize);
         let publications = Arc::new(Windowed::new(Publications::new(Default::default(), has_sizes)));
         let of = Collected::Others(Arc::clone(&publications) as _);
-        wanted.add(self.endpoint, &PUBLISHERS, of, |source| Publisher { _source: source, publications });
+        let hops = wanted.process.options.has_hops.then(|| {
+            let (node, names) = (wanted.node.name(), Arc::clone(&wanted.state.names));
+            PublisherHops::new(node, wanted.name.clone(), names, Arc::clone(&wanted.output))
+        });
+        wanted.add(self.endpoint, &PUBLISHERS, of, |source| Publisher {
+            _source: source,
+            publications,
+            hops,
+        });
     }
 
     /// Measures a service from now on, if it is wanted.
@@ -428,7 +469,14 @@ pub fn is_measured(subscription: *const Endpoint) -> bool {
 /// The message must be of the subscription's type.
 #[inline]
 pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
-    let Some(of) = measured(&SUBSCRIPTIONS, subscription) else { return };
+    let Some(of) = measured(&SUBSCRIPTIONS, subscription) else {
+        cause::take(Message::UNMEASURED);
+        return;
+    };
+    if cause::is_wanted() {
+        let source = info.map_or(0, |info| info.source_timestamp.max(0));
+        cause::take(Message { topic: of.topic, source, taken: monotonic() });
+    }
     let Some(epoch) = of.recorder.epoch() else { return };
     let header = match (of.stamp, taken) {
         _ if of.node.is_simulated.load(Ordering::Relaxed) => 0,
@@ -491,6 +539,9 @@ pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
 #[inline]
 pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
     let Some(of) = measured(&PUBLISHERS, publisher) else { return };
+    if let Some(hops) = &of.hops {
+        hops.record(cause::of_publication(), started);
+    }
     // The start is read from the clock before, and all else now.
     let mut start = Some(started);
     let clock = || start.take().unwrap_or_else(monotonic);

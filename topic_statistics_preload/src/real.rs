@@ -16,13 +16,14 @@ use std::{
 use crate::abi::*;
 
 /// Where functions of rmw are searched, in this order. librcl is linked to what exports them.
-const LIBRARIES: [&CStr; 6] = [
+const LIBRARIES: [&CStr; 7] = [
     c"librcl.so",
     c"librmw_implementation.so",
     c"librmw_fastrtps_cpp.so",
     c"librmw_cyclonedds_cpp.so",
     c"librmw_zenoh_cpp.so",
     c"librmw_connextdds.so",
+    c"libtracetools.so",
 ];
 
 /// A function behind one of this library.
@@ -136,6 +137,15 @@ real! {
     rmw_send_response(*const Endpoint, *mut RequestId, *mut c_void) -> Ret;
     rmw_send_request(*const Endpoint, *const c_void, *mut i64) -> Ret;
     rmw_take_response(*const Endpoint, *mut ServiceInfo, *mut c_void, *mut bool) -> Ret;
+    rmw_wait(*mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *mut c_void, *const RmwTime) -> Ret;
+    rmw_trigger_guard_condition(*const c_void) -> Ret;
+    rmw_take_event(*const c_void, *mut c_void, *mut bool) -> Ret;
+    rmw_take_dynamic_message(*const Endpoint, *mut c_void, *mut bool, *mut c_void) -> Ret;
+    rmw_take_dynamic_message_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rcl_timer_call(*mut c_void) -> Ret;
+    rcl_timer_call_with_info(*mut c_void, *mut c_void) -> Ret;
+    ros_trace_callback_start(*const c_void, bool);
+    ros_trace_callback_end(*const c_void);
     rcutils_reset_error();
 }
 

@@ -14,8 +14,8 @@ use topic_statistics_core::{
     Escaped, Metric,
 };
 
-/// The longest name that is accepted, in bytes: a node's name and a topic's name, with a colon between them.
-pub const MAX_NAME: usize = 511;
+/// The longest name that is accepted, in bytes: that of a hop, `NODE:TOPIC:TOPIC`.
+pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
 
 /// A name is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -21,25 +21,33 @@ enum Form {
     Pattern(GlobMatcher),
     /// A pattern of a source's node, and one of its topic.
     Source(GlobMatcher, GlobMatcher),
+    /// Patterns of a hop's node and of its two topics.
+    Hop([GlobMatcher; 3]),
 }
 
 impl FromStr for Pattern {
     type Err = String;
 
-    /// Errors if the text cannot be the name or a pattern of a topic or of a source (`NODE:TOPIC`).
+    /// Errors if the text cannot be the name or a pattern of a topic or of a source (`NODE:TOPIC`, `NODE:TOPIC:TOPIC`).
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None => check(text, "a topic's name")?,
             Some((node, topic)) => {
                 check(node, "a node's name")?;
-                check(without_number(topic), "a topic's name")?;
+                // A hop has two topics.
+                for topic in without_number(topic).splitn(2, ':') {
+                    check(topic, "a topic's name")?;
+                }
             }
         }
         let text = if text.starts_with('/') { text.to_owned() } else { format!("/{text}") };
         let form = match text.split_once(':') {
             _ if !text.contains(GLOB) => Form::Name,
             None => Form::Pattern(matcher(&text)?),
-            Some((node, topic)) => Form::Source(matcher(node)?, matcher(topic)?),
+            Some((node, topics)) => match topics.split_once(':') {
+                None => Form::Source(matcher(node)?, matcher(topics)?),
+                Some((input, output)) => Form::Hop([matcher(node)?, matcher(input)?, matcher(output)?]),
+            },
         };
         Ok(Self { text, form })
     }
@@ -75,6 +83,11 @@ impl Pattern {
             Form::Source(node, topic) => name
                 .split_once(':')
                 .is_some_and(|(of, measured)| node.is_match(format!("/{of}")) && topic.is_match(measured)),
+            Form::Hop(patterns) => {
+                let name = format!("/{name}");
+                let mut parts = name.splitn(patterns.len(), ':');
+                patterns.iter().all(|pattern| parts.next().is_some_and(|part| pattern.is_match(part)))
+            }
         }
     }
 }
@@ -202,6 +215,10 @@ mod tests {
         assert!(is_match("/bridge:get_*/front", "/bridge:get_lidar_data/front"), "a stopwatch's");
         assert!(is_match("cpp_listener", "cpp_listener"), "rclcpp's bare node name");
         assert!("imu:/x".parse::<Pattern>().unwrap().is_of_sources());
+        let hop = "/planner:/points:/plan";
+        assert!(is_match(hop, hop) && is_match("/planner:/*:/plan", hop) && is_match("**:**:**", hop));
+        assert!(!is_match("**:**:**", "/planner:/points") && is_match("/planner:**", hop));
+        assert!(!is_match("/planner:/points", hop) && !is_match("/planner:/points:/other", hop));
         let second = "/relay:/imu (2)";
         assert!(
             is_match(second, second) && !is_match("/relay:/imu", second) && is_match("/relay:/imu*", second)
@@ -232,7 +249,7 @@ mod tests {
             ("[a", "pattern is wrong"),
             (":/imu", "a node's name is not empty"),
             ("/listener:", "a topic's name is not empty"),
-            ("a:b:c", "':'"),
+            ("a:b:c:d", "':'"),
         ] {
             let error = text.parse::<Pattern>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");

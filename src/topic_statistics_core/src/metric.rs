@@ -158,6 +158,11 @@ pub enum Metric {
     /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window. *Growing from
     /// window to window*: the goal is stuck, or a client's goal has no server.
     OldestGoal,
+    /// The time from the source timestamp of a message to the publication that its callback makes: a hop of a chain of
+    /// nodes. No node measures it itself: the preloaded library does. *High*: the network, the executor or the callback is
+    /// slow; the metrics of the subscription show which. NaN in a window in which it is not known which message caused a
+    /// publication.
+    InputToOutput,
 }
 
 impl Metric {
@@ -215,6 +220,7 @@ impl Metric {
         Self::ActiveGoals,
         Self::MaxActiveGoals,
         Self::OldestGoal,
+        Self::InputToOutput,
     ];
 
     /// Every metric of a subscription, in the same order.
@@ -288,6 +294,7 @@ impl Metric {
             Self::ActiveGoals => "active_goals",
             Self::MaxActiveGoals => "max_active_goals",
             Self::OldestGoal => "oldest_goal_ms",
+            Self::InputToOutput => "input_to_output_ms",
         }
     }
 

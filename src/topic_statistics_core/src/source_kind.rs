@@ -30,6 +30,8 @@ pub enum SourceKind {
     ActionServer,
     /// A client of an action.
     ActionClient,
+    /// A hop of a chain: from a topic that a process receives to a topic that it publishes in the callback.
+    Hop,
 }
 
 impl SourceKind {
@@ -102,15 +104,21 @@ impl SourceKind {
                 Metric::MaxActiveGoals,
                 Metric::OldestGoal,
             ],
+            Self::Hop => &[Metric::InputToOutput],
         }
     }
 
-    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node, and
-    /// an executor for anything.
+    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node, an
+    /// executor for anything, and a hop for messages that cause a publication.
     pub const fn may_be_silent(self) -> bool {
         matches!(
             self,
-            Self::Service | Self::Client | Self::ActionServer | Self::ActionClient | Self::Executor
+            Self::Service
+                | Self::Client
+                | Self::ActionServer
+                | Self::ActionClient
+                | Self::Executor
+                | Self::Hop
         )
     }
 
@@ -133,6 +141,7 @@ impl fmt::Display for SourceKind {
             Self::Timer => "timer",
             Self::ActionServer => "action server",
             Self::ActionClient => "action client",
+            Self::Hop => "hop",
         })
     }
 }

@@ -487,6 +487,11 @@ impl Reader {
         }
     }
 
+    /// Reads what has been received, and waits for nothing.
+    pub fn read_received(&mut self) {
+        self.metrics.extend(self.lines.try_iter().map(|line| Metric::parse(&line)));
+    }
+
     /// Returns the windows of one metric, in the order of their reception.
     pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
         of(&self.metrics, source, metric).cloned().collect()

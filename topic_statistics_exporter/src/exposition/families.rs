@@ -451,10 +451,11 @@ enum SeriesKind {
     Timer,
     ActionServer,
     ActionClient,
+    Hop,
 }
 
 /// The label `kind` of each [`SeriesKind`].
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "",
     "subscription",
     "publisher",
@@ -466,6 +467,7 @@ const KINDS: [&str; 11] = [
     "timer",
     "action_server",
     "action_client",
+    "hop",
 ];
 
 impl SeriesKind {
@@ -483,6 +485,7 @@ impl SeriesKind {
                 Some(SourceKind::Timer) => Self::Timer,
                 _ => Self::Subscription,
             },
+            Metric::InputToOutput => Self::Hop,
             metric if SourceKind::Service.measures(metric) => Self::Service,
             metric if SourceKind::Client.measures(metric) => Self::Client,
             metric if SourceKind::Timer.measures(metric) => Self::Timer,

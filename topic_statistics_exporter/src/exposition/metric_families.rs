@@ -352,6 +352,11 @@ impl Description {
                 "the age of the oldest goal under way",
                 "High: the goal is stuck, or there is no action server",
             ),
+            Some(Metric::InputToOutput) => (
+                "input_to_output",
+                "the time from a message to the publication in its callback",
+                "High: the network, the executor or the callback is slow",
+            ),
             // A metric of a later version of the library.
             Some(_) | None => (
                 "other",

@@ -73,8 +73,8 @@ impl Told {
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.mean >= seconds * 1e3,
                 // A window has one sample of the clock, or of a count, whether it has messages or not. An executor has no
-                // messages.
-                Ok(Metric::ReadyToRun) => {}
+                // messages, and a hop only those that cause a publication.
+                Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}
                 Ok(metric) => {

@@ -4,6 +4,7 @@
 
 mod bags;
 mod browser;
+mod chains;
 mod ending;
 mod expect;
 mod from_statistics;

@@ -17,7 +17,8 @@ Runs a command with topic statistics in each ROS 2 node that it starts. The node
 Environment variables:
   TOPIC_STATISTICS_PERIOD         length of a window in seconds, 0.001 to 86400 (default 1)
   TOPIC_STATISTICS_METRICS        what is measured of subscriptions: names of metrics, separated by commas, or `all`
-                                  (default message_age,message_period)
+                                  (default message_age,message_period); input_to_output_ms: from a message to the
+                                  publication in its callback
   TOPIC_STATISTICS_TOPICS         the topics and services that are measured: names and patterns, separated by commas,
                                   such as /imu,/camera/*,!/camera/raw (default all)
   TOPIC_STATISTICS_PUBLISH_TOPIC  the topic on which windows are published (default /statistics)

@@ -9,6 +9,7 @@ mod abi;
 mod cpp;
 mod distributions;
 mod headers;
+mod hops;
 mod launcher;
 mod loading;
 mod nodes;

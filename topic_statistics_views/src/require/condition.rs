@@ -270,7 +270,7 @@ mod tests {
         for (text, wrong, right) in [
             ("rte>1", "\"rte\"", "rate, period"),
             ("a//b: rate>1", "\"a//b\"", "//"),
-            ("a:b:c: rate>1", "\"a:b:c\"", "':'"),
+            ("a:b:c:d: rate>1", "\"a:b:c:d\"", "':'"),
             (": rate>1", ":", "a topic is missing"),
         ] {
             let error = text.parse::<Conditions>().unwrap_err();

@@ -66,6 +66,8 @@ pub struct Options {
 #[derive(Default, Serialize, Deserialize)]
 pub struct Listened {
     pub received: u64,
+    /// Messages lost between the first one and the last one, also in the warm-up.
+    pub lost: u64,
     pub windows: u64,
     /// The number of windows that did not start at the stop of the window before.
     pub gaps: u64,
@@ -97,10 +99,19 @@ struct Received {
     /// The end of the warm-up, and the CPU time until then.
     begun: Option<(Instant, Duration)>,
     messages: u64,
+    /// The numbers of the first and the last message, and the messages in between with both.
+    numbers: Option<(u64, u64)>,
+    all: u64,
     /// From source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
     /// The number of windows, and the number of windows that did not start at the stop of the window before.
     windows: (u64, u64),
+}
+
+impl Received {
+    fn lost(&self) -> u64 {
+        self.numbers.map_or(0, |(first, last)| (last - first + 1).saturating_sub(self.all))
+    }
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -108,6 +119,8 @@ pub fn run(options: &Options) -> Result<()> {
         first: None,
         begun: None,
         messages: 0,
+        numbers: None,
+        all: 0,
         latency: Histogram::new_with_bounds(1, 60_000_000, 3)?,
         windows: (0, 0),
     };
@@ -151,6 +164,7 @@ fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Resu
         let (windows, gaps) = received.windows;
         let listened = Listened {
             received: received.messages,
+            lost: received.lost(),
             windows,
             gaps,
             seconds: elapsed.as_secs_f64(),
@@ -225,6 +239,10 @@ where
 
 fn note(received: &Mutex<Received>, info: &MessageInfo) {
     let mut received = lock(received);
+    let number = info.publication_sequence_number;
+    received.numbers =
+        Some(received.numbers.map_or((number, number), |(first, last)| (first, last.max(number))));
+    received.all += 1;
     let first = *received.first.get_or_insert_with(Instant::now);
     if received.begun.is_none() {
         if first.elapsed() < WARM_UP {

@@ -14,6 +14,7 @@ mod memory;
 mod messages;
 mod monitor;
 mod page;
+mod probe;
 mod process;
 mod scale;
 mod soak;
@@ -59,10 +60,13 @@ struct Cli {
     /// small messages
     #[arg(long, group = "measurement")]
     bag: bool,
+    /// Measure what an observer of a topic does to its subscriber: topic_monitor, a recording, the preloaded library, rclpy
+    #[arg(long, group = "measurement")]
+    probe: bool,
     /// How many pairs of runs of --end-to-end
     #[arg(long, default_value_t = 8)]
     pairs: usize,
-    /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 30 of the exporter, 30 under
+    /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 10 of the probe, 30 of the exporter, 30 under
     /// contention, 600 soaking]
     #[arg(long)]
     seconds: Option<u32>,
@@ -114,6 +118,8 @@ fn main() -> Result<()> {
         return monitor::measure(seconds(20));
     } else if cli.bag {
         bags::measure()?
+    } else if cli.probe {
+        probe::measure(seconds(10))?
     } else if cli.exporter {
         exporter::measure(seconds(30))?
     } else {

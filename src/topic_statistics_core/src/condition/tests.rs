@@ -152,6 +152,7 @@ fn a_topic_holds_up_to_the_next_one_also_after_it_was_written_and_read_again() {
             &[Some("/relay:/imu (2)"), Some("/relay:/imu (2)"), Some("/imu (13)")],
         ),
         ("rate>=1 call (2):duration<5", &[None, Some("call (2)")]),
+        ("/planner:/points:/plan: input_to_output<50ms", &[Some("/planner:/points:/plan")]),
     ] {
         let conditions = parse(text);
         assert_eq!(conditions.iter().map(Condition::topic).collect::<Vec<_>>(), topics, "{text}");

@@ -6,8 +6,8 @@
 //! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
 //! value of [`transport`]; what it means for each of them, [`middleware`] knows.
 //!
-//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`] and [`executions`] are
-//! collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
+//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`], [`executions`] and
+//! [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
 //! statistics, whose windows the schedule ends.
 
 mod active;
@@ -18,6 +18,7 @@ pub mod delays;
 pub mod durations;
 pub mod executions;
 pub mod goals;
+pub mod hops;
 pub mod host;
 pub mod middleware;
 mod oldest;

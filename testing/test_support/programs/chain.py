@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of a chain: receives `sensor_msgs/Imu` on a topic, and publishes it on the next one with the same header.
+
+Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
+at 50 Hz on the last topic; `count` is the number of messages that it has published; `age` is the mean time in ms from the
+header stamp of a message to its publication, of those since the last `age`; `last` is the stamp of the last one. The program ends when its input ends.
+"""
+
+import argparse
+import sys
+import threading
+import time
+
+import rclpy
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from sensor_msgs.msg import Imu
+
+parser = argparse.ArgumentParser()
+parser.add_argument('name')
+parser.add_argument('topics', nargs='+', help='the inputs, and last the output')
+parser.add_argument('--delay', type=float, default=0.0, help='seconds that the callback takes')
+parser.add_argument('--timed', help='a topic on which a timer publishes the last message, at 50 Hz')
+parser.add_argument('--stored', help='a topic whose callback publishes nothing')
+parser.add_argument('--threads', type=int, default=1)
+arguments = parser.parse_args()
+
+rclpy.init()
+node = rclpy.create_node(arguments.name)
+group = ReentrantCallbackGroup() if arguments.threads > 1 else None
+*inputs, output = arguments.topics
+publisher = node.create_publisher(Imu, output, 100)
+ages = []
+count = 0
+last = Imu()
+
+
+def publish(message):
+    global count, last
+    time.sleep(arguments.delay)
+    now = time.time_ns()
+    publisher.publish(message)
+    count += 1
+    last = message
+    ages.append((now - message.header.stamp.sec * 10**9 - message.header.stamp.nanosec) / 1e6)
+
+
+for topic in inputs:
+    node.create_subscription(Imu, topic, publish, 100, callback_group=group)
+if arguments.stored:
+    node.create_subscription(Imu, arguments.stored, lambda message: None, 100, callback_group=group)
+if arguments.timed:
+    timed = node.create_publisher(Imu, arguments.timed, 100)
+    node.create_timer(0.02, lambda: timed.publish(last), callback_group=group)
+
+
+def read_commands():
+    for line in sys.stdin:
+        command, *values = line.split()
+        if command == 'publish':
+            for _ in range(int(values[0])):
+                message = Imu()
+                message.header.stamp = node.get_clock().now().to_msg()
+                publish(message)
+                time.sleep(0.02)
+            print('published', flush=True)
+        elif command == 'age':
+            print(sum(ages) / max(len(ages), 1), flush=True)
+            ages.clear()
+        elif command == 'last':
+            print(last.header.stamp.sec * 10**9 + last.header.stamp.nanosec, flush=True)
+        else:
+            print(count, flush=True)
+    rclpy.try_shutdown()
+
+
+threading.Thread(target=read_commands, daemon=True).start()
+executor = MultiThreadedExecutor(arguments.threads) if arguments.threads > 1 else SingleThreadedExecutor()
+executor.add_node(node)
+try:
+    executor.spin()
+except (KeyboardInterrupt, ExternalShutdownException):
+    pass

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--chains`: what each path of nodes from one topic to another costs, by the hops that preloaded nodes publish.
+
+mod hops;
+mod missing;
+mod output;
+
+use std::{
+    fs::File,
+    io::BufWriter,
+    time::{Duration, Instant},
+};
+
+use rclrs::Node;
+use topic_statistics_programs::executor::Spinning;
+
+use crate::{
+    arguments::Arguments,
+    error::{print_error, Failure},
+    provider::{notice_of_statistics, Notices},
+    session::UNFULFILLED,
+    signals::Interrupt,
+    statistics::StatisticsReader,
+};
+use hops::Hops;
+use missing::Nodes;
+use output::Output;
+
+/// How often messages are read.
+const TICK: Duration = Duration::from_millis(50);
+/// How long the discovery of the graph takes at most.
+const DISCOVERY: Duration = Duration::from_secs(2);
+
+/// Reports the chains from one topic to another until the program ends. Returns the exit status.
+pub fn run(
+    node: &Node,
+    arguments: &Arguments,
+    [first, last]: [&str; 2],
+    output: File,
+    mut spinning: Spinning,
+    interrupt: &Interrupt,
+) -> Result<u8, Failure> {
+    let topic = arguments.from_statistics.as_ref().and_then(|topic| topic.name()).unwrap_or("/statistics");
+    let max = arguments.max_topics.map_or(StatisticsReader::MAX_SOURCES, |max| max as usize);
+    let mut reader = StatisticsReader::new(node, topic, vec![], max);
+    let nodes = Nodes::new(node);
+    let mut hops = Hops::default();
+    let mut output = Output::new(BufWriter::new(output), arguments.json);
+    let mut notices = Notices::default();
+    let (started, mut reported) = (Instant::now(), Instant::now());
+    let mut said = vec![];
+    loop {
+        spinning.check()?;
+        let now = Instant::now();
+        let is_late = arguments.duration.is_some_and(|duration| now - started >= duration);
+        let is_over = is_late || interrupt.is_set();
+        let new = reader.poll()?;
+        for row in reader.rows().filter(|row| new.contains(&row.name)) {
+            if let Some(window) = &row.window {
+                hops.accept(&row.name, window);
+            }
+        }
+        if let Some(notice) = notices.next(notice_of_statistics(&reader), now) {
+            print_error(&notice);
+        }
+        if is_over || now - reported >= arguments.period {
+            reported = now;
+            hops.forget(now);
+            let paths = hops.paths(first, last);
+            let missing = match paths.is_empty() && (is_over || now - started >= DISCOVERY) {
+                true => nodes.missing(&hops, first, last),
+                false => vec![],
+            };
+            output.write([first, last], &paths, &missing)?;
+            if missing != said {
+                missing.iter().for_each(|text| print_error(text));
+                said = missing;
+            }
+            if is_over {
+                let is_known = paths.iter().any(|path| !path.mean().is_nan());
+                return Ok(if is_late && !is_known { UNFULFILLED } else { 0 });
+            }
+        }
+        std::thread::sleep(TICK);
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The hops of the last minute, and the paths that they make.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use rclrs_topic_statistics::Metric;
+use topic_statistics_views::row::{Figures, Window};
+
+/// What nodes have published about hops, and about the subscriptions and publishers at their ends.
+#[derive(Debug, Default)]
+pub struct Hops {
+    /// By the name of the source: a node can have several of one name, which are numbered.
+    hops: BTreeMap<String, Hop>,
+    /// `publication_seq_gap` of a subscription and `publish_duration_ms` of a publisher, by the name of the source.
+    gaps: BTreeMap<String, Windows>,
+    publications: BTreeMap<String, Windows>,
+    /// The nodes that publish statistics.
+    nodes: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Hop {
+    id: HopId,
+    windows: Windows,
+}
+
+/// A hop: a node, the topic that it receives, and the topic that it publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HopId {
+    pub node: String,
+    pub input: String,
+    pub output: String,
+}
+
+impl HopId {
+    /// Reads `NODE:INPUT:OUTPUT`, with or without a number. None if it is another source.
+    fn parse(source: &str) -> Option<Self> {
+        let (node, topics) = plain(source).split_once(':')?;
+        let (input, output) = topics.split_once(':')?;
+        Some(Self { node: node.to_owned(), input: input.to_owned(), output: output.to_owned() })
+    }
+}
+
+/// Returns the name of a source without its number. No name of ROS has a space.
+fn plain(source: &str) -> &str {
+    match source.rsplit_once(" (") {
+        Some((name, number)) if number.ends_with(')') => name,
+        _ => source,
+    }
+}
+
+/// A span of time.
+type Span = (Instant, Instant);
+
+/// The windows of the last minute, the oldest first; and always the last one.
+#[derive(Debug, Default)]
+struct Windows(VecDeque<(Instant, Duration, Figures)>);
+
+impl Windows {
+    const KEPT: Duration = Duration::from_secs(60);
+    /// Of windows of 60 ms and more, all of the last minute are kept.
+    const BOUND: usize = 1000;
+
+    fn add(&mut self, window: &Window, figures: Figures) {
+        self.0.push_back((window.ended, window.length, figures));
+        while self.0.len() > Self::BOUND {
+            self.0.pop_front();
+        }
+    }
+
+    /// Forgets what is older than a minute. Returns whether the source still publishes.
+    fn forget(&mut self, now: Instant) -> bool {
+        let is_old = |ended: &Instant| now.saturating_duration_since(*ended) > Self::KEPT;
+        while self.0.len() > 1 && self.0.front().is_some_and(|(ended, ..)| is_old(ended)) {
+            self.0.pop_front();
+        }
+        let limit = |length: Duration| Self::KEPT.max(3 * length);
+        let last = self.0.back();
+        last.is_some_and(|(ended, length, _)| now.saturating_duration_since(*ended) <= limit(*length))
+    }
+
+    fn first(&self) -> Option<Instant> {
+        self.0.front().map(|(ended, ..)| *ended)
+    }
+
+    /// Returns the end and the length of the last window.
+    fn last(&self) -> Option<(Instant, Duration)> {
+        self.0.back().map(|(ended, length, _)| (*ended, *length))
+    }
+
+    /// Returns the figures of the windows that ended in that time.
+    fn within(&self, span: Span) -> impl Iterator<Item = &Figures> {
+        let is_within = move |ended: &Instant| *ended > span.0 && *ended <= span.1;
+        self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
+    }
+
+    fn count(&self, span: Span) -> u64 {
+        self.within(span).map(|figures| figures.count).fold(0, u64::saturating_add)
+    }
+}
+
+/// A hop as a part of a path.
+#[derive(Clone, Debug)]
+pub struct PathHop {
+    pub id: HopId,
+    /// Milliseconds; NaN without a sample.
+    pub mean: f64,
+    pub min: f64,
+    pub max: f64,
+    pub count: u64,
+    /// The largest count of one window: two nodes' windows are not of the same time.
+    of_one_window: u64,
+    /// Messages lost on the input; None if unknown.
+    pub lost: Option<u64>,
+    /// Publications on the output; None if unknown.
+    pub publications: Option<u64>,
+}
+
+impl PathHop {
+    /// Returns whether publications on the output are not of this hop.
+    pub fn is_partial(&self) -> bool {
+        self.publications.is_some_and(|all| all > self.count.saturating_add(self.of_one_window))
+    }
+}
+
+/// A path from one topic to another.
+#[derive(Clone, Debug)]
+pub struct Path(pub Vec<PathHop>);
+
+impl Path {
+    /// Returns the mean from the source timestamp of the first topic to the publication of the last one, in
+    /// milliseconds; NaN if that of a hop is.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().map(|hop| hop.mean).sum()
+    }
+
+    /// Returns the index of the hop with the highest mean; None without means.
+    pub fn worst(&self) -> Option<usize> {
+        let known = (0..self.0.len()).filter(|index| !self.0[*index].mean.is_nan());
+        known.max_by(|one, other| self.0[*one].mean.total_cmp(&self.0[*other].mean))
+    }
+
+    /// Returns the number of messages that were lost on the way; None if unknown of one hop.
+    pub fn lost(&self) -> Option<u64> {
+        self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
+    }
+
+    /// Returns whether the hops have samples of the same messages, as far as their numbers tell: only then the sum of
+    /// their means is exact.
+    pub fn is_of_same_messages(&self) -> bool {
+        let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
+        let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
+        self.0.iter().all(|hop| hop.count - low <= 2 * slack && !hop.is_partial())
+    }
+
+    /// Returns the topics.
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        let first = self.0.first().map(|hop| &*hop.id.input);
+        first.into_iter().chain(self.0.iter().map(|hop| &*hop.id.output))
+    }
+}
+
+impl Hops {
+    /// The most hops of a path, the most paths, and the most steps of the search: anybody can publish any hop.
+    const LONGEST: usize = 16;
+    const MOST: usize = 100;
+    const STEPS: u32 = 100_000;
+
+    /// Accepts a window of a source.
+    pub fn accept(&mut self, source: &str, window: &Window) {
+        let figures_of =
+            |metric: Metric| window.metrics.iter().find(|of| of.name == metric.name()).map(|of| of.figures);
+        if let Some((node, _)) = source.split_once(':') {
+            self.nodes.insert(node.to_owned());
+        }
+        if let (Some(id), Some(figures)) = (HopId::parse(source), figures_of(Metric::InputToOutput)) {
+            let hop = self.hops.entry(source.to_owned());
+            hop.or_insert_with(|| Hop { id, windows: Windows::default() }).windows.add(window, figures);
+        }
+        for (metric, windows) in
+            [(Metric::PublicationSeqGap, &mut self.gaps), (Metric::PublishDuration, &mut self.publications)]
+        {
+            if let Some(figures) = figures_of(metric) {
+                windows.entry(source.to_owned()).or_default().add(window, figures);
+            }
+        }
+    }
+
+    /// Forgets what is older than a minute.
+    pub fn forget(&mut self, now: Instant) {
+        self.hops.retain(|_, hop| hop.windows.forget(now));
+        self.gaps.retain(|_, windows| windows.forget(now));
+        self.publications.retain(|_, windows| windows.forget(now));
+        let sources = self.gaps.keys().chain(self.publications.keys()).chain(self.hops.keys());
+        let nodes = sources.filter_map(|source| Some(source.split_once(':')?.0.to_owned()));
+        self.nodes = nodes.collect();
+    }
+
+    /// Returns whether a node publishes statistics.
+    pub fn has_node(&self, node: &str) -> bool {
+        self.nodes.contains(node)
+    }
+
+    /// Returns each hop.
+    pub fn iter(&self) -> impl Iterator<Item = &HopId> {
+        self.hops.values().map(|hop| &hop.id)
+    }
+
+    /// Returns the paths from one topic to another, without detours to a topic that they have been at.
+    pub fn paths(&self, first: &str, last: &str) -> Vec<Path> {
+        let (mut found, mut steps) = (vec![], Self::STEPS);
+        self.extend(&mut vec![], first, last, &mut found, &mut steps);
+        found.iter().map(|path| self.path(path)).collect()
+    }
+
+    fn extend<'a>(
+        &'a self,
+        path: &mut Vec<&'a Hop>,
+        at: &str,
+        last: &str,
+        found: &mut Vec<Vec<&'a Hop>>,
+        steps: &mut u32,
+    ) {
+        if path.len() >= Self::LONGEST {
+            return;
+        }
+        for hop in self.hops.values().filter(|hop| hop.id.input == at) {
+            let output = &hop.id.output;
+            if found.len() >= Self::MOST || *steps == 0 {
+                return;
+            }
+            *steps -= 1;
+            if path.iter().any(|before| before.id.input == *output) || *output == hop.id.input {
+                continue;
+            }
+            path.push(hop);
+            match output == last {
+                true => found.push(path.clone()),
+                false => self.extend(path, output, last, found, steps),
+            }
+            path.pop();
+        }
+    }
+
+    /// Returns the figures of a path, of the time in which all its hops have windows.
+    fn path(&self, path: &[&Hop]) -> Path {
+        // Windows of two nodes end at different times: those that are nearest to each other belong together.
+        let ends = || path.iter().filter_map(|hop| hop.windows.last());
+        let half = ends().map(|(_, length)| length).min().unwrap_or_default() / 2;
+        let first = path.iter().filter_map(|hop| hop.windows.first()).max();
+        let last = ends().map(|(ended, _)| ended).min();
+        let span = first.and_then(|first| Some((first.checked_sub(half)?, last? + half)));
+        Path(path.iter().filter_map(|hop| Some(self.path_hop(hop, span?))).collect())
+    }
+
+    fn path_hop(&self, hop: &Hop, span: Span) -> PathHop {
+        let known = || hop.windows.within(span).filter(|figures| figures.count > 0 && !figures.mean.is_nan());
+        let count = known().map(|figures| figures.count).fold(0, u64::saturating_add);
+        let sum: f64 = known().map(|figures| figures.mean * figures.count as f64).sum();
+        let HopId { node, input, output } = &hop.id;
+        let of = |windows: &BTreeMap<String, Windows>, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
+            let name = format!("{node}:{topic}");
+            let found = windows.iter().filter(|(source, _)| plain(source) == name);
+            found.filter_map(|(_, windows)| get(windows)).reduce(u64::saturating_add)
+        };
+        let lost = |windows: &Windows| {
+            // Without a sample the middleware may not number messages.
+            let gaps = || windows.within(span).filter(|gap| gap.count > 0 && gap.mean >= 0.0);
+            gaps().next()?;
+            Some(gaps().map(|gap| (gap.mean * gap.count as f64).round() as u64).fold(0, u64::saturating_add))
+        };
+        PathHop {
+            id: hop.id.clone(),
+            mean: sum / count as f64,
+            min: known().map(|figures| figures.min).fold(f64::NAN, f64::min),
+            max: known().map(|figures| figures.max).fold(f64::NAN, f64::max),
+            count,
+            of_one_window: known().map(|figures| figures.count).max().unwrap_or_default(),
+            lost: of(&self.gaps, input, &lost),
+            publications: of(&self.publications, output, &|windows| Some(windows.count(span))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topic_statistics_views::{row::MetricFigures, testing::at};
+
+    use super::*;
+
+    /// A window of a second that ends at `stop`, with these means and counts of metrics.
+    fn window(stop: i64, metrics: &[(&str, f64, u64)]) -> Window {
+        let row = |&(name, mean, count): &(&str, f64, u64)| MetricFigures {
+            name: name.to_owned(),
+            unit: String::new(),
+            figures: Figures { mean, min: mean, max: mean, std_dev: f64::NAN, count },
+        };
+        Window {
+            start: 0,
+            stop: 0,
+            clock_step: None,
+            ended: at(stop),
+            length: Duration::from_secs(1),
+            rate: f64::NAN,
+            received: None,
+            told: None,
+            lost: None,
+            lost_since: None,
+            out_of_order: None,
+            bytes: None,
+            unstamped: false,
+            without_clock: false,
+            metrics: metrics.iter().map(row).collect(),
+            distributions: vec![],
+        }
+    }
+
+    const COST: &str = "input_to_output_ms";
+
+    fn add(hops: &mut Hops, source: &str, stop: i64, mean: f64, count: u64) {
+        hops.accept(source, &window(stop, &[(COST, mean, count)]));
+    }
+
+    #[test]
+    fn the_means_of_the_hops_add_up_and_the_worst_and_the_losses_are_named() {
+        let mut hops = Hops::default();
+        for stop in 1..4 {
+            add(&mut hops, "/a:/scan:/points", stop, 10.0 + stop as f64, 10);
+            add(&mut hops, "/b:/points:/cmd_vel", stop, 30.0, 10);
+            hops.accept("/a:/scan", &window(stop, &[("publication_seq_gap", 0.0, 10)]));
+            hops.accept("/b:/points", &window(stop, &[("publication_seq_gap", 0.5, 4)]));
+            hops.accept("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, 10)]));
+            add(&mut hops, "/c:/other:/cmd_vel", stop, 1.0, 10);
+        }
+        let paths = hops.paths("/scan", "/cmd_vel");
+        let [path] = &paths[..] else { panic!("{paths:?}") };
+        assert_eq!((path.mean(), path.worst(), path.lost()), (12.0 + 30.0, Some(1), Some(6)));
+        assert!(path.topics().eq(["/scan", "/points", "/cmd_vel"]) && path.is_of_same_messages());
+        assert_eq!(path.0.iter().map(|hop| hop.publications).collect::<Vec<_>>(), [None, Some(30)]);
+        // A minute later only the last window is left, and then nothing.
+        hops.forget(at(63));
+        assert_eq!(hops.paths("/scan", "/cmd_vel")[0].0[0].count, 10);
+        hops.forget(at(64));
+        assert!(hops.paths("/scan", "/cmd_vel").is_empty() && !hops.has_node("/a"));
+    }
+
+    #[test]
+    fn a_hop_without_samples_makes_the_whole_unknown() {
+        let mut hops = Hops::default();
+        add(&mut hops, "/a:/scan:/points", 1, 10.0, 10);
+        add(&mut hops, "/b:/points:/cmd_vel", 1, f64::NAN, 0);
+        let path = &hops.paths("/scan", "/cmd_vel")[0];
+        assert!(path.mean().is_nan() && path.lost().is_none());
+        assert_eq!(path.worst(), Some(0));
+    }
+
+    #[test]
+    fn hops_with_other_messages_are_told() {
+        let same = |counts: [u64; 2], publications: u64| {
+            let mut hops = Hops::default();
+            for stop in 1..11 {
+                add(&mut hops, "/a:/scan:/points", stop, 10.0, counts[0]);
+                add(&mut hops, "/b:/points:/cmd_vel", stop, 10.0, counts[1]);
+                hops.accept("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, publications)]));
+            }
+            hops.paths("/scan", "/cmd_vel")[0].is_of_same_messages()
+        };
+        assert!(same([10, 10], 10) && same([10, 9], 9));
+        assert!(!same([10, 5], 5), "every second message has caused nothing");
+        assert!(!same([10, 10], 20), "half of the publications have another cause");
+    }
+
+    #[test]
+    fn all_paths_are_found_and_no_detour() {
+        let mut hops = Hops::default();
+        for source in [
+            "/a:/scan:/x",
+            "/b:/scan:/x",
+            "/c:/x:/cmd",
+            "/d:/scan:/cmd",
+            "/e:/x:/scan",
+            "/f:/x:/x",
+            "/g:/cmd:/x",
+            "/c:/x:/cmd (2)",
+        ] {
+            add(&mut hops, source, 1, 1.0, 1);
+        }
+        let mut paths: Vec<Vec<String>> = (hops.paths("/scan", "/cmd").iter())
+            .map(|path| path.0.iter().map(|hop| hop.id.node.clone()).collect())
+            .collect();
+        paths.sort();
+        let expected: [&[&str]; 5] = [&["/a", "/c"], &["/a", "/c"], &["/b", "/c"], &["/b", "/c"], &["/d"]];
+        assert_eq!(paths, expected);
+        // As many as there are in a dense graph: bounded.
+        for from in 0..30 {
+            for to in 0..30 {
+                add(&mut hops, &format!("/n:/{from}:/{to}"), 1, 1.0, 1);
+            }
+        }
+        assert_eq!(hops.paths("/0", "/29").len(), Hops::MOST);
+        assert!(hops.paths("/0", "/nowhere").is_empty(), "it ends");
+    }
+}

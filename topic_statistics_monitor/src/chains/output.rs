@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Paths as lines and as JSON.
+
+use std::io::{self, Write};
+
+use serde_json::{json, Value};
+use topic_statistics_views::{
+    format::{count_if_known, figure, name},
+    json::write_object,
+};
+
+use super::hops::{Path, PathHop};
+
+/// Writes paths.
+pub struct Output<W: Write> {
+    to: W,
+    is_json: bool,
+}
+
+impl<W: Write> Output<W> {
+    pub fn new(to: W, is_json: bool) -> Self {
+        Self { to, is_json }
+    }
+
+    /// Writes the paths between two topics; in JSON also what is missing.
+    pub fn write(&mut self, ends: [&str; 2], paths: &[Path], missing: &[String]) -> io::Result<()> {
+        for path in paths {
+            match self.is_json {
+                true => write_object(&mut self.to, &json(path))?,
+                false => self.write_lines(path)?,
+            }
+        }
+        if self.is_json && paths.is_empty() && !missing.is_empty() {
+            let [first, last] = ends;
+            write_object(&mut self.to, &json!({ "from": first, "to": last, "missing": missing }))?;
+        }
+        self.to.flush()
+    }
+
+    fn write_lines(&mut self, path: &Path) -> io::Result<()> {
+        let topics: Vec<String> = path.topics().map(name).collect();
+        let mean = figure(path.mean());
+        writeln!(self.to, "{}  mean {mean} ms  lost {}", topics.join(" -> "), count_if_known(path.lost()))?;
+        for (index, hop) in path.0.iter().enumerate() {
+            let mark = if path.worst() == Some(index) && path.0.len() > 1 { '>' } else { ' ' };
+            let id = format!("{}: {} -> {}", name(&hop.id.node), name(&hop.id.input), name(&hop.id.output));
+            let [mean, min, max] = [hop.mean, hop.min, hop.max].map(figure);
+            let lost = count_if_known(hop.lost);
+            let count = hop.count;
+            writeln!(
+                self.to,
+                "  {mark} {id}  mean {mean}  min {min}  max {max}  messages {count}  lost {lost}"
+            )?;
+        }
+        notes(path).iter().try_for_each(|note| writeln!(self.to, "    {note}"))
+    }
+}
+
+/// Returns what limits the figures of a path.
+fn notes(path: &Path) -> Vec<String> {
+    let mut notes = vec![];
+    for hop in &path.0 {
+        let output = name(&hop.id.output);
+        if hop.count == 0 {
+            notes.push(format!(
+                "no sample of {}: no message, or causes that are not known",
+                name(&hop.id.node)
+            ));
+        }
+        if let Some(all) = hop.publications.filter(|_| hop.is_partial()) {
+            notes.push(format!("{} of {all} publications on {output} have another cause", all - hop.count));
+        }
+    }
+    if !path.mean().is_nan() && !path.is_of_same_messages() {
+        notes.push("the sum is an estimate: the hops have samples of different messages".to_owned());
+    }
+    notes
+}
+
+fn json(path: &Path) -> Value {
+    let id = |hop: &PathHop| json!({ "node": hop.id.node, "input": hop.id.input, "output": hop.id.output });
+    let hop = |hop: &PathHop| {
+        json!({
+            "node": hop.id.node, "input": hop.id.input, "output": hop.id.output,
+            "mean": hop.mean, "min": hop.min, "max": hop.max, "count": hop.count,
+            "lost": hop.lost, "publications": hop.publications,
+        })
+    };
+    json!({
+        "path": path.topics().collect::<Vec<_>>(),
+        "unit": "ms",
+        "mean": path.mean(),
+        // A sum of percentiles is no percentile.
+        "p50": null, "p90": null, "p99": null, "p99_9": null,
+        "same_messages": path.is_of_same_messages(),
+        "lost": path.lost(),
+        "worst": path.worst().map(|index| id(&path.0[index])),
+        "hops": path.0.iter().map(hop).collect::<Vec<_>>(),
+        "notes": notes(path),
+    })
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `--chains`: real rclpy nodes with the preloaded library, whose last one measures the whole way itself.
+
+use std::{path::PathBuf, process::Command, sync::OnceLock};
+
+use serde_json::Value;
+use test_support::{domain, preload, wait_for, Program};
+
+use crate::run::{run, text, Json};
+
+/// How far the sum may be from what the last node measures, in ms: the serialization between the hops, Python's calls
+/// up to the middleware.
+const TOLERANCE: f64 = 5.0;
+
+/// Returns the path of the preloaded library. It is built if it is missing.
+fn library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build
+            .args(["build", "--package", "topic_statistics_preload"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+        profile.join("libtopic_statistics_preload.so")
+    };
+    LIBRARY.get_or_init(build).clone()
+}
+
+fn start(arguments: &[&str], is_preloaded: bool) -> Program {
+    let mut command = Program::command("chain.py", arguments, domain());
+    if is_preloaded {
+        preload::preload(&mut command, &library());
+        command.envs([("TOPIC_STATISTICS_PERIOD", "0.2"), ("TOPIC_STATISTICS_METRICS", "all")]);
+    }
+    command.spawn().unwrap().into()
+}
+
+/// Waits until the monitor has printed an object that is as wanted. Returns it.
+fn wait_for_object(what: &str, monitor: &Json, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+    let mut found = Value::Null;
+    wait_for(what, || {
+        let objects = monitor.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+        found = objects.filter(&mut wanted).last().unwrap_or_default();
+        !found.is_null()
+    });
+    found
+}
+
+/// Publishes a message, and waits until the last node has published it: no message waits for another one.
+fn send(source: &mut Program, last: &mut Program) {
+    source.request("publish 1");
+    let stamp = source.request("last");
+    wait_for("the message", || last.request("last") == stamp);
+}
+
+fn counts(path: &Value) -> Vec<u64> {
+    path["hops"].as_array().unwrap().iter().map(|hop| hop["count"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_chain_of_three_processes_costs_what_its_last_node_measures() {
+    const COUNT: u64 = 30;
+    let mut source = start(&["source", "/scan"], false);
+    let _first = start(&["first", "/scan", "/points"], true);
+    let _second = start(&["second", "/points", "/plan", "--delay", "0.03"], true);
+    let mut third = start(&["third", "/plan", "/cmd_vel"], true);
+    let arguments = ["--chains", "/scan", "/cmd_vel"];
+    let monitor = Json::with_period("0.5", &arguments, domain());
+    // Messages get through when the nodes have found each other.
+    wait_for("the first message", || {
+        source.request("publish 1");
+        third.request("count") != "0"
+    });
+    wait_for("all hops", || {
+        send(&mut source, &mut third);
+        let mut objects = monitor.lines.try_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+        objects.any(|json| json["mean"].as_f64().is_some())
+    });
+    let mut before = vec![];
+    wait_for_object("no more messages", &monitor, |json| {
+        let now = counts(json);
+        std::mem::replace(&mut before, now.clone()) == now
+    });
+    drop(monitor);
+
+    // This one sees windows of these messages only.
+    let monitor = Json::with_period("0.5", &arguments, domain());
+    wait_for_object("the path", &monitor, |json| json["path"].is_array());
+    third.request("age");
+    (0..COUNT).for_each(|_| send(&mut source, &mut third));
+    let whole: f64 = third.request("age").parse().unwrap();
+    let path =
+        wait_for_object("all messages", &monitor, |json| counts(json).iter().all(|count| *count >= COUNT));
+    let topics = ["/scan", "/points", "/plan", "/cmd_vel"];
+    assert_eq!(
+        path["path"].as_array().unwrap().iter().map(|topic| topic.as_str().unwrap()).collect::<Vec<_>>(),
+        topics
+    );
+    let means: Vec<f64> = (0..3).map(|hop| path["hops"][hop]["mean"].as_f64().unwrap()).collect();
+    let mean = path["mean"].as_f64().unwrap();
+    println!("{means:.2?} ms, sum {mean:.2} ms, measured {whole:.2} ms");
+    assert!((mean - means.iter().sum::<f64>()).abs() < 1e-6, "{path}");
+    assert!((mean - whole).abs() < TOLERANCE, "{mean} ms, measured {whole} ms: {path}");
+    assert_eq!(path["same_messages"], true, "{path}");
+    assert!(means[1] >= 30.0, "{path}");
+    assert_eq!((&path["worst"]["node"], &path["p99"]), (&"/second".into(), &Value::Null), "{path}");
+    assert_eq!(path["lost"], 0, "{path}");
+    assert_eq!(path["hops"][2]["node"], "/third");
+    assert!(path["hops"][1]["publications"].as_u64().is_some(), "{path}");
+}
+
+#[test]
+fn a_node_that_is_not_preloaded_is_named() {
+    let _first = start(&["first", "/scan", "/points"], true);
+    let _second = start(&["second", "/points", "/plan"], false);
+    let _timed = start(&["timed", "/plan", "/other", "--timed", "/cmd_vel"], true);
+    let mut source = start(&["source", "/scan"], false);
+    let monitor = Json::with_period("0.5", &["--chains", "/scan", "/cmd_vel"], domain());
+    let json = wait_for_object("what is missing", &monitor, |json| {
+        source.request("publish 1");
+        let has = |text: &str| json["missing"].to_string().contains(text);
+        has("/second is not preloaded") && has("/timed has made no publication on /cmd_vel") && !has("/first")
+    });
+    assert_eq!(json["missing"].as_array().unwrap().len(), 2, "{json}");
+    let output = run(&["--chains", "/scan", "/cmd_vel", "--duration", "4"], domain());
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("/second is not preloaded: from /points to /plan"), "{errors}");
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The functions by which a thread shows that the callback of a message has returned: see `cause.rs`. They do nothing
+//! else, and stand before the process's own as those of `hooks.rs` do.
+//!
+//! Those of rcl and of tracetools are called by rclcpp, rclpy and rclrs as those of rmw are.
+
+use std::ffi::c_void;
+
+use crate::{
+    abi::*,
+    cause,
+    hooks::note_taken,
+    log::line,
+    process::{call, protect},
+    real,
+};
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_wait(
+    subscriptions: *mut c_void,
+    guard_conditions: *mut c_void,
+    services: *mut c_void,
+    clients: *mut c_void,
+    events: *mut c_void,
+    wait_set: *mut c_void,
+    timeout: *const RmwTime,
+) -> Ret {
+    cause::end();
+    call!(rmw_wait(subscriptions, guard_conditions, services, clients, events, wait_set, timeout) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_trigger_guard_condition(guard_condition: *const c_void) -> Ret {
+    cause::trigger();
+    call!(rmw_trigger_guard_condition(guard_condition) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_event(
+    event: *const c_void,
+    info: *mut c_void,
+    taken: *mut bool,
+) -> Ret {
+    cause::end();
+    call!(rmw_take_event(event, info, taken) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_dynamic_message(
+    subscription: *const Endpoint,
+    message: *mut c_void,
+    taken: *mut bool,
+    allocation: *mut c_void,
+) -> Ret {
+    let result = call!(rmw_take_dynamic_message(subscription, message, taken, allocation) else UNSUPPORTED);
+    // SAFETY: rmw has accepted the arguments.
+    unsafe { note_taken(result, taken) };
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_take_dynamic_message_with_info(
+    subscription: *const Endpoint,
+    message: *mut c_void,
+    taken: *mut bool,
+    info: *mut MessageInfo,
+    allocation: *mut c_void,
+) -> Ret {
+    let result = call!(
+        rmw_take_dynamic_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED
+    );
+    // SAFETY: rmw has accepted the arguments.
+    unsafe { note_taken(result, taken) };
+    result
+}
+
+/// # Safety
+///
+/// That of rcl/timer.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
+    cause::end();
+    call!(rcl_timer_call(timer) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of rcl/timer.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(timer: *mut c_void, info: *mut c_void) -> Ret {
+    cause::end();
+    call!(rcl_timer_call_with_info(timer, info) else UNSUPPORTED)
+}
+
+/// # Safety
+///
+/// That of tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
+    cause::start_callback(is_intra_process);
+    call!(ros_trace_callback_start(callback, is_intra_process) else);
+}
+
+/// # Safety
+///
+/// That of tracetools.h.
+#[no_mangle]
+pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
+    cause::end();
+    call!(ros_trace_callback_end(callback) else);
+}
