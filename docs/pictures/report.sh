@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes the picture of a report in bags.md anew, from a recording of a minute: cargo xtask run -- docs/report.sh
+# Makes the picture of a report in docs/bags.md anew, from a recording of a minute: cargo xtask run -- docs/pictures/report.sh
 # Needs Chromium.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 cargo build -p rclrs_topic_statistics_examples -p topic_statistics_monitor -p topic_statistics_bag
 programs=$(realpath "${CARGO_TARGET_DIR:-target}/debug")
-picture=$PWD/docs/report.png
+picture=$PWD/docs/pictures/report.png
 directory=$(mktemp -d)
 talker=
 # shellcheck disable=SC2317 # the trap calls it
