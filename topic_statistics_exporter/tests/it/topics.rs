@@ -4,6 +4,7 @@
 
 use ros_env::statistics_msgs::msg::MetricsMessage;
 use test_support::{domain, wait_for};
+use topic_statistics_programs::statistics::MAX_NAME;
 
 use crate::{
     process::{Exporter, Series},
@@ -167,7 +168,7 @@ fn foreign_names_and_numbers_do_no_harm() {
     let hostile = "/x\"} 1\nfoo{a=\"\\:/y\u{1b}[2J\u{202e}\"\\";
     robot.publish(hostile, "message_age", 100, FIGURES);
     robot.publish("/listener:/imu", "up{}\n# EOF", 100, FIGURES);
-    robot.publish(&"x".repeat(512), "message_age", 100, FIGURES);
+    robot.publish(&"x".repeat(MAX_NAME + 1), "message_age", 100, FIGURES);
     for (index, value) in
         [(3, -1.0), (3, 0.5), (3, f64::INFINITY), (0, 1e300), (1, f64::NEG_INFINITY), (2, 5.0)]
     {
