@@ -70,8 +70,9 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
 }
 
 /// The directories of the project's workspaces.
-fn workspaces(project: &Path) -> [PathBuf; 4] {
-    ["", "xtask", "testing/fuzz", "testing/soak"].map(|directory| project.join(directory))
+fn workspaces(project: &Path) -> [PathBuf; 5] {
+    ["", "xtask", "testing/fuzz", "testing/simulator", "testing/soak"]
+        .map(|directory| project.join(directory))
 }
 
 /// Makes a check in each workspace, until it does not pass in one.

@@ -245,11 +245,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Verb::Lint { checks, skipping } => lint::run(&cli.ros, &project, &checks, skipping.no_skip),
         Verb::Simulate { seed, windows } => {
-            let mut arguments: Vec<OsString> =
-                ["--release", "--quiet", "--package", "simulator", "--"].map(OsString::from).into();
+            let mut arguments: Vec<OsString> = ["--release", "--quiet", "--"].map(OsString::from).into();
             arguments.extend(["--windows".into(), windows.to_string().into()]);
             arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
-            cargo(&environment()?, &project, "run", &arguments)
+            cargo(&environment()?, &project.join("testing/simulator"), "run", &arguments)
         }
         Verb::Models { arguments } => {
             finish(models(&environment()?, &project, false).args(arguments), Path::new("cargo"))

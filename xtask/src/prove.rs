@@ -96,7 +96,7 @@ pub fn run(environment: &Environment, project: &Path, parts: &[Part], no_skip: b
 
 fn simulator(environment: &Environment, project: &Path) -> Result<Outcome> {
     let mut simulator = environment.command("cargo");
-    simulator.current_dir(project).args(["run", "--release", "--quiet", "--package", "simulator", "--"]);
+    simulator.current_dir(project.join("testing/simulator")).args(["run", "--release", "--quiet", "--"]);
     passes(simulator.args(["--windows", "20000000"]))
 }
 

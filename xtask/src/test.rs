@@ -22,10 +22,9 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The packages whose tests are statistical. They run with `--all`, as those of the workspaces [`OTHERS`].
-const STATISTICAL: [&str; 1] = ["simulator"];
-/// The other workspaces with tests: the soak test, and the tests of this automation.
-const OTHERS: [&str; 2] = ["testing/soak", "xtask"];
+/// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with `--all`.
+const OTHERS: [&str; 3] = [SIMULATOR, "testing/soak", "xtask"];
+const SIMULATOR: &str = "testing/simulator";
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 /// The tests of this automation, which set up ROS 2 and build with colcon. They run with `--all`.
@@ -116,10 +115,10 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
 /// Returns the commands of cargo that build for themselves: examples in the documentation and, if all tests run, the
 /// instructions of a message in a release build, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
-    let job = |name: &str, arguments: &[&str]| {
+    let job = |name: &str, directory: &Path, arguments: &[&str]| {
         let mut command = when_idle(environment);
         command.arg("cargo").args(arguments).args(selection.locked.then_some("--locked"));
-        command.current_dir(project);
+        command.current_dir(directory);
         Job { name: name.to_owned(), command }
     };
     let mut jobs = vec![];
@@ -135,16 +134,16 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
                 .chain(COUNTED.iter().map(|package| optimised(package, 3)))
                 .collect();
             arguments.extend(levels.iter().flat_map(|level| ["--config", level]));
-            jobs.push(job("instructions of a message", &arguments));
+            jobs.push(job("instructions of a message", project, &arguments));
         }
         jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
-        let simulator = ["run", "--release", "--quiet", "--package", "simulator"];
-        jobs.push(job("a million simulated windows", &simulator));
+        let simulator = ["run", "--release", "--quiet"];
+        jobs.push(job("a million simulated windows", &project.join(SIMULATOR), &simulator));
     }
     if !selection.no_examples {
         let mut examples = vec!["test", "--workspace", "--doc"];
-        examples.extend(selection.exclude(STATISTICAL.into_iter().chain(WITHOUT_EXAMPLES)));
-        jobs.push(job("examples in the documentation", &examples));
+        examples.extend(selection.exclude(WITHOUT_EXAMPLES));
+        jobs.push(job("examples in the documentation", project, &examples));
     }
     jobs
 }
@@ -155,7 +154,7 @@ fn build(
     project: &Path,
     selection: &Selection,
 ) -> Result<Option<Vec<(String, Command)>>> {
-    let exclude = selection.exclude(STATISTICAL.into_iter().filter(|_| !selection.all));
+    let exclude = selection.exclude([]);
     let mut workspaces = vec![(project.to_owned(), exclude)];
     if selection.all {
         workspaces.extend(OTHERS.map(|directory| (project.join(directory), vec![])));
