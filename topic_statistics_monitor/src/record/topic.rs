@@ -23,6 +23,9 @@ use super::{
     totals::{Losses, Written},
 };
 
+/// What the middleware reports as the name of a node that it has not heard of yet, only of its publisher.
+const UNKNOWN_NODE: &str = "_NODE_NAME_UNKNOWN_";
+
 /// A message that waits to be written. Times are in nanoseconds since the epoch.
 pub struct QueuedMessage {
     pub topic: Arc<RecordedTopic>,
@@ -183,10 +186,12 @@ impl RecordedTopic {
         if all.is_empty() {
             return; // Messages of those before may still wait.
         }
-        let mut nodes =
-            all.iter().map(|of| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name));
-        let first = nodes.next();
-        let node = first.filter(|first| nodes.all(|node| node == *first));
+        let mut nodes = all.iter().map(|of| {
+            let is_known = of.node_name != UNKNOWN_NODE;
+            is_known.then(|| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name))
+        });
+        let first = nodes.next().flatten();
+        let node = first.filter(|first| nodes.all(|node| node.as_ref() == Some(first)));
         let qos = all.iter().take(MAX).map(|of| of.qos_profile).collect();
         *lock(&self.publishers) = Publishers { node, qos };
     }

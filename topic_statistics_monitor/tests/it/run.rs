@@ -79,14 +79,17 @@ impl Json {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Waits until it has ended. Returns its exit status.
+    /// Waits until it has ended. Returns its exit status. Panics with the signal that has killed it.
     pub fn end(&mut self) -> Option<i32> {
         let mut status = None;
         test_support::wait_for("end", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        status.unwrap().code()
+        let status = status.unwrap();
+        let last: Vec<String> = self.errors.try_iter().collect();
+        assert!(status.code().is_some(), "{status}: {last:#?}");
+        status.code()
     }
 
     /// Returns the number of threads.

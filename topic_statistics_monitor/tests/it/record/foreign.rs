@@ -103,9 +103,18 @@ fn other_libraries_read_every_message_with_its_number_its_times_and_its_publishe
             object["topic"] == "/chatter" && object["publishers"] == 3
         });
     }
+    // To know of a publisher in the graph is not yet to receive its messages.
+    let readers = 1 + monitors.len();
+    wait_for("readers of the third", || third.get_subscription_count().unwrap() == readers);
     let before = received.lock().unwrap().len();
     third.publish(StringMsg { data: "of the third".to_owned() }).unwrap();
     wait_for("message of the third", || received.lock().unwrap().len() > before);
+    for monitor in &monitors {
+        monitor.until("message of the third", |object| {
+            object["topic"] == "/chatter"
+                && object["senders"].as_array().is_some_and(|senders| senders.len() == 3)
+        });
+    }
     // Before the monitors end, so that this process has received whatever they have.
     talker.stop();
     for monitor in &mut monitors {
@@ -158,7 +167,8 @@ fn check(bag: &Value, received: &HashMap<(String, u64), Sent>, compression: &str
             publishers.insert(text("gid").unwrap(), text("node"));
             chatter += 1;
         } else {
-            assert_eq!(text("node"), Some("/talker"), "the only publisher of /imu: {message}");
+            // Not told by the middleware in time, on a busy machine; never another one.
+            assert!(matches!(text("node"), Some("/talker") | None), "the only publisher of /imu: {message}");
             assert!(number("stamp") <= publish && publish - number("stamp") < 10_000_000_000, "{message}");
         }
     }
