@@ -186,12 +186,7 @@ impl RecordedTopic {
         if all.is_empty() {
             return; // Messages of those before may still wait.
         }
-        let mut nodes = all.iter().map(|of| {
-            let is_known = of.node_name != UNKNOWN_NODE;
-            is_known.then(|| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name))
-        });
-        let first = nodes.next().flatten();
-        let node = first.filter(|first| nodes.all(|node| node.as_ref() == Some(first)));
+        let node = node_of(all);
         let qos = all.iter().take(MAX).map(|of| of.qos_profile).collect();
         *lock(&self.publishers) = Publishers { node, qos };
     }
@@ -248,6 +243,18 @@ fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
+/// Returns the fully qualified name of the node of all these publishers; `None` if they are of several, and if the
+/// middleware has not heard of one.
+fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
+    let name = |of: &TopicEndpointInfo| {
+        let is_known = of.node_name != UNKNOWN_NODE;
+        is_known.then(|| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name))
+    };
+    let mut nodes = all.iter().map(name);
+    let first = nodes.next().flatten();
+    first.filter(|first| nodes.all(|node| node.as_ref() == Some(first)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,5 +292,26 @@ mod tests {
         topic.close();
         record(200);
         assert_eq!(topic.losses(), Losses { in_transport: Some(2), in_recorder: 3 });
+    }
+
+    #[test]
+    fn a_channel_has_the_node_of_all_publishers_unless_it_is_not_known() {
+        let publisher = |node_namespace: &str, node_name: &str| TopicEndpointInfo {
+            node_name: node_name.to_owned(),
+            node_namespace: node_namespace.to_owned(),
+            topic_type: "sensor_msgs/msg/Imu".to_owned(),
+            qos_profile: QoSProfile::topics_default(),
+        };
+        let node = |names: &[(&str, &str)]| {
+            let all: Vec<_> = names.iter().map(|(namespace, name)| publisher(namespace, name)).collect();
+            node_of(&all)
+        };
+        let (talker, other) = (("/", "talker"), ("/r1", "talker"));
+        let unknown = ("_NODE_NAMESPACE_UNKNOWN_", "_NODE_NAME_UNKNOWN_");
+        assert_eq!(node(&[talker]).as_deref(), Some("/talker"));
+        assert_eq!(node(&[other, other]).as_deref(), Some("/r1/talker"));
+        for unknown in [[talker, other], [talker, unknown], [unknown, unknown]] {
+            assert_eq!(node(&unknown), None, "{unknown:?}");
+        }
     }
 }
