@@ -87,9 +87,7 @@ impl Json {
             status.is_some()
         });
         let status = status.unwrap();
-        let last: Vec<String> = self.errors.try_iter().collect();
-        assert!(status.code().is_some(), "{status}: {last:#?}");
-        status.code()
+        status.code().or_else(|| panic!("{status}: {:#?}", self.errors.try_iter().collect::<Vec<_>>()))
     }
 
     /// Returns the number of threads.
