@@ -56,6 +56,14 @@ pub struct Arguments {
         conflicts_with = "from_statistics"
     )]
     pub depth: Option<u32>,
+    /// Request best effort of reliable publishers, too
+    ///
+    /// No acknowledgements, and nothing is sent again for the monitor: it loads publishers and the network less. What is
+    /// lost on the way to it is then lost, and in its figures.
+    #[arg(
+        long, help_heading = WATCHED, conflicts_with_all = ["from_statistics", "services", "actions", "chains"]
+    )]
+    pub best_effort: bool,
     /// Show the statistics that nodes publish instead, on /statistics or another topic
     ///
     /// TOPIC arguments and conditions then match the `measurement_source_name`: '/r1/listener:/imu', '/r1/*:/imu',

@@ -59,6 +59,7 @@ impl RowProvider {
             topics: selection,
             period: arguments.period,
             depth: arguments.depth,
+            best_effort: arguments.best_effort,
             publish: arguments.publish,
             max_topics: max.unwrap_or(TopicWatcher::MAX_TOPICS),
             recording,

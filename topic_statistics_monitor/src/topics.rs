@@ -43,6 +43,8 @@ pub struct Options {
     pub topics: Selection,
     pub period: Duration,
     pub depth: Option<u32>,
+    /// Whether best effort is requested of reliable publishers, too.
+    pub best_effort: bool,
     pub publish: bool,
     /// How many topics are watched at most, and so how many threads and subscriptions there are. Topics that are given
     /// by name are watched in any case.
@@ -145,6 +147,7 @@ impl TopicWatcher {
                 node: &self.node,
                 period: self.options.period,
                 depth: self.options.depth,
+                best_effort: self.options.best_effort,
                 recording: self.options.recording.as_deref(),
                 free_workers: &mut self.free_workers,
             };

@@ -12,6 +12,9 @@ pub struct Qos {
 }
 
 impl Qos {
+    /// What every publisher can serve, and what costs it least: no acknowledgements, and nothing is sent again.
+    pub const WEAKEST: Self = Self { reliable: false, transient_local: false };
+
     /// Returns the strongest policies that all publishers can serve.
     pub fn of_all<'a>(offered: impl Iterator<Item = &'a QoSProfile>) -> Self {
         let all = Self { reliable: true, transient_local: true };
@@ -60,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_subscription_is_replaced_only_if_it_misses_a_publisher() {
-        let weak = Qos { reliable: false, transient_local: false };
+        let weak = Qos::WEAKEST;
         let strong = Qos { reliable: true, transient_local: true };
         assert!(weak.receives_all_of(strong) && weak.receives_all_of(weak) && strong.receives_all_of(strong));
         assert!(!strong.receives_all_of(weak));

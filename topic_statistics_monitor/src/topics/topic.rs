@@ -52,6 +52,7 @@ pub struct SubscribeContext<'a> {
     pub node: &'a Node,
     pub period: Duration,
     pub depth: Option<u32>,
+    pub best_effort: bool,
     pub recording: Option<&'a Recording>,
     /// Workers without a topic.
     pub free_workers: &'a mut Vec<Worker<()>>,
@@ -107,7 +108,10 @@ impl Topic {
             _ => first.topic_type.clone(),
         };
         let of_type = publishers.iter().filter(|of| of.topic_type == message_type);
-        let qos = Qos::of_all(of_type.map(|of| &of.qos_profile));
+        let qos = match context.best_effort {
+            true => Qos::WEAKEST,
+            false => Qos::of_all(of_type.map(|of| &of.qos_profile)),
+        };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });

@@ -4,8 +4,9 @@
 
 use std::cell::Cell;
 
+use rclrs::{CreateBasicExecutor, QoSReliabilityPolicy};
 use serde_json::Value;
-use test_support::{domain, middleware, Program};
+use test_support::{context, domain, middleware, wait_for, Program};
 
 use crate::run::{command, objects, text, Json};
 
@@ -83,6 +84,28 @@ fn topics_that_come_and_go_take_a_bounded_number_of_threads() {
     }
     assert!(monitor.threads() <= most + 1, "{} threads, {most} before", monitor.threads());
     monitor.until("/keep", |json| json["topic"] == "/keep");
+}
+
+#[test]
+fn best_effort_is_requested_of_reliable_publishers_too_if_that_is_wanted() {
+    let domain = domain();
+    let mut publisher = Program::start("qos_publisher.py", &[], domain);
+    assert_eq!(publisher.request("late"), "done");
+    let monitor = Json::start(&["--best-effort", "late"], domain);
+    let late = monitor.until("late", |json| json["received"].as_u64() > Some(1));
+    assert_eq!(late["qos"], "best effort, volatile, depth 1000");
+    // In the middleware's words.
+    let observer = context(domain, &[]).create_basic_executor().create_node("observer").unwrap();
+    wait_for("a subscription", || !observer.get_subscriptions_info_by_topic("/late").unwrap().is_empty());
+    let subscribed = observer.get_subscriptions_info_by_topic("/late").unwrap();
+    let reliability: Vec<_> = subscribed.iter().map(|of| of.qos_profile.reliability).collect();
+    assert_eq!(reliability, [QoSReliabilityPolicy::BestEffort]);
+    // A publisher that offers no more than best effort needs no other subscription.
+    assert_eq!(publisher.request("weak"), "done");
+    monitor.until("two publishers", |json| {
+        assert!(json["resubscribed"].is_null(), "{json}");
+        json["senders"].as_array().is_some_and(|senders| senders.len() == 2)
+    });
 }
 
 #[test]

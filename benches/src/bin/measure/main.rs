@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask bench")]
 struct Cli {
-    /// Measure everything once, for a quarter of an hour, and write docs/performance.md
+    /// Measure everything once, for twenty minutes, and write docs/performance.md
     #[arg(long, group = "measurement")]
     write: bool,
     /// Measure talker and listener processes, with statistics and without

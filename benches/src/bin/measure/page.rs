@@ -13,8 +13,10 @@ use crate::{
     machine::{Machine, Start},
     memory::{self, Heap},
     messages::{self, Messages},
+    probe,
     scale::{self, Many},
     soak,
+    table::Table,
 };
 
 const TEMPLATE: &str = include_str!("../../../performance.md");
@@ -30,14 +32,15 @@ struct Run {
     many: Vec<Many>,
     soaked: Vec<Listened>,
     contention: Contention,
+    probe: Table,
 }
 
-/// Measures everything once, in about a quarter of an hour, and writes the page.
+/// Measures everything once, in about twenty minutes, and writes the page.
 pub fn write() -> Result<()> {
     let started = Instant::now();
     let start = Start::now()?;
     let step = |number: usize, what: &str| {
-        eprintln!("[{number}/6, {:.0} s] {what} ...", started.elapsed().as_secs_f64());
+        eprintln!("[{number}/7, {:.0} s] {what} ...", started.elapsed().as_secs_f64());
     };
     step(1, "Messages and windows, with the build: 4 min");
     let messages = messages::measure(&["--warm-up-time", "1", "--measurement-time", "2"])?;
@@ -51,8 +54,10 @@ pub fn write() -> Result<()> {
     let soaked = soak::measure(50.0)?;
     step(6, "Contention: 20 s");
     let contention = contention::measure(20.0)?;
+    step(7, "Observers: 6 min");
+    let probe = probe::measure(10.0)?;
     let machine = start.end()?;
-    let run = Run { machine, messages, heaps, compared, many, soaked, contention };
+    let run = Run { machine, messages, heaps, compared, many, soaked, contention, probe };
     fs::write(PAGE, fill(TEMPLATE, &run.figures())).with_context(|| format!("Cannot write {PAGE}"))?;
     eprintln!("{PAGE} is written after {:.0} s", started.elapsed().as_secs_f64());
     Ok(())
@@ -68,6 +73,7 @@ impl Run {
             ("scale", scale::table(&self.many)),
             ("soak", soak::table(&self.soaked)),
             ("contention", self.contention.table()),
+            ("probe", self.probe.clone()),
         ];
         let tables = tables.map(|(name, table)| (name, table.to_string().trim_end().to_owned()));
         self.machine.figures().into_iter().chain(self.messages.figures()).chain(tables).collect()

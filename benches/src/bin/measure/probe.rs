@@ -27,18 +27,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Observer {
     Nothing,
     Monitor,
+    Gentle,
     Record,
     Preload,
     Rclpy,
 }
 
 impl Observer {
-    const ALL: [Self; 5] = [Self::Nothing, Self::Monitor, Self::Record, Self::Preload, Self::Rclpy];
+    const ALL: [Self; 6] =
+        [Self::Nothing, Self::Monitor, Self::Gentle, Self::Record, Self::Preload, Self::Rclpy];
 
     fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Monitor => "topic_monitor",
+            Self::Gentle => "nice topic_monitor --best-effort",
             Self::Record => "topic_monitor --record",
             Self::Preload => "the preloaded library, with a reader of /statistics",
             Self::Rclpy => "an rclpy subscriber, as `ros2 topic hz` is one",
@@ -75,8 +78,14 @@ impl Programs {
                 command.args(["--json", "--from-statistics", "/bench_listener:/load"]);
                 command
             }
-            Observer::Monitor | Observer::Record => {
-                let mut command = command(&self.monitor);
+            Observer::Monitor | Observer::Gentle | Observer::Record => {
+                let mut command = match observer {
+                    Observer::Gentle => command("nice"),
+                    _ => command(&self.monitor),
+                };
+                if observer == Observer::Gentle {
+                    command.args(["-n", "19"]).arg(&self.monitor).arg("--best-effort");
+                }
                 command.args(["--json", "/load"]);
                 if observer == Observer::Record {
                     let file = self.directory.path().join("probe.mcap");
@@ -116,30 +125,32 @@ impl Running {
 /// What a run has shown.
 struct Run {
     listened: Listened,
-    /// CPU time of the observer per second.
+    /// CPU time of the observer and of the publisher per second.
     observer_cpu: f64,
+    talker_cpu: f64,
     /// The losses that the observer has reported during the run; None if it reports none.
     seen: Option<u64>,
 }
 
 /// Runs the publisher at a rate, the subscriber, and an observer.
 fn run(programs: &Programs, rate: f64, observer: Observer, seconds: f64) -> Result<Run> {
-    let _talker = talker(&["imu", &rate.to_string(), "10", "load"]);
+    let talker = talker(&["imu", &rate.to_string(), "10", "load"]);
     let mut running = programs.start(observer);
     if let Some(running) = running.as_mut().filter(|_| observer != Observer::Preload) {
         running.read_until(|value| value.as_u64() > Some(0) || value["received"].as_u64() > Some(0));
     }
     let (started, lost_before) = (Instant::now(), running.as_ref().and_then(|running| running.lost));
-    let cpu_before = running.as_ref().map(Running::cpu).transpose()?.unwrap_or_default();
+    let cpu_of = |running: &Option<Running>| -> Result<[f64; 2]> {
+        let of_observer = running.as_ref().map(Running::cpu).transpose()?.unwrap_or_default();
+        Ok([of_observer, cpu(format!("/proc/{}", talker.id()), false)?])
+    };
+    let cpu_before = cpu_of(&running)?;
     let mut listener = itself(&["listener", "imu", "off", "node", "basic", &seconds.to_string()]);
     if observer == Observer::Preload {
         listener.env("LD_PRELOAD", &programs.library).env("TOPIC_STATISTICS_METRICS", "all");
     }
     let listened = serde_json::from_str(&output(&mut listener)?).context("The report of the listener")?;
-    let (cpu_after, elapsed) = match &running {
-        Some(running) => (running.cpu()?, started.elapsed().as_secs_f64()),
-        None => (0.0, 1.0),
-    };
+    let (cpu_after, elapsed) = (cpu_of(&running)?, started.elapsed().as_secs_f64());
     if let Some(running) = &mut running {
         // What it prints next has been under way.
         let read = Instant::now() + Duration::from_secs(2);
@@ -149,7 +160,8 @@ fn run(programs: &Programs, rate: f64, observer: Observer, seconds: f64) -> Resu
     }
     let lost = running.and_then(|running| running.lost);
     let seen = lost.map(|lost| lost.saturating_sub(lost_before.unwrap_or_default()));
-    Ok(Run { listened, observer_cpu: (cpu_after - cpu_before) / elapsed, seen })
+    let [observer_cpu, talker_cpu] = [0, 1].map(|of| (cpu_after[of] - cpu_before[of]) / elapsed);
+    Ok(Run { listened, observer_cpu, talker_cpu, seen })
 }
 
 /// Measures each observer at each rate.
@@ -159,12 +171,12 @@ pub fn measure(seconds: f64) -> Result<Table> {
     let programs = Programs { monitor, library, directory: tempfile::tempdir()? };
     let mut table = Table::new(
         "publisher | beside the subscriber | received/s | lost by it | of it seen | latency p50, us | p99, us | \
-         CPU of it, % | CPU of the observer, %",
+         CPU of it, % | of the publisher, % | of the observer, %",
     );
     for rate in RATES {
         for observer in Observer::ALL {
             eprintln!("{rate} Hz, {} ...", observer.name());
-            let Run { listened, observer_cpu, seen } = run(&programs, rate, observer, seconds)?;
+            let Run { listened, observer_cpu, talker_cpu, seen } = run(&programs, rate, observer, seconds)?;
             let rate = if rate > 0.0 { format!("{rate} Hz") } else { "as fast as possible".to_owned() };
             let recall = match (seen, listened.lost) {
                 (None, _) | (_, 0) => "-".to_owned(),
@@ -175,13 +187,14 @@ pub fn measure(seconds: f64) -> Result<Table> {
                 _ => format!("{:.1}", observer_cpu * 100.0),
             };
             table.row(format!(
-                "{rate} | {} | {:.0} | {} | {recall} | {} | {} | {:.1} | {of_observer}",
+                "{rate} | {} | {:.0} | {} | {recall} | {} | {} | {:.1} | {:.1} | {of_observer}",
                 observer.name(),
                 listened.received as f64 / listened.seconds,
                 listened.lost,
                 listened.p50_us,
                 listened.p99_us,
                 listened.cpu / listened.seconds * 100.0,
+                talker_cpu * 100.0,
             ));
         }
     }

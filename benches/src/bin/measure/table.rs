@@ -5,6 +5,7 @@
 use std::fmt;
 
 /// A table. Each row is the text of its cells, with ` | ` between them; the first one is the header.
+#[derive(Clone, Default)]
 pub struct Table(Vec<String>);
 
 impl Table {
