@@ -36,7 +36,7 @@ mod topics;
 mod views;
 mod waiting;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use rclrs::*;
@@ -119,6 +119,8 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
         None => true,
     };
     let is_healthy = session.report_errors();
+    drop((session, provider));
+    debug_assert_eq!(Arc::strong_count(&node), 1, "no thread has the node when the process ends");
     recorded?;
     Ok(if is_fulfilled && is_healthy { code? } else { code?.max(UNFULFILLED) })
 }

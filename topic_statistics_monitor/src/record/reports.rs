@@ -13,6 +13,7 @@ use std::{
         mpsc::{self, RecvTimeoutError},
         Arc, Weak,
     },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -47,8 +48,8 @@ const SERVICE: &str = "~/get_topic_statistics";
 /// The events and the service, until this is dropped.
 pub struct Reports {
     _service: WorkerService<GetTopicStatistics, ()>,
-    /// Ends the thread of the events when it is dropped. `None` without events.
-    _events: Option<mpsc::Sender<()>>,
+    /// What ends the thread of the events when it is dropped, and the thread. `None` without events.
+    events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Reports {
@@ -60,12 +61,23 @@ impl Reports {
             let (sender, end) = mpsc::channel();
             let (recording, period) = (Arc::downgrade(recording), Duration::from_secs_f64(1.0 / update_rate));
             let thread = std::thread::Builder::new().name("recorder_events".to_owned());
-            thread.spawn(move || events.run(&recording, period, &end)).map_err(RecordError::Thread)?;
-            Some(sender)
+            let run = move || events.run(&recording, period, &end);
+            Some((sender, thread.spawn(run).map_err(RecordError::Thread)?))
         } else {
             None
         };
-        Ok(Self { _service: service, _events: events })
+        Ok(Self { _service: service, events })
+    }
+}
+
+impl Drop for Reports {
+    /// Waits for the thread, which has the node: the middleware must not be there when the process ends, because its own
+    /// threads and destructors would meet then.
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.events.take() {
+            drop(sender);
+            let _panicked = thread.join();
+        }
     }
 }
 
@@ -179,4 +191,24 @@ fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatis
 
 fn time(nanoseconds: u64) -> Time {
     Time { sec: (nanoseconds / 1_000_000_000) as i32, nanosec: (nanoseconds % 1_000_000_000) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_events_has_the_node_when_the_reports_have_ended() {
+        let (_executor, node) = test_support::node("recorder", &[]);
+        let recording = Arc::new(Recording::new(1_000_000));
+        let left_by = |update_rate| {
+            let before = Arc::strong_count(&node);
+            drop(Reports::start(&node, &recording, update_rate).unwrap());
+            Arc::strong_count(&node) - before
+        };
+        let by_the_service = left_by(0.0); // until the executor spins
+        for _ in 0..10 {
+            assert_eq!(left_by(1000.0), by_the_service);
+        }
+    }
 }
