@@ -2,7 +2,7 @@
 
 //! The options: environment variables.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use topic_statistics_core::{metric::names, Metric};
 
@@ -53,14 +53,22 @@ const COMMON_SERVICES: [&str; 9] = [
 ];
 
 impl Options {
-    /// Reads the options by a function that returns the value of a variable.
+    /// Reads the options from environment variables. Others are left out.
     ///
     /// Errors with the wrong variable, its value, and what it can be.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, String> {
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
+        let mut variables: BTreeMap<_, _> =
+            variables.filter(|(name, _)| name.starts_with("TOPIC_STATISTICS_")).collect();
         let mut options = Self::default();
-        let set = |name: &str, set: &mut dyn FnMut(&str) -> Result<(), String>| match variable(name) {
-            None => Ok(()),
-            Some(value) => set(&value).map_err(|expected| format!("{name} is {value:?}: {expected}")),
+        let mut known = vec![];
+        let mut set = |name: &'static str, set: &mut dyn FnMut(&str) -> Result<(), String>| {
+            known.push(name);
+            match variables.remove(name) {
+                None => Ok(()),
+                Some(value) => set(&value).map_err(|expected| format!("{name} is {value:?}: {expected}")),
+            }
         };
         set("TOPIC_STATISTICS_PERIOD", &mut |value| {
             options.period = period(value).ok_or("a number of seconds is expected, 0.001 to 86400")?;
@@ -87,7 +95,10 @@ impl Options {
             options.distributions = value.trim().parse().map_err(|_| "true or false is expected")?;
             Ok(())
         })?;
-        Ok(options)
+        match variables.keys().next() {
+            None => Ok(options),
+            Some(other) => Err(format!("{other} is unknown: some of {} are expected", known.join(", "))),
+        }
     }
 
     /// Returns whether a topic or a service is measured.
@@ -172,8 +183,7 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Options, String> {
-        let find = |name: &str| variables.iter().find(|(of, _)| *of == name);
-        Options::read(|name| find(name).map(|(_, value)| (*value).to_owned()))
+        Options::read(variables.iter().map(|(name, value)| (name.into(), value.into())))
     }
 
     #[test]
@@ -195,6 +205,10 @@ mod tests {
             distributions: true,
         };
         assert_eq!(all, Ok(expected));
+        assert_eq!(read(&[("PATH", "/bin"), ("TOPIC", "/imu")]), Ok(Options::default()), "others' variables");
+        let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
+        assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
+        assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
         let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap();
         assert_eq!((all.metrics.len(), all.metrics.contains(&Metric::CallbackDuration)), (11, false));
         assert!(all.has_hops && !Options::default().has_hops);

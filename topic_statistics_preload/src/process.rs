@@ -149,8 +149,7 @@ fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
 /// Returns the options; None if one is wrong.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
-    let read = || Options::read(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()));
-    OPTIONS.get_or_init(|| read().map_err(|why| end(&why)).ok()).as_ref()
+    OPTIONS.get_or_init(|| Options::read(std::env::vars_os()).map_err(|why| end(&why)).ok()).as_ref()
 }
 
 impl Process {

@@ -77,8 +77,14 @@ fn missing(nodes: &BTreeMap<String, Topics>, hops: &Hops, first: &str, last: &st
         }
     }
     if !ways.contains_key(last) {
+        let is_received = nodes.values().any(|topics| topics.inputs.contains(first));
+        let is_published = nodes.values().any(|topics| topics.outputs.contains(last));
         let [first, last] = [first, last].map(format::name);
-        return vec![format!("no node is seen on a way from {first} to {last}; waiting for one")];
+        return vec![match (is_received, is_published) {
+            (false, _) => format!("no node is seen that receives {first}; waiting for one"),
+            (true, false) => format!("no node is seen that publishes {last}; waiting for one"),
+            (true, true) => format!("no node is seen on a way from {first} to {last}; waiting for one"),
+        }];
     }
     let (mut at, mut found) = (last, vec![]);
     while let Some((_, Some((node, before, is_hop)))) = ways.get(at) {
@@ -136,6 +142,13 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|text| text.split(' ').next().unwrap()).collect();
         assert_eq!(names, ["/filter", "/planner", "/driver"]);
         assert!(found.iter().all(|text| text.contains("is not preloaded")), "{found:?}");
-        assert!(missing(&graph, &Hops::default(), "/cmd_vel", "/scan")[0].starts_with("no node is seen"));
+        for (first, last, what) in [
+            ("/scann", "/cmd_vel", "receives /scann"),
+            ("/scan", "/cmd", "publishes /cmd"),
+            ("/cmd_vel", "/plan", "on a way from /cmd_vel to /plan"),
+        ] {
+            let found = missing(&graph, &Hops::default(), first, last);
+            assert!(found.len() == 1 && found[0].contains(what), "{found:?}");
+        }
     }
 }
