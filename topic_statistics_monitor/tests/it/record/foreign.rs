@@ -108,8 +108,10 @@ fn other_libraries_read_every_message_with_its_number_its_times_and_its_publishe
     wait_for("message of the third", || received.lock().unwrap().len() > before);
     for monitor in &monitors {
         // A monitor that knows of a publisher in the graph need not receive its messages yet.
-        monitor.until("message of the third", |object| {
-            third.publish(StringMsg { data: "another of the third".to_owned() }).unwrap();
+        monitor.until("messages of all three", |object| {
+            for publisher in [&second, &third] {
+                publisher.publish(StringMsg { data: "another".to_owned() }).unwrap();
+            }
             object["topic"] == "/chatter"
                 && object["senders"].as_array().is_some_and(|senders| senders.len() == 3)
         });

@@ -12,7 +12,7 @@ use crate::run::{run, text};
 
 #[test]
 fn a_split_recording_has_the_totals_of_each_file_and_of_all() {
-    let mut recording = Recording::start(&["--split", "--max-size", "100kB", "--compression", "lz4"]);
+    let mut recording = Recording::start(&["--split", "--max-size", "100kB"]);
     recording.talker.send_many(400, 1000);
     let received = recording.received();
     let line = recording.end("INT");
