@@ -11,7 +11,7 @@ mod losses;
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rclrs::*;
@@ -99,9 +99,14 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits until a window without a message follows one with messages. Returns how many messages were received.
+    /// Waits for a window without a message that begins after this call. Returns how many messages were received.
     fn received(&self) -> u64 {
-        let is_silent = |object: &Value| object["topic"] == "/chatter" && object["received"] == 0;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let is_silent = |object: &Value| {
+            object["topic"] == "/chatter"
+                && object["received"] == 0
+                && object["window_start"].as_u64().is_some_and(|start| start > now)
+        };
         let object = self.monitor.until("window without a message", is_silent);
         object["total"]["received"].as_u64().unwrap()
     }
