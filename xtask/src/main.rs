@@ -140,8 +140,8 @@ enum Verb {
         #[command(flatten)]
         skipping: Skipping,
     },
-    /// Checks that the packages can be published: they build from the published files and for other platforms, and
-    /// their documentation builds without ROS
+    /// Checks that the packages can be published: from the published files, they build with the Rust version that they
+    /// declare and for other platforms, and their documentation builds without ROS
     Package {
         #[command(flatten)]
         skipping: Skipping,
@@ -270,7 +270,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 Scenario::Robot => robot(&environment, &project, hours),
             }
         }
-        Verb::Msrv { skipping } => msrv::run(&environment()?, &project, skipping.no_skip),
+        Verb::Msrv { skipping } => {
+            msrv::run(&environment()?, &project, &project.join("target/msrv"), skipping.no_skip)
+        }
         Verb::Package { skipping } => package::run(&environment()?, &project, skipping.no_skip),
         Verb::PublicApi { bless, skipping } => {
             public_api::run(&environment()?, &project, bless, skipping.no_skip)

@@ -16,12 +16,14 @@ use crate::{
     workspace::{Package, Workspace},
 };
 
-/// Checks the packages with their toolchains, which are installed where rustup can. Packages with one toolchain are
-/// checked together, so that it compiles what they depend on once.
-pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<ExitCode> {
+/// Checks the packages that may be published with their toolchains, which are installed where rustup can.
+///
+/// Each package is checked alone, with all its features: what another package enables in a common dependency does not
+/// help it.
+pub fn run(environment: &Environment, workspace: &Path, target: &Path, no_skip: bool) -> Result<ExitCode> {
     let mut has_failed = false;
     let mut of_toolchains: BTreeMap<String, Vec<Package>> = BTreeMap::new();
-    for package in Workspace::read(project)?.packages.into_iter().filter(Package::is_public) {
+    for package in Workspace::read(workspace)?.packages.into_iter().filter(Package::is_public) {
         match &package.rust_version {
             // A toolchain has three numbers.
             Some(version) if version.matches('.').count() == 1 => {
@@ -41,20 +43,15 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
             has_failed |= no_skip;
             continue;
         }
-        eprintln!("{} with Rust {toolchain}", names.join(", "));
-        // Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
-        let mut check = environment.command("rustup");
-        check.current_dir(project).args(["run", &toolchain, "cargo", "check", "--locked", "--lib", "--bins"]);
         for package in &packages {
-            check.args(["--package", &package.name]);
-            check.args(
-                package
-                    .features()
-                    .flat_map(|feature| ["--features".into(), format!("{}/{feature}", package.name)]),
-            );
+            eprintln!("-- {} with Rust {toolchain}", package.name);
+            // Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
+            let mut check = environment.command("rustup");
+            check.current_dir(workspace).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
+            check.args(["--lib", "--bins", "--package", &package.name]);
+            check.args(["--features", &package.feature_list()]).env("CARGO_TARGET_DIR", target);
+            has_failed |= passes(&mut check)? == Outcome::Failed;
         }
-        check.env("CARGO_TARGET_DIR", project.join("target/msrv"));
-        has_failed |= passes(&mut check)? == Outcome::Failed;
     }
     Ok(ExitCode::from(u8::from(has_failed)))
 }

@@ -3,17 +3,18 @@
 //! `cargo xtask package`: whether the packages are ready to be published.
 
 use std::{
-    env, fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     process::{Command, ExitCode, Stdio},
+    slice,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 
 use crate::{
     checks::{passes, Outcome},
     environment::Environment,
+    msrv,
     workspace::{Package, Workspace},
 };
 
@@ -21,100 +22,99 @@ use crate::{
 const PLATFORMS: [&str; 4] =
     ["aarch64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
-/// Checks that each package builds from its published files, that the documentation builds without ROS as on docs.rs,
-/// and that the libraries build for other platforms.
+/// Checks what would be published: that each package builds from its published files with the Rust version that it
+/// declares, that the documentation builds without ROS as on docs.rs, and that the libraries build for other platforms.
 pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<ExitCode> {
-    let packages: Vec<_> =
-        Workspace::read(project)?.packages.into_iter().filter(Package::is_public).collect();
+    let packages = Workspace::read(project)?.packages.into_iter().filter(Package::is_public);
+    let packages: Vec<_> = packages.collect();
 
     eprintln!("-- what would be published");
     let of_all: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
-    forget_unpacked(&cargo_home()?, &packages)?;
-    // Its build results are removed, too: cargo assumes that an unpacked package never changes.
-    let mut clean = environment.command("cargo");
-    let has_cleaned = passes(clean.current_dir(project).args(["clean", "--quiet"]).args(&of_all))?;
-    let mut publish = environment.command("cargo");
-    publish.current_dir(project).args(["publish", "--dry-run", "--locked", "--allow-dirty", "--quiet"]);
-    let is_ready = passes(publish.args(of_all))?;
-    let mut has_failed = [has_cleaned, is_ready].contains(&Outcome::Failed);
+    // cargo would build each package to verify it, and for most of them also what they depend on, with other features.
+    let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
+    for command in [&["publish", "--dry-run"][..], &["package"]] {
+        let mut cargo = environment.command("cargo");
+        cargo.current_dir(project).args(command).args(options).args(&of_all);
+        if passes(&mut cargo)? == Outcome::Failed {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    let published = project.join("target/published");
+    unpack(&environment.target_dir().join("package"), &published, project, &packages)?;
+    let checked = msrv::run(environment, &published, &project.join("target/msrv"), no_skip)?;
+    let mut has_failed = checked != ExitCode::SUCCESS;
 
-    for package in packages.iter().filter(|package| package.has_library()) {
-        eprintln!("-- documentation of {} without ROS", package.name);
-        let mut doc = without_ros(project, package);
+    let libraries: Vec<_> =
+        Workspace::read(&published)?.packages.into_iter().filter(Package::has_library).collect();
+    for library in &libraries {
+        eprintln!("-- documentation of {} without ROS", library.name);
+        let mut doc = without_ros(project, &published, &["doc", "--no-deps"], slice::from_ref(library));
         // docs.rs has a nightly compiler, which the badges of features need.
-        doc.args(["doc", "--no-deps"]).env("RUSTC_BOOTSTRAP", &package.name);
-        has_failed |= passes(with_features(&mut doc, package))? == Outcome::Failed;
-
-        let mut check = without_ros(project, package);
-        check.args(["check", "--lib"]);
-        for platform in PLATFORMS {
-            match install(platform) {
-                Ok(()) => {
-                    eprintln!("-- {} for {platform}", package.name);
-                    check.args(["--target", platform]);
-                }
-                Err(error) => {
-                    eprintln!("skipped: {} for {platform}: {error:#}", package.name);
-                    has_failed |= no_skip;
-                }
+        doc.env("RUSTC_BOOTSTRAP", &library.name);
+        has_failed |= passes(&mut doc)? == Outcome::Failed;
+    }
+    // Together, so that what they depend on is compiled once for each platform.
+    let mut check = without_ros(project, &published, &["check", "--lib"], &libraries);
+    for platform in PLATFORMS {
+        match install(platform) {
+            Ok(()) => {
+                eprintln!("-- the libraries for {platform}");
+                check.args(["--target", platform]);
+            }
+            Err(error) => {
+                eprintln!("skipped: the libraries for {platform}: {error:#}");
+                has_failed |= no_skip;
             }
         }
-        // Together, so that they wait for each other's crates no longer than they have to.
-        has_failed |= passes(with_features(&mut check, package))? == Outcome::Failed;
     }
+    has_failed |= passes(&mut check)? == Outcome::Failed;
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Removes cargo's unpacked copies of these packages from the last check.
-///
-/// Where a package depends on another one, cargo checks it with that one's archive. It unpacks the archive into its
-/// home, in a directory that is named after the path of the project and the version alone. If the directory exists, it
-/// builds what is there.
-fn forget_unpacked(cargo_home: &Path, packages: &[Package]) -> Result<()> {
-    let sources = cargo_home.join("registry/src");
-    let registries = match fs::read_dir(&sources) {
-        Ok(registries) => registries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("Cannot read {}", sources.display())),
-    };
-    for registry in registries {
-        let registry = registry?.path();
-        // A directory of archives has no host name before the hash.
-        if !registry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('-')) {
-            continue;
-        }
-        for package in packages {
-            let unpacked = registry.join(format!("{}-{}", package.name, package.version));
-            if unpacked.exists() {
-                fs::remove_dir_all(&unpacked)
-                    .with_context(|| format!("Cannot remove {}", unpacked.display()))?;
-            }
-        }
+/// Unpacks the archives of these packages, and makes a workspace of them in which they depend on each other, and on the
+/// versions that the project is tested with.
+fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to).with_context(|| format!("Cannot remove {}", to.display()))?;
     }
+    fs::create_dir_all(to).with_context(|| format!("Cannot create {}", to.display()))?;
+    let mut manifest = "[workspace]\nresolver = \"3\"\nmembers = [\"*-*\"]\n\n[patch.crates-io]\n".to_owned();
+    for Package { name, version, .. } in packages {
+        let archive = archives.join(format!("{name}-{version}.crate"));
+        let mut tar = Command::new("tar");
+        // All files in an archive have the same time; with the current one, cargo sees that they have changed.
+        tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(&archive).arg("--directory").arg(to);
+        ensure!(passes(&mut tar)? == Outcome::Passed, "{} cannot be unpacked", archive.display());
+        manifest += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
+    }
+    fs::write(to.join("Cargo.toml"), manifest)?;
+    fs::copy(project.join("Cargo.lock"), to.join("Cargo.lock"))?;
+    // Removes the packages of the project that are not published.
+    let mut update = Command::new("cargo");
+    update.current_dir(to).args(["update", "--workspace", "--offline", "--quiet"]);
+    ensure!(passes(&mut update)? == Outcome::Passed, "the versions of dependencies cannot be kept");
     Ok(())
 }
 
-/// Returns where cargo keeps unpacked packages.
-fn cargo_home() -> Result<PathBuf> {
-    let default = || Some(env::home_dir()?.join(".cargo"));
-    env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default).context("there is no home directory")
-}
-
-/// Returns a cargo that sees no ROS, with the compiler's arguments that docs.rs gives it.
-fn without_ros(project: &Path, package: &Package) -> Command {
-    let arguments = package.docs_rs("rustc-args").join("\u{1f}");
+/// Runs a subcommand of cargo that sees no ROS on these packages, with the features and the compiler's arguments that
+/// docs.rs gives them.
+fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: &[Package]) -> Command {
+    let arguments: Vec<_> = packages.iter().flat_map(|package| package.docs_rs("rustc-args")).collect();
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(project).env("CARGO_TARGET_DIR", project.join("target/docs-rs"));
+    cargo.current_dir(workspace).args(subcommand).args(["--quiet", "--locked"]);
+    for package in packages {
+        cargo.args(["--package", &package.name]);
+        for feature in package.docs_rs("features") {
+            cargo.arg("--features").arg(format!("{}/{feature}", package.name));
+        }
+    }
     for variable in ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "ROS_DISTRO", "RUSTFLAGS"] {
         cargo.env_remove(variable);
     }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", arguments).env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
+    cargo.env("CARGO_TARGET_DIR", project.join("target/docs-rs"));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", arguments.join("\u{1f}"));
+    cargo.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
     cargo
-}
-
-fn with_features<'a>(cargo: &'a mut Command, package: &Package) -> &'a mut Command {
-    cargo.args(["--quiet", "--locked", "--package", &package.name]);
-    cargo.args(["--features", &package.docs_rs("features").join(",")])
 }
 
 /// Installs the standard library of a platform, if it is not there.
@@ -128,6 +128,8 @@ fn install(platform: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
 
     #[test]
@@ -152,24 +154,38 @@ mod tests {
     }
 
     #[test]
-    fn what_cargo_unpacked_of_an_earlier_state_is_removed_and_nothing_else() {
-        let home = tempfile::tempdir().unwrap();
-        let package =
-            r#"{"name": "p", "version": "0.1.0", "manifest_path": "/p", "features": {}, "targets": []}"#;
-        let packages = [serde_json::from_str(package).unwrap()];
-        forget_unpacked(home.path(), &packages).unwrap(); // nothing was unpacked yet
-        let directory = |name: &str| {
-            let path = home.path().join("registry/src").join(name);
-            fs::create_dir_all(path.join("src")).unwrap();
-            path
-        };
-        let stale = directory("-0f6ba3d744af37a3/p-0.1.0");
-        let kept = [
-            directory("-0f6ba3d744af37a3/q-0.1.0"),
-            directory("-0f6ba3d744af37a3/p-0.2.0"),
-            directory("index.crates.io-1949cf8c6b5b557f/p-0.1.0"),
-        ];
-        forget_unpacked(home.path(), &packages).unwrap();
-        assert!(!stale.exists() && kept.iter().all(|path| path.exists()));
+    fn packages_are_unpacked_anew_and_depend_on_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let [project, archives, to] = ["project", "archives", "to"].map(|name| directory.path().join(name));
+        let mut packages = vec![];
+        for (name, dependency) in [("below", ""), ("above", "[dependencies]\nbelow = \"0.1\"\n")] {
+            let package = archives.join(format!("{name}-0.1.0"));
+            fs::create_dir_all(package.join("src")).unwrap();
+            let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n{dependency}");
+            fs::write(package.join("Cargo.toml"), manifest).unwrap();
+            fs::write(package.join("src/lib.rs"), "").unwrap();
+            let mut tar = Command::new("tar");
+            tar.args(["--create", "--gzip", "--mtime=2006-07-24", "--file"])
+                .arg(package.with_extension("0.crate"));
+            tar.arg("--directory").arg(&archives).arg(package.file_name().unwrap());
+            assert!(tar.status().unwrap().success());
+            let json = format!(
+                r#"{{"name": "{name}", "version": "0.1.0", "manifest_path": "/p", "features": {{}}, "targets": []}}"#
+            );
+            packages.push(serde_json::from_str(&json).unwrap());
+        }
+        fs::create_dir_all(&project).unwrap();
+        fs::write(project.join("Cargo.lock"), "version = 4\n").unwrap();
+        let begun = SystemTime::now() - Duration::from_secs(1); // a file's time may be coarser
+        unpack(&archives, &to, &project, &packages).unwrap();
+        fs::write(to.join("below-0.1.0/src/of_an_earlier_state.rs"), "").unwrap();
+        unpack(&archives, &to, &project, &packages).unwrap();
+
+        let sources = to.join("below-0.1.0/src");
+        assert_eq!(fs::read_dir(&sources).unwrap().count(), 1);
+        let changed = fs::metadata(sources.join("lib.rs")).unwrap().modified().unwrap();
+        assert!(changed >= begun, "cargo would not compile it again: {changed:?}");
+        let lock = fs::read_to_string(to.join("Cargo.lock")).unwrap();
+        assert!(lock.contains(r#" "below","#) && !lock.contains("source ="), "{lock}");
     }
 }

@@ -129,7 +129,7 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
                 vec!["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
             let optimised =
                 |package: &str, level| format!("profile.release.package.{package}.opt-level={level}");
-            let levels: Vec<_> = [optimised("\"*\"", 0)]
+            let levels: Vec<_> = [optimised("\"*\"", 0), optimised("test_support", 0)]
                 .into_iter()
                 .chain(COUNTED.iter().map(|package| optimised(package, 3)))
                 .collect();
@@ -137,7 +137,8 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
             jobs.push(job("instructions of a message", project, &arguments));
         }
         jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
-        let simulator = ["run", "--release", "--quiet"];
+        // The program that its own tests have built: a release build would take longer than the windows.
+        let simulator = ["run", "--quiet"];
         jobs.push(job("a million simulated windows", &project.join(SIMULATOR), &simulator));
     }
     if !selection.no_examples {

@@ -46,7 +46,7 @@ impl Workspace {
     /// Reads the workspace's members.
     pub fn read(project: &Path) -> Result<Workspace> {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1"]);
+        cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1", "--quiet"]);
         let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
         if !output.status.success() {
             bail!("The workspace cannot be read; cargo says above why");
