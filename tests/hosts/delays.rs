@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Delays of the network.
+//! Delays of the network, as the library measures them, and the preloaded library in a process of rclpy.
 
 use std::time::Duration;
 
 use test_support::{
     domain,
     network::{Conditions, Way},
-    of, program, Metric,
+    of, program, Metric, Process, Program,
 };
 
-use super::{now, programs::Receiver, read_statistics, source, start, two_hosts};
+use super::{
+    command, now, on_the_network, preloaded::preload, programs::Receiver, read_statistics, two_hosts,
+};
 
 /// The metrics of the test: the delay of the driver, the delay of the network, and those that contain both.
 const METRICS: [&str; 5] = [
@@ -23,6 +25,9 @@ const METRICS: [&str; 5] = [
 
 /// A value of each metric, in milliseconds.
 type Figures = [f64; METRICS.len()];
+
+/// The subscriptions: of a node with the library, and of a preloaded one.
+const SOURCES: [&str; 2] = ["/receiver:/imu", "/subscriber:/imu"];
 
 /// The smallest number of half-second windows for which each delay is measured.
 const WINDOWS: usize = 6;
@@ -41,57 +46,72 @@ fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
     let domain = domain();
     let mut reader = read_statistics(&network.listening, domain);
     let _receiver = Receiver::start(&network.listening, domain, &[]);
-    let talker = format!("-p rate:=50.0 -p stamp_age:={}", DRIVER_DELAY / 1000.0);
-    let _talker = start(&network.talking, program("talker"), &talker, domain);
-    let imu = source("/receiver", "/imu");
+    let mut subscriber = on_the_network(Program::command("subscriber.py", &[], domain));
+    preload(&mut subscriber);
+    let _subscriber: Program = network.listening.spawn(subscriber).into();
+    let stamp_age = format!("stamp_age:={}", DRIVER_DELAY / 1000.0);
+    let talker = ["--ros-args", "-p", "rate:=50.0", "-p", &stamp_age];
+    let mut talker = command(program("talker"), &talker, domain);
+    preload(&mut talker);
+    let _talker: Process = network.talking.spawn(talker).into();
     // Measures the smallest window average of each metric with a delay. Other programs on this machine can make
     // averages longer, but not shorter. More windows are measured while averages are longer than `limits`.
-    let mut measure = |way: Way, milliseconds: u64, limits: Figures| -> Figures {
+    let mut measure = |way: Way, milliseconds: u64, limits: [Figures; SOURCES.len()]| {
         let delay = Duration::from_millis(milliseconds);
         network.link.set(way, Conditions { delay, ..Conditions::default() });
         let set = now() + delay.as_nanos() as i64;
-        let averages = |read: &[Metric]| {
-            METRICS.map(|metric| -> Vec<f64> {
-                let is_after = |window: &&Metric| window.start > set && window.count() > 0.0;
-                of(read, &imu, metric).filter(is_after).map(Metric::average).collect()
-            })
+        let after = |read: &[Metric], source: &str, metric: &str| -> Vec<f64> {
+            let is_after = |window: &&Metric| window.start > set && window.count() > 0.0;
+            of(read, source, metric).filter(is_after).map(Metric::average).collect()
         };
-        let least = |averages: &[Vec<f64>; METRICS.len()]| -> Figures {
-            averages.each_ref().map(|of| of.iter().copied().fold(f64::INFINITY, f64::min))
-        };
+        let averages =
+            |read: &[Metric]| SOURCES.map(|source| METRICS.map(|metric| after(read, source, metric)));
+        let least = |of: Vec<f64>| of.into_iter().fold(f64::INFINITY, f64::min);
         reader.read_until("windows", |read| {
             let averages = averages(read);
-            let windows = averages.each_ref().map(Vec::len).into_iter().min().unwrap_or_default();
-            let is_disturbed = least(&averages).iter().zip(limits).any(|(least, limit)| *least > limit);
+            let windows = averages.iter().flatten().map(Vec::len).min().unwrap_or_default();
+            let limits = limits.iter().flatten();
+            let is_disturbed =
+                averages.into_iter().flatten().zip(limits).any(|(averages, limit)| least(averages) > *limit);
             windows >= if is_disturbed { MOST_WINDOWS } else { WINDOWS }
         });
         let averages = averages(&reader.metrics);
-        for (metric, averages) in METRICS.iter().zip(&averages) {
-            println!("{way:?} delayed by {milliseconds} ms: {metric} {averages:.3?}");
-        }
-        least(&averages)
+        println!("{way:?} delayed by {milliseconds} ms: {averages:.3?}");
+        // The network is no part of a publication.
+        let publisher = |metric: &str| after(&reader.metrics, "/talker:/imu", metric);
+        let (periods, duration) = (publisher("publish_period"), least(publisher("publish_duration_ms")));
+        let period = periods.iter().sum::<f64>() / periods.len() as f64;
+        println!("published every {period:.3} ms, in {duration:.3} ms");
+        assert!((period - 20.0).abs() < 1.0 && duration < 5.0, "{period} ms, {duration} ms: {periods:?}");
+        averages.map(|of| of.map(least))
     };
     // A delay of acknowledgements delays no message.
     let limits = [DRIVER_DELAY + 1.0, 1.0, 2.0, DRIVER_DELAY + 2.0, DRIVER_DELAY + 2.0];
-    let without =
-        [(Way::There, 0), (Way::Back, 120), (Way::Back, 0)].map(|(way, of)| measure(way, of, limits));
-    let base: Figures =
-        std::array::from_fn(|of| without.iter().map(|figures| figures[of]).fold(f64::INFINITY, f64::min));
+    let without = [(Way::There, 0), (Way::Back, 120), (Way::Back, 0)]
+        .map(|(way, of)| measure(way, of, [limits; SOURCES.len()]));
+    let least = |source: usize, metric: usize| {
+        without.iter().map(|of| of[source][metric]).fold(f64::INFINITY, f64::min)
+    };
+    let base: [Figures; SOURCES.len()] =
+        std::array::from_fn(|source| std::array::from_fn(|metric| least(source, metric)));
     println!("without a delay {base:.3?}");
-    assert!(
-        (DRIVER_DELAY..DRIVER_DELAY + 5.0).contains(&base[0]) && (0.0..5.0).contains(&base[1]),
-        "{base:?}"
-    );
-    assert!(without[1].iter().zip(base).all(|(with, without)| with - without < TOLERANCE), "{without:?}");
+    let is_near = |measured: &[Figures], expected: &[Figures]| {
+        let pairs = measured.iter().flatten().zip(expected.iter().flatten());
+        pairs.into_iter().all(|(measured, expected)| (measured - expected).abs() < TOLERANCE)
+    };
+    for [header_to_source, source_to_receive, ..] in base {
+        assert!((DRIVER_DELAY..DRIVER_DELAY + 5.0).contains(&header_to_source), "{base:?}");
+        assert!((0.0..5.0).contains(&source_to_receive), "{base:?}");
+    }
+    assert!(is_near(&without[1], &base), "{without:?}");
     for delay in [5, 40, 120] {
-        let mut expected = base.map(|of| of + delay as f64);
-        expected[0] = base[0]; // the delay of the driver
-        let measured = measure(Way::There, delay, expected.map(|of| of + TOLERANCE));
-        let is_near = |(measured, expected): (&f64, f64)| (measured - expected).abs() < TOLERANCE;
-        assert!(
-            measured.iter().zip(expected).all(is_near),
-            "{delay} ms: {measured:?}; expected {expected:?}"
-        );
+        let expected = base.map(|base| {
+            let mut expected = base.map(|of| of + delay as f64);
+            expected[0] = base[0]; // the delay of the driver
+            expected
+        });
+        let measured = measure(Way::There, delay, expected.map(|source| source.map(|of| of + TOLERANCE)));
+        assert!(is_near(&measured, &expected), "{delay} ms: {measured:?}; expected {expected:?}");
     }
     let counts = network.link.counts(Way::There);
     assert!(counts.messages > 1000 && counts.lost_frames == 0 && counts.overflow == 0, "{counts:?}");

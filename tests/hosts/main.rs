@@ -9,6 +9,7 @@ mod delays;
 mod end;
 mod losses;
 mod monitor;
+mod preloaded;
 mod programs;
 mod recorded;
 mod robots;

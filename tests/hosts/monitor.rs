@@ -65,7 +65,7 @@ impl Monitor {
     }
 
     /// Reads until an object meets a condition.
-    pub fn wait(&mut self, what: &str, is: impl Fn(&Value) -> bool) {
+    pub fn wait(&mut self, what: &str, mut is: impl FnMut(&Value) -> bool) {
         let deadline = Instant::now() + LIMIT;
         loop {
             assert!(Instant::now() < deadline, "no {what}: {:#}", self.last);

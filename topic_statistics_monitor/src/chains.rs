@@ -55,12 +55,9 @@ pub fn run(
         let now = Instant::now();
         let is_late = arguments.duration.is_some_and(|duration| now - started >= duration);
         let is_over = is_late || interrupt.is_set();
-        let new = reader.poll()?;
-        for row in reader.rows().filter(|row| new.contains(&row.name)) {
-            if let Some(window) = &row.window {
-                hops.accept(&row.name, window);
-            }
-        }
+        reader.poll_windows(|row| {
+            row.window.iter().for_each(|window| hops.accept(&row.name, window));
+        })?;
         if let Some(notice) = notices.next(notice_of_statistics(&reader), now) {
             print_error(&notice);
         }

@@ -92,14 +92,24 @@ impl StatisticsReader {
 
     /// Reads the messages that were received. Returns the names of the sources with a new complete window.
     pub fn poll(&mut self) -> Result<Vec<String>, RclrsError> {
+        let mut complete = vec![];
+        self.poll_windows(|row| complete.push(row.name.clone()))?;
+        Ok(complete)
+    }
+
+    /// Reads the messages that were received. Calls a function with the row of a source for each window that is
+    /// complete: windows that the network has delayed are received at once, and the row has only the last one.
+    pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        let mut complete = vec![];
         // One queue at most, so that a flood of messages does not hold up the rest.
         for message in self.messages.try_iter().take(Self::QUEUE) {
             match message {
-                Received::Metric(metric) => complete.extend(self.sources.accept(metric)),
+                Received::Metric(metric) => {
+                    let name = self.sources.accept(metric);
+                    name.and_then(|name| self.sources.row(&name)).into_iter().for_each(&mut complete);
+                }
                 Received::Distribution(distribution) => self.sources.accept_distribution(&distribution),
                 Received::Callbacks(callbacks) => self.sources.accept_callbacks(callbacks),
                 Received::Invalid(why) => {
@@ -108,8 +118,9 @@ impl StatisticsReader {
                 }
             }
         }
-        complete.extend(self.sources.settle(Instant::now()));
-        Ok(complete)
+        let settled = self.sources.settle(Instant::now());
+        settled.iter().filter_map(|name| self.sources.row(name)).for_each(complete);
+        Ok(())
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &Row> {

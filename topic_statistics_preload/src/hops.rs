@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The hops of a publisher: a source of statistics for each topic whose messages cause its publications.
-//!
-//! Which hops there are, only the first publication of each shows. The thread that publishes is the host's: it leaves a
-//! mark, and the thread of the statistics creates the source when it next publishes a window.
+//! The sources of hops. The thread that publishes is the host's: the thread of the statistics creates them, when it next
+//! publishes a window.
 
 use std::sync::{
-    atomic::{AtomicBool, AtomicU32, Ordering},
-    Arc, Mutex, OnceLock, Weak,
+    atomic::{AtomicBool, Ordering},
+    Arc, LazyLock, Mutex, Weak,
 };
 
 use topic_statistics_core::{
     mutex::lock,
     record::{
-        hops::{Hop, Output as Publication},
+        hops::Hop,
         options::SourceOptions,
+        publisher_hops::{Marks, PublisherHops as Hops},
         source::{Source, SourceHandle},
         source_name::SourceNames,
         windowed::Windowed,
@@ -23,7 +22,7 @@ use topic_statistics_core::{
     Escaped,
 };
 
-use crate::{cause::Cause, log::line, output::Output};
+use crate::{log::line, output::Output};
 
 /// The topics of subscriptions; one's number is its index plus 1.
 static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
@@ -32,8 +31,7 @@ const TOPICS_BOUND: usize = 4096;
 
 /// The publishers with hops.
 static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
-/// Whether there is a mark.
-static IS_MARKED: AtomicBool = AtomicBool::new(false);
+static MARKS: LazyLock<Arc<Marks>> = LazyLock::new(Arc::default);
 
 /// Returns the number of a topic; 0 if there are too many.
 pub fn number_of(topic: &str) -> u32 {
@@ -57,83 +55,28 @@ pub struct PublisherHops {
     topic: String,
     names: Arc<SourceNames>,
     output: Arc<Output>,
-    hops: [Slot; PublisherHops::BOUND],
-    /// Whether there was another one, and whether that was said.
-    is_full: AtomicBool,
+    pub hops: Hops,
+    /// Of the hops that are created.
+    sources: Mutex<Vec<SourceHandle>>,
+    /// Whether it was said that there are more.
     is_reported: AtomicBool,
 }
 
-#[derive(Default)]
-struct Slot {
-    /// The number of the topic; 0 if the slot is free.
-    input: AtomicU32,
-    /// None until the thread of the statistics has created it.
-    hop: OnceLock<CreatedHop>,
-}
-
-struct CreatedHop {
-    _source: SourceHandle,
-    collector: Arc<Windowed<Hop>>,
-}
-
 impl PublisherHops {
-    /// The largest number of hops of a publisher.
-    const BOUND: usize = 8;
-
     pub fn new(node: String, topic: String, names: Arc<SourceNames>, output: Arc<Output>) -> Arc<Self> {
-        let hops = Default::default();
-        let (is_full, is_reported) = Default::default();
-        let new = Arc::new(Self { node, topic, names, output, hops, is_full, is_reported });
+        let hops = Hops::new(Arc::clone(&MARKS));
+        let (sources, is_reported) = Default::default();
+        let new = Arc::new(Self { node, topic, names, output, hops, sources, is_reported });
         let mut publishers = lock(&PUBLISHERS);
         publishers.retain(|publisher| publisher.strong_count() > 0);
         publishers.push(Arc::downgrade(&new));
         new
     }
 
-    /// Records a publication that began at that time, on the monotonic clock.
-    #[inline]
-    pub fn record(&self, cause: Cause, published: i64) {
-        match cause {
-            Cause::Message(message) if message.topic != 0 => {
-                if let Some(hop) = self.of(message.topic) {
-                    let (source, taken) = (message.source, message.taken);
-                    hop.collector.record(|| Publication::Caused { source, taken, published });
-                }
-            }
-            Cause::Message(_) | Cause::Other => {}
-            Cause::Ambiguous => {
-                for hop in self.hops.iter().filter_map(|slot| slot.hop.get()) {
-                    hop.collector.record(|| Publication::Ambiguous);
-                }
-            }
-        }
-    }
-
-    /// Returns the hop from a topic. Marks it to be created if there is none.
-    #[inline]
-    fn of(&self, topic: u32) -> Option<&CreatedHop> {
-        for slot in &self.hops {
-            let present = slot.input.compare_exchange(0, topic, Ordering::Relaxed, Ordering::Relaxed);
-            match present {
-                Ok(_) => {
-                    IS_MARKED.store(true, Ordering::Release);
-                    return None;
-                }
-                Err(present) if present == topic => return slot.hop.get(),
-                Err(_) => {}
-            }
-        }
-        if !self.is_full.swap(true, Ordering::Relaxed) {
-            IS_MARKED.store(true, Ordering::Release);
-        }
-        None
-    }
-
     /// Creates the hops that are marked.
     fn create(&self, scheduler: &Arc<Scheduler>) {
-        for slot in self.hops.iter().filter(|slot| slot.hop.get().is_none()) {
-            let Some(index) = slot.input.load(Ordering::Relaxed).checked_sub(1) else { continue };
-            let Some(input) = lock(&TOPICS).get(index as usize).cloned() else { continue };
+        self.hops.create(|input| {
+            let input = lock(&TOPICS).get(input as usize - 1).cloned()?;
             let name = format!("{}:{input}:{}", self.node, self.topic);
             let name = self.names.reserve(&self.node, &name);
             let collector = Arc::new(Windowed::new(Hop::default()));
@@ -143,14 +86,15 @@ impl PublisherHops {
                 SourceOptions::default(),
                 Some(Arc::clone(&self.output) as _),
             );
-            let _is_new = slot.hop.set(CreatedHop { _source: added.complete(Arc::new(source)), collector });
-        }
-        if self.is_full.load(Ordering::Relaxed) && !self.is_reported.swap(true, Ordering::Relaxed) {
+            lock(&self.sources).push(added.complete(Arc::new(source)));
+            Some(collector)
+        });
+        if self.hops.is_full() && !self.is_reported.swap(true, Ordering::Relaxed) {
             line(format_args!(
                 "publications of {} on {} are caused by more than {} topics: those of others have no input_to_output_ms",
                 Escaped(&self.node),
                 Escaped(&self.topic),
-                Self::BOUND
+                Hops::BOUND
             ));
         }
     }
@@ -158,7 +102,7 @@ impl PublisherHops {
 
 /// Creates the hops that are marked. The thread of the statistics calls it.
 pub fn create_marked(scheduler: &Arc<Scheduler>) {
-    if IS_MARKED.swap(false, Ordering::Acquire) {
+    if MARKS.take() {
         let publishers: Vec<_> = lock(&PUBLISHERS).iter().filter_map(Weak::upgrade).collect();
         publishers.iter().for_each(|publisher| publisher.create(scheduler));
     }

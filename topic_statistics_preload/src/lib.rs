@@ -18,7 +18,7 @@
 //! | [`boundaries`] | exported functions by which a thread shows that a callback has returned |
 //! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
 //! | [`services`] | requests and calls, from their beginning to their response |
-//! | [`cause`], [`hops`] | which message has caused a publication; the time from the one to the other |
+//! | [`cause`], [`hops`] | what each thread does, from which the core knows which message has caused a publication; the sources of the time from the one to the other |
 //! | [`table`] | which of them belongs to an rmw handle |
 //! | [`output`] | the publisher of the windows |
 //! | [`stamp`] | header stamps in messages of any type |

@@ -539,7 +539,7 @@ pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
 pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
     let Some(of) = measured(&PUBLISHERS, publisher) else { return };
     if let Some(hops) = &of.hops {
-        hops.record(cause::of_publication(), started);
+        hops.hops.record(cause::of_publication(), started);
     }
     // The start is read from the clock before, and all else now.
     let mut start = Some(started);

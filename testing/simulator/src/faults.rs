@@ -94,6 +94,8 @@ pub struct Tally {
     pub windows: u64,
     /// Windows of sources of equal names.
     pub named: u64,
+    /// Windows of hops.
+    pub hops: u64,
     /// Figures that were equal to the oracle's.
     pub figures: u64,
     /// Windows after a step or a jump, in which the oracle knows bounds only.
@@ -144,6 +146,7 @@ impl Tally {
         self.worlds += other.worlds;
         self.windows += other.windows;
         self.named += other.named;
+        self.hops += other.hops;
         self.figures += other.figures;
         self.bounded += other.bounded;
         self.deliveries += other.deliveries;
@@ -162,6 +165,7 @@ impl fmt::Display for Tally {
         writeln!(f, "{:>12} worlds", self.worlds)?;
         writeln!(f, "{:>12} windows compared, {} of them by bounds", self.windows, self.bounded)?;
         writeln!(f, "{:>12} windows of sources of equal names", self.named)?;
+        writeln!(f, "{:>12} windows of hops", self.hops)?;
         writeln!(f, "{:>12} figures equal", self.figures)?;
         writeln!(f, "{:>12} losses of a publisher compared with the network's record", self.deliveries)?;
         writeln!(

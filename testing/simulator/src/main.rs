@@ -5,7 +5,8 @@
 //! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. It drives the
 //! core's recorder, collectors, schedule, loss events and totals, with injected time and without a thread. For each
 //! source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every window,
-//! all figures, totals and events are compared. Each world has a second one, with sources of equal [`names`].
+//! all figures, totals and events are compared. Each world has a second one, with sources of equal [`names`], and a
+//! third one, with [`hops`].
 
 mod check;
 mod clocks;
@@ -13,6 +14,7 @@ mod day;
 mod faults;
 mod held;
 mod history;
+mod hops;
 mod names;
 mod oracle;
 mod plan;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
     let (tally, failure) = simulate(seed, arguments.windows, arguments.threads.max(1));
     println!("{tally}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
-    let Some(Failure { world, error, is_of_names }) = failure else {
+    let Some(Failure { world, error, can_shrink }) = failure else {
         // Later changes may prevent a fault, which would not be noticed otherwise.
         let missing: Vec<_> = tally.missing().map(|fault| fault.text()).collect();
         if arguments.windows >= EVERY_FAULT && !missing.is_empty() {
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     eprintln!("FAILED: seed {seed}, world {world}\n{error}\n");
-    if !is_of_names {
+    if can_shrink {
         eprintln!("{}", shrink::shrink(seed, world));
     }
     ExitCode::FAILURE
@@ -93,21 +95,26 @@ fn main() -> ExitCode {
 struct Failure {
     world: u64,
     error: String,
-    /// Whether it is one of its sources of equal names.
-    is_of_names: bool,
+    /// Whether its plan can be made smaller: not that of equal names, or of hops.
+    can_shrink: bool,
 }
 
 impl Failure {
     /// Simulates a world.
     fn find(seed: u64, world: u64) -> (Tally, Option<Self>) {
         let (mut tally, result) = World::new(Plan::of(seed, world)).run(None);
-        let failure = |error, is_of_names| Self { world, error, is_of_names };
+        let failure = |error, can_shrink| Self { world, error, can_shrink };
         if let Err(error) = result {
-            return (tally, Some(failure(error, false)));
+            return (tally, Some(failure(error, true)));
         }
         let (windows, result) = names::World::new(seed, world).run();
         tally.named = windows;
-        (tally, result.err().map(|error| failure(error, true)))
+        if let Err(error) = result {
+            return (tally, Some(failure(error, false)));
+        }
+        let (of_hops, result) = hops::World::new(seed, world).run();
+        tally.add(&of_hops);
+        (tally, result.err().map(|error| failure(error, false)))
     }
 }
 

@@ -2,8 +2,9 @@
 """A node of a chain: receives `sensor_msgs/Imu` on a topic, and publishes it on the next one with the same header.
 
 Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
-at 50 Hz on the last topic; `count` is the number of messages that it has published; `age` is the mean time in ms from the
-header stamp of a message to its publication, of those since the last `age`; `last` is the stamp of the last one. The program ends when its input ends.
+at 50 Hz on the last topic; `count` is the number of messages that it has published, `received` of those on its inputs;
+`age` is the mean time in ms from the header stamp of a message to its publication, of those since the last `age`; `last`
+is the stamp of the last one. The program ends when its input ends.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 import rclpy
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Imu
 
 parser = argparse.ArgumentParser()
@@ -23,15 +25,20 @@ parser.add_argument('--delay', type=float, default=0.0, help='seconds that the c
 parser.add_argument('--timed', help='a topic on which a timer publishes the last message, at 50 Hz')
 parser.add_argument('--stored', help='a topic whose callback publishes nothing')
 parser.add_argument('--threads', type=int, default=1)
+parser.add_argument('--best-effort', action='store_true')
+parser.add_argument('--drop', type=int, help='the callback publishes nothing for each message of this number')
 arguments = parser.parse_args()
 
 rclpy.init()
 node = rclpy.create_node(arguments.name)
 group = ReentrantCallbackGroup() if arguments.threads > 1 else None
 *inputs, output = arguments.topics
-publisher = node.create_publisher(Imu, output, 100)
+qos = QoSProfile(depth=100)
+if arguments.best_effort:
+    qos.reliability = ReliabilityPolicy.BEST_EFFORT
+publisher = node.create_publisher(Imu, output, qos)
 ages = []
-count = 0
+count = received = 0
 last = Imu()
 
 
@@ -45,8 +52,15 @@ def publish(message):
     ages.append((now - message.header.stamp.sec * 10**9 - message.header.stamp.nanosec) / 1e6)
 
 
+def receive(message):
+    global received
+    received += 1
+    if not arguments.drop or received % arguments.drop:
+        publish(message)
+
+
 for topic in inputs:
-    node.create_subscription(Imu, topic, publish, 100, callback_group=group)
+    node.create_subscription(Imu, topic, receive, qos, callback_group=group)
 if arguments.stored:
     node.create_subscription(Imu, arguments.stored, lambda message: None, 100, callback_group=group)
 if arguments.timed:
@@ -69,6 +83,8 @@ def read_commands():
             ages.clear()
         elif command == 'last':
             print(last.header.stamp.sec * 10**9 + last.header.stamp.nanosec, flush=True)
+        elif command == 'received':
+            print(received, flush=True)
         else:
             print(count, flush=True)
     rclpy.try_shutdown()

@@ -43,7 +43,11 @@ struct service_info {
     struct request request;
 };
 
-static const char *const identifier = "rmw_fastrtps_cpp";
+static const char *identifier = "rmw_fastrtps_cpp";
+/* What it reports with a message. */
+static int64_t source = 1700000000000000005, received = 1700000000000000005;
+static uint64_t number_of_each = 1;
+static bool has_numbers = true;
 static struct endpoint subscription, publisher, statistics, service, client;
 /* Those of `come_and_go`, whose names begin so. */
 #define GOING "/number_"
@@ -128,8 +132,9 @@ int rmw_take_with_info(const struct endpoint *of, void *message, bool *taken, st
     (void)of, (void)allocation;
     int32_t stamp[2] = {1700000000, 5};
     memcpy(message, stamp, sizeof stamp);
-    info->source = info->received = 1700000000000000005;
-    info->publication_number++;
+    info->source = source;
+    info->received = received;
+    info->publication_number = has_numbers ? info->publication_number + 1 : number_of_each;
     *taken = true;
     return 0;
 }
@@ -223,6 +228,34 @@ void publish(const struct endpoint *by, long count)
 {
     for (long i = 0; i < count; i++)
         rmw_publish(by, "", NULL);
+}
+
+/* Plays a middleware of that name, with these timestamps of each message, and this number of each message if it is not 0. */
+void play(const char *name, long of_source, long of_received, unsigned long number)
+{
+    identifier = name;
+    source = of_source;
+    received = of_received;
+    has_numbers = number == 0;
+    number_of_each = number;
+}
+
+/* Creates a subscription and a publisher of that type, then takes messages for half a second, and publishes in each
+ * callback. */
+void chain(const void *type)
+{
+    static char message[4096];
+    static struct info info;
+    uint64_t qos[16] = {0}, options[8] = {0};
+    bool taken;
+    struct endpoint *from = rmw_create_subscription(&node, type, "/imu", qos, options);
+    struct endpoint *to = rmw_create_publisher(&node, type, "/out", qos, options);
+    for (int i = 0; i < 500; i++) {
+        wait_for_messages();
+        rmw_take_with_info(from, message, &taken, &info, NULL);
+        rmw_publish(to, message, NULL);
+        usleep(1000);
+    }
 }
 
 /* Creates a subscription and a publisher of that type, then takes and publishes `count` messages. Returns the nanoseconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to `sensor_msgs/Imu` on `imu`. Answers each line of its standard input with the number of messages received,
+"""Subscribes to `sensor_msgs/Imu` on `imu`, or to `std_msgs/String` on `chatter`. Answers each line of its standard input with the number of messages received,
 and the line `size` with the bytes of the last serialized one.
 
 The program ends when its input ends.
@@ -11,10 +11,12 @@ import threading
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Imu
+from std_msgs.msg import String
 
 parser = argparse.ArgumentParser()
+parser.add_argument('--chatter', action='store_true', help='subscribe to `chatter`, with best effort')
 parser.add_argument('--raw', action='store_true', help='take serialized messages')
 parser.add_argument('--nodes', type=int, default=1, help='number of nodes, each with a subscription')
 parser.add_argument('--destroy-first', action='store_true', help='destroy the first node when the first line is read')
@@ -33,7 +35,11 @@ def receive(message):
 
 def create(name):
     node = rclpy.create_node(name)
-    node.create_subscription(Imu, 'imu', receive, QoSProfile(depth=1000), raw=arguments.raw)
+    if arguments.chatter:
+        best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+        node.create_subscription(String, 'chatter', receive, best_effort)
+    else:
+        node.create_subscription(Imu, 'imu', receive, QoSProfile(depth=1000), raw=arguments.raw)
     executor.add_node(node)
     return node
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Small C libraries of the tests. They are preloaded into whole processes.
+//! Libraries that are preloaded into whole processes: small ones in C, of the tests; and that of the statistics.
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::OnceLock,
 };
 
 use super::skip;
@@ -35,6 +36,25 @@ pub fn library(name: &str) -> Option<PathBuf> {
     fs::rename(part.path(), &library).unwrap();
     let _it_is_renamed = part.keep();
     Some(library)
+}
+
+/// Returns the path of the library of `topic_statistics_preload`, for the tests of other packages. It is built first.
+pub fn statistics() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build
+            .args(["build", "--package", "topic_statistics_preload"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+        profile.join("libtopic_statistics_preload.so")
+    };
+    LIBRARY.get_or_init(build).clone()
 }
 
 /// Preloads a library. It comes before the libraries that are already in `LD_PRELOAD`.

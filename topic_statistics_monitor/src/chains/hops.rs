@@ -15,7 +15,9 @@ use topic_statistics_views::row::{Figures, Window};
 pub struct Hops {
     /// By the name of the source: a node can have several of one name, which are numbered.
     hops: BTreeMap<String, Hop>,
-    /// `publication_seq_gap` of a subscription and `publish_duration_ms` of a publisher, by the name of the source.
+    /// `source_to_callback_ms` and `publication_seq_gap` of a subscription, and `publish_duration_ms` of a publisher, by
+    /// the name of the source.
+    received: BTreeMap<String, Windows>,
     gaps: BTreeMap<String, Windows>,
     publications: BTreeMap<String, Windows>,
     /// The nodes that publish statistics.
@@ -114,6 +116,8 @@ pub struct PathHop {
     pub count: u64,
     /// The largest count of one window: two nodes' windows are not of the same time.
     of_one_window: u64,
+    /// Messages received on the input; None if unknown.
+    pub received: Option<u64>,
     /// Messages lost on the input; None if unknown.
     pub lost: Option<u64>,
     /// Publications on the output; None if unknown.
@@ -181,9 +185,11 @@ impl Hops {
             let hop = self.hops.entry(source.to_owned());
             hop.or_insert_with(|| Hop { id, windows: Windows::default() }).windows.add(window, figures);
         }
-        for (metric, windows) in
-            [(Metric::PublicationSeqGap, &mut self.gaps), (Metric::PublishDuration, &mut self.publications)]
-        {
+        for (metric, windows) in [
+            (Metric::SourceToCallback, &mut self.received),
+            (Metric::PublicationSeqGap, &mut self.gaps),
+            (Metric::PublishDuration, &mut self.publications),
+        ] {
             if let Some(figures) = figures_of(metric) {
                 windows.entry(source.to_owned()).or_default().add(window, figures);
             }
@@ -193,6 +199,7 @@ impl Hops {
     /// Forgets what is older than a minute.
     pub fn forget(&mut self, now: Instant) {
         self.hops.retain(|_, hop| hop.windows.forget(now));
+        self.received.retain(|_, windows| windows.forget(now));
         self.gaps.retain(|_, windows| windows.forget(now));
         self.publications.retain(|_, windows| windows.forget(now));
         let sources = self.gaps.keys().chain(self.publications.keys()).chain(self.hops.keys());
@@ -280,6 +287,10 @@ impl Hops {
             max: known().map(|figures| figures.max).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.count).max().unwrap_or_default(),
+            // Without a sample the middleware may have no source timestamps.
+            received: of(&self.received, input, &|windows| {
+                Some(windows.count(span)).filter(|count| *count > 0)
+            }),
             lost: of(&self.gaps, input, &lost),
             publications: of(&self.publications, output, &|windows| Some(windows.count(span))),
         }
@@ -332,7 +343,8 @@ mod tests {
             add(&mut hops, "/a:/scan:/points", stop, 10.0 + stop as f64, 10);
             add(&mut hops, "/b:/points:/cmd_vel", stop, 30.0, 10);
             hops.accept("/a:/scan", &window(stop, &[("publication_seq_gap", 0.0, 10)]));
-            hops.accept("/b:/points", &window(stop, &[("publication_seq_gap", 0.5, 4)]));
+            let input = [("publication_seq_gap", 0.5, 4), ("source_to_callback_ms", 5.0, 12)];
+            hops.accept("/b:/points", &window(stop, &input));
             hops.accept("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, 10)]));
             add(&mut hops, "/c:/other:/cmd_vel", stop, 1.0, 10);
         }
@@ -341,6 +353,7 @@ mod tests {
         assert_eq!((path.mean(), path.worst(), path.lost()), (12.0 + 30.0, Some(1), Some(6)));
         assert!(path.topics().eq(["/scan", "/points", "/cmd_vel"]) && path.is_of_same_messages());
         assert_eq!(path.0.iter().map(|hop| hop.publications).collect::<Vec<_>>(), [None, Some(30)]);
+        assert_eq!(path.0.iter().map(|hop| hop.received).collect::<Vec<_>>(), [None, Some(36)]);
         // A minute later only the last window is left, and then nothing.
         hops.forget(at(63));
         assert_eq!(hops.paths("/scan", "/cmd_vel")[0].0[0].count, 10);

@@ -46,11 +46,11 @@ impl<W: Write> Output<W> {
             let mark = if path.worst() == Some(index) && path.0.len() > 1 { '>' } else { ' ' };
             let id = format!("{}: {} -> {}", name(&hop.id.node), name(&hop.id.input), name(&hop.id.output));
             let [mean, min, max] = [hop.mean, hop.min, hop.max].map(figure);
-            let lost = count_if_known(hop.lost);
+            let [received, lost] = [hop.received, hop.lost].map(count_if_known);
             let count = hop.count;
             writeln!(
                 self.to,
-                "  {mark} {id}  mean {mean}  min {min}  max {max}  messages {count}  lost {lost}"
+                "  {mark} {id}  mean {mean}  min {min}  max {max}  lost {lost}  received {received}  messages {count}"
             )?;
         }
         notes(path).iter().try_for_each(|note| writeln!(self.to, "    {note}"))
@@ -84,7 +84,7 @@ fn json(path: &Path) -> Value {
         json!({
             "node": hop.id.node, "input": hop.id.input, "output": hop.id.output,
             "mean": hop.mean, "min": hop.min, "max": hop.max, "count": hop.count,
-            "lost": hop.lost, "publications": hop.publications,
+            "lost": hop.lost, "received": hop.received, "publications": hop.publications,
         })
     };
     json!({

@@ -48,6 +48,11 @@ impl Sources {
     }
 
     /// Returns the row of a source.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.sources.get(name).map(|source| &source.row)
+    }
+
+    /// Returns the row of a source.
     pub fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
         self.sources.get_mut(name).map(|source| &mut source.row)
     }

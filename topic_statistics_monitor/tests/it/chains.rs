@@ -2,8 +2,6 @@
 
 //! `--chains`: real rclpy nodes with the preloaded library, whose last one measures the whole way itself.
 
-use std::{path::PathBuf, process::Command, sync::OnceLock};
-
 use serde_json::Value;
 use test_support::{domain, preload, wait_for, Program};
 
@@ -13,29 +11,10 @@ use crate::run::{run, text, Json};
 /// up to the middleware.
 const TOLERANCE: f64 = 5.0;
 
-/// Returns the path of the preloaded library. It is built if it is missing.
-fn library() -> PathBuf {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build
-            .args(["build", "--package", "topic_statistics_preload"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-        profile.join("libtopic_statistics_preload.so")
-    };
-    LIBRARY.get_or_init(build).clone()
-}
-
 fn start(arguments: &[&str], is_preloaded: bool) -> Program {
     let mut command = Program::command("chain.py", arguments, domain());
     if is_preloaded {
-        preload::preload(&mut command, &library());
+        preload::preload(&mut command, &preload::statistics());
         command.envs([("TOPIC_STATISTICS_PERIOD", "0.2"), ("TOPIC_STATISTICS_METRICS", "all")]);
     }
     command.spawn().unwrap().into()

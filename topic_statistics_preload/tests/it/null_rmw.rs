@@ -24,6 +24,13 @@ print(take.value, publish.value, allocated.value)
 
 /// Runs a script with the middleware, with or without the library. Returns what it prints; None without a C compiler.
 fn run(script: &str, options: Option<&[(&str, &str)]>) -> Option<String> {
+    let [printed, errors] = run_with_errors(script, options)?;
+    assert!(errors.is_empty(), "{printed}{errors}");
+    Some(printed)
+}
+
+/// The same, with what it prints on standard error.
+fn run_with_errors(script: &str, options: Option<&[(&str, &str)]>) -> Option<[String; 2]> {
     let (rmw, counting) = (preload::library("null_rmw")?, preload::library("count_malloc")?);
     let script = [START, script].concat();
     let mut command = command("python3", &["-c", &script, rmw.to_str().unwrap()], domain());
@@ -36,8 +43,8 @@ fn run(script: &str, options: Option<&[(&str, &str)]>) -> Option<String> {
     }
     let output = command.output().unwrap();
     let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success() && errors.is_empty(), "{}: {printed}{errors}", output.status);
-    Some(printed)
+    assert!(output.status.success(), "{}: {printed}{errors}", output.status);
+    Some([printed, errors])
 }
 
 const MEASURE_SERVICES: &str = "
@@ -79,14 +86,22 @@ fn a_call_and_a_request_cost_no_allocation() {
 pub struct Windows(pub String);
 
 impl Windows {
+    /// Returns a metric in all windows of a source.
+    fn of(&self, source: &str, metric: &str) -> impl Iterator<Item = f64> + '_ {
+        let name = format!("{source} {metric}");
+        let lines = self.0.lines().filter_map(|line| line.rsplit_once(' '));
+        lines.filter(move |(of, _)| *of == name).filter_map(|(_, value)| value.parse().ok())
+    }
+
     /// Returns the sum of a metric in all windows of a source.
     pub fn sum(&self, source: &str, metric: &str) -> f64 {
-        let values = self.0.lines().filter_map(|line| {
-            let (name, value) = line.rsplit_once(' ')?;
-            let value: f64 = value.parse().ok()?;
-            (name == format!("{source} {metric}") && !value.is_nan()).then_some(value)
-        });
-        values.sum()
+        self.of(source, metric).filter(|value| !value.is_nan()).sum()
+    }
+
+    /// Returns the number of windows with a metric, and of those in which it is not NaN.
+    fn figures(&self, source: &str, metric: &str) -> (usize, usize) {
+        let is_known = |value: &f64| !value.is_nan();
+        (self.of(source, metric).count(), self.of(source, metric).filter(is_known).count())
     }
 }
 
@@ -97,6 +112,55 @@ pub const WINDOWS: &str = "\ntime.sleep(0.3)\n";
 fn windows(script: &str) -> Option<Windows> {
     let create = "\nos.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n";
     run(&[create, script, WINDOWS].concat(), Some(&[("PERIOD", "0.05")])).map(Windows)
+}
+
+/// The metrics that depend on what a middleware reports with a message, and their sources.
+const OF_THE_MIDDLEWARE: [(&str, &str); 6] = [
+    ("/measured:/imu", "header_to_source_ms"),
+    ("/measured:/imu", "source_to_receive_ms"),
+    ("/measured:/imu", "receive_to_callback_ms"),
+    ("/measured:/imu", "source_to_callback_ms"),
+    ("/measured:/imu", "publication_seq_gap"),
+    ("/measured:/imu:/out", "input_to_output_ms"),
+];
+
+#[test]
+fn what_a_middleware_does_not_report_is_unknown_and_never_a_number() {
+    const SET: (&str, &str) = ("1700000000000000005", "1700000000000000006");
+    const UNSUPPORTED: &str = "0xffffffffffffffff";
+    const GARBAGE: &str = "7";
+    // The middleware by its name in the table of docs/late.md, its source and received timestamp, its sequence number
+    // if it is always the same, and of which metrics there are figures.
+    for (name, source, received, number, known) in [
+        ("rmw_fastrtps_cpp", SET.0, SET.1, "0", [true; 6]),
+        ("rmw_fastrtps_dynamic_cpp", SET.0, SET.1, "0", [true; 6]),
+        ("rmw_zenoh_cpp", SET.0, SET.1, "0", [true; 6]),
+        ("rmw_connextdds", SET.0, SET.1, "0", [true; 6]),
+        ("rmw_cyclonedds_cpp", SET.0, SET.1, UNSUPPORTED, [true, false, false, true, false, true]),
+        ("rmw_cyclonedds_cpp", SET.0, "0", GARBAGE, [true, false, false, true, false, true]),
+        ("rmw_unknown_cpp", SET.0, SET.1, "0", [true, false, false, true, true, true]),
+        ("rmw_unknown_cpp", SET.0, SET.1, UNSUPPORTED, [true, false, false, true, false, true]),
+        ("rmw_fastrtps_cpp", "0", SET.1, "0", [false, false, true, false, true, false]),
+        ("rmw_fastrtps_cpp", SET.0, "0", UNSUPPORTED, [true, false, false, true, false, true]),
+        ("rmw_fastrtps_cpp", "0", "0", UNSUPPORTED, [false; 6]),
+    ] {
+        let play = format!(
+            "
+os.environ['PRINT_STATISTICS'] = '1'
+rmw.play(b'{name}', ctypes.c_long({source}), ctypes.c_long({received}), ctypes.c_ulong({number}))
+rmw.chain(handle)
+"
+        );
+        let options = [("PERIOD", "0.05"), ("METRICS", "all")];
+        let script = [&play, WINDOWS].concat();
+        let Some([printed, errors]) = run_with_errors(&script, Some(&options)) else { return };
+        assert!(errors.lines().all(|line| line.contains(" NaN")), "{errors}");
+        let windows = Windows(printed);
+        let figures = OF_THE_MIDDLEWARE.map(|(source, metric)| windows.figures(source, metric));
+        let case = format!("{name}, source {source}, received {received}, number {number}");
+        assert!(figures.iter().all(|(windows, _)| *windows > 0), "{case}: {figures:?}");
+        assert_eq!(figures.map(|(_, known)| known > 0), known, "{case}");
+    }
 }
 
 /// What the process has allocated and not freed, in bytes: `mallinfo2().h`.

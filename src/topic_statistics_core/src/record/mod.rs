@@ -7,11 +7,13 @@
 //! value of [`transport`]; what it means for each of them, [`middleware`] knows.
 //!
 //! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`], [`executions`] and
-//! [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the collector of a [`source`] of
-//! statistics, whose windows the schedule ends.
+//! [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the
+//! collector of a [`source`] of statistics, whose windows the schedule ends. Which message has caused a publication,
+//! [`cause`] knows; the hops of a publisher are in [`publisher_hops`].
 
 mod active;
 pub mod calls;
+pub mod cause;
 pub mod clock;
 pub mod count;
 pub mod delays;
@@ -25,6 +27,7 @@ mod oldest;
 pub mod options;
 mod periods;
 pub mod publications;
+pub mod publisher_hops;
 pub mod recorder;
 pub mod requests;
 pub(crate) mod sample_lock;

@@ -139,7 +139,12 @@ impl<C: Collector> ConfirmOrder for State<C> {
 impl<C: Collector> Windowed<C> {
     /// Creates it disabled.
     pub fn new(collector: C) -> Self {
-        let window = WindowClock::new(&HostClock);
+        Self::with_clock(collector, &HostClock)
+    }
+
+    /// Creates it disabled, on that clock.
+    pub fn with_clock(collector: C, clock: &dyn Clock) -> Self {
+        let window = WindowClock::new(clock);
         let distributions = Distributions::default();
         let state = State {
             is_enabled: false,

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Hops: threads of one process that take, publish, and show that a callback has returned, with messages that the
+//! network loses and a system clock that is stepped.
+//!
+//! The oracle has written the programs of the threads, so it knows in which callback each publication is, and what
+//! docs/any_node.md says about it. It keeps every publication, and computes the figures of each window from them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use fastrand::Rng;
+use topic_statistics_core::{
+    record::{
+        cause::{Activity, Message},
+        clock::Clock,
+        hops::Hop,
+        publisher_hops::{Marks, PublisherHops},
+        source::WindowedCollector,
+        windowed::Windowed,
+    },
+    Metric,
+};
+
+use crate::{
+    check,
+    clocks::{HostClocks, MS, S},
+    faults::Tally,
+    oracle::{Expected, Window, WindowTimes},
+    same::equal,
+};
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Take,
+    Trigger,
+    StartCallback {
+        is_intra_process: bool,
+    },
+    /// It waits, ends a callback, calls a timer, or takes a request or nothing.
+    Boundary,
+    Publish(Truth),
+}
+
+/// What has caused a publication.
+#[derive(Clone, Copy, Debug)]
+enum Truth {
+    /// The message that the thread took last: the publication is in its callback.
+    Message,
+    /// No message.
+    Other,
+    /// Perhaps a message.
+    Unknown,
+}
+
+/// A world of one process.
+pub struct World {
+    random: Rng,
+    clocks: Arc<HostClocks>,
+    now: i64,
+    topics: Vec<Topic>,
+    threads: Vec<Thread>,
+    marks: Arc<Marks>,
+    publishers: Vec<Publisher>,
+    has_distributions: bool,
+    tally: Tally,
+    history: Vec<String>,
+}
+
+/// A topic that the process receives.
+struct Topic {
+    /// 0 if it is not measured.
+    number: u32,
+    /// The clock of its publisher less that of this host; None if the middleware reports no source timestamps.
+    ahead: Option<i64>,
+    /// The source timestamps of messages that wait.
+    queue: VecDeque<i64>,
+}
+
+#[derive(Default)]
+struct Thread {
+    activity: Activity,
+    steps: VecDeque<Step>,
+    taken: Option<Message>,
+}
+
+struct Publisher {
+    hops: PublisherHops,
+    /// The topics whose messages have caused a publication, in that order.
+    seen: Vec<u32>,
+    created: BTreeMap<u32, Created>,
+}
+
+/// A hop with its oracle.
+struct Created {
+    hop: Arc<Windowed<Hop>>,
+    times: WindowTimes,
+    /// The publications of the window under way: of a message, and when; None if it is not known of which.
+    publications: Vec<Option<(Message, i64)>>,
+    steps: Vec<FoundStep>,
+    /// When the last step of the clock was found, on the monotonic clock.
+    found: i64,
+}
+
+/// A step of the system clock. Stamps from the ten seconds before it may be of the clock before it, for ten seconds.
+struct FoundStep {
+    /// The system time just before it was found, on the clock before it.
+    before: i64,
+    until: i64,
+}
+
+/// By docs/any_node.md.
+const MOST_HOPS: usize = 8;
+const UNDER_WAY: i64 = 10 * S;
+
+impl World {
+    const STEPS: u32 = 1500;
+
+    pub fn new(seed: u64, world: u64) -> Self {
+        let mut random = Rng::with_seed(seed.rotate_left(32) ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let clocks = HostClocks::new();
+        let marks = Arc::<Marks>::default();
+        let topics = (0..random.u32(2..13)).map(|number| Topic {
+            number,
+            ahead: (random.u8(..8) > 0).then(|| random.i64(-50..50) * MS * i64::from(random.bool())),
+            queue: VecDeque::new(),
+        });
+        let topics = topics.collect();
+        let publisher = |_| Publisher {
+            hops: PublisherHops::new(Arc::clone(&marks)),
+            seen: vec![],
+            created: BTreeMap::new(),
+        };
+        let publishers = (0..random.u8(1..4)).map(publisher).collect();
+        let threads = (0..random.u8(1..4)).map(|_| Thread::default()).collect();
+        let has_distributions = random.bool();
+        let now = clocks.monotonic();
+        let (tally, history) = (Tally::default(), vec![]);
+        Self { random, clocks, now, topics, threads, marks, publishers, has_distributions, tally, history }
+    }
+
+    /// Runs the world to its end. Returns what was compared, and the first difference from the oracle.
+    pub fn run(mut self) -> (Tally, Result<(), String>) {
+        let lived = (0..Self::STEPS).try_for_each(|_| self.step());
+        let result = lived.map_err(|error| {
+            let done = &self.history[self.history.len().saturating_sub(30)..];
+            format!("hops, window {}: {error}\n  {}", self.tally.hops, done.join("\n  "))
+        });
+        (self.tally, result)
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        self.now += self.random.i64(1..5 * MS);
+        self.clocks.set_monotonic(self.now);
+        let topic = self.random.usize(..self.topics.len());
+        self.send(topic);
+        match self.random.u16(..1000) {
+            0..2 => {
+                let by = self.random.i64(-20..20) * S + self.random.i64(MS..S);
+                self.history.push(format!("the clock is stepped by {by} ns"));
+                self.clocks.step(by);
+            }
+            2..10 => {
+                self.now += self.random.i64(0..4 * S);
+                self.clocks.set_monotonic(self.now);
+            }
+            10..40 => self.create()?,
+            40..70 => {
+                let of = self.random.usize(..self.publishers.len());
+                self.end_window(of)?;
+            }
+            _ => {
+                let of = self.random.usize(..self.threads.len());
+                self.run_thread(of);
+            }
+        }
+        Ok(())
+    }
+
+    /// A message is sent, and perhaps lost.
+    fn send(&mut self, topic: usize) {
+        let is_lost = self.random.u8(..5) == 0;
+        let topic = &mut self.topics[topic];
+        if !is_lost {
+            topic.queue.push_back(topic.ahead.map_or(0, |ahead| self.clocks.system() + ahead));
+        }
+    }
+
+    /// Returns what a thread does from one wait to the next.
+    fn turn(&mut self) -> VecDeque<Step> {
+        use Step::*;
+        let random = &mut self.random;
+        let mut steps = vec![Boundary];
+        fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
+            steps.extend((0..random.u8(..4)).map(|_| Publish(truth)));
+        }
+        match random.u8(..6) {
+            // rclcpp: tracepoints say when a callback runs, which may trigger.
+            0 => {
+                for _ in 0..random.u8(1..4) {
+                    match random.u8(..4) {
+                        0 => {
+                            steps.push(Boundary); // a timer, a request, or nothing is taken
+                            publish(&mut steps, random, Truth::Other);
+                        }
+                        1 => {
+                            // Perhaps the copy of its message that rclcpp takes and drops.
+                            steps.extend(random.bool().then_some(Take));
+                            steps.push(StartCallback { is_intra_process: true });
+                            publish(&mut steps, random, Truth::Other);
+                            steps.push(Boundary);
+                        }
+                        _ => {
+                            steps.extend([Take, StartCallback { is_intra_process: false }]);
+                            steps.extend((0..random.u8(..4)).map(|_| Trigger));
+                            publish(&mut steps, random, Truth::Message);
+                            steps.push(Boundary);
+                            publish(&mut steps, random, Truth::Other);
+                        }
+                    }
+                }
+            }
+            // rclpy: it triggers before and after a callback. A coroutine may go on in the same round.
+            1 => {
+                for _ in 0..random.u8(1..4) {
+                    steps.extend([Take, Trigger]);
+                    publish(&mut steps, random, Truth::Message);
+                    steps.push(Trigger);
+                    publish(&mut steps, random, Truth::Unknown);
+                }
+            }
+            // A worker of rclrs: a round for each message.
+            2 => {
+                steps.push(Take);
+                publish(&mut steps, random, Truth::Message);
+            }
+            // A program takes several messages itself, and works on one of them, or all.
+            3 => {
+                for _ in 0..random.u8(2..5) {
+                    steps.push(Take);
+                    steps.extend(random.bool().then_some(Trigger));
+                }
+                steps.extend(random.bool().then_some(StartCallback { is_intra_process: false }));
+                publish(&mut steps, random, Truth::Unknown);
+            }
+            // Another one triggers so often that the callback may have returned.
+            4 => {
+                steps.extend([Take, Trigger, Trigger, Trigger]);
+                publish(&mut steps, random, Truth::Unknown);
+            }
+            // A timer, or a thread that takes nothing.
+            _ => publish(&mut steps, random, Truth::Other),
+        }
+        steps.into()
+    }
+
+    /// A thread makes its next step.
+    fn run_thread(&mut self, index: usize) {
+        if self.threads[index].steps.is_empty() {
+            self.threads[index].steps = self.turn();
+        }
+        let Some(step) = self.threads[index].steps.pop_front() else { return };
+        self.history.push(format!("{} ms: thread {index}: {step:?}", self.now / MS));
+        let thread = &mut self.threads[index];
+        match step {
+            Step::Boundary => thread.activity.end(),
+            Step::Trigger => thread.activity.trigger(),
+            Step::StartCallback { is_intra_process } => thread.activity.start_callback(is_intra_process),
+            Step::Take => {
+                let from = self.random.usize(..self.topics.len());
+                while self.topics[from].queue.is_empty() {
+                    self.send(from);
+                }
+                let topic = &mut self.topics[from];
+                let source = topic.queue.pop_front().unwrap_or_default();
+                let message = Message { topic: topic.number, source, taken: self.now };
+                let thread = &mut self.threads[index];
+                thread.activity.take(message);
+                thread.taken = Some(message);
+                self.tally.messages += 1;
+            }
+            Step::Publish(truth) => {
+                let of = self.random.usize(..self.publishers.len());
+                let publisher = &mut self.publishers[of];
+                publisher.hops.record(thread.activity.cause(), self.now);
+                match (truth, thread.taken) {
+                    (Truth::Message, Some(message)) if message.topic != 0 => {
+                        publisher.publish(message, self.now)
+                    }
+                    (Truth::Unknown, _) => {
+                        publisher.created.values_mut().for_each(|hop| hop.publications.push(None))
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The thread of the statistics creates the hops that are marked.
+    fn create(&mut self) -> Result<(), String> {
+        let is_marked = self.marks.take();
+        let (now, clocks) = (self.now, &self.clocks);
+        for publisher in &mut self.publishers {
+            let mut created = vec![];
+            if is_marked {
+                publisher.hops.create(|topic| {
+                    let hop = Arc::new(Windowed::with_clock(Hop::default(), &**clocks));
+                    hop.set_distributions(self.has_distributions);
+                    hop.enable(&**clocks);
+                    created.push((topic, Arc::clone(&hop)));
+                    Some(hop)
+                });
+            }
+            for (topic, hop) in created {
+                let mut times = WindowTimes::new(clocks.offset(), 0);
+                times.restart(now, clocks.offset(), 0);
+                let new = Created { hop, times, publications: vec![], steps: vec![], found: i64::MIN };
+                equal("hop of a topic", publisher.created.insert(topic, new).is_none(), true)?;
+            }
+            let mut expected: Vec<u32> = publisher.seen.iter().copied().take(MOST_HOPS).collect();
+            expected.sort_unstable();
+            equal("hops", publisher.created.keys().copied().collect(), expected)?;
+            equal(
+                "more hops than there is room for",
+                publisher.hops.is_full(),
+                publisher.seen.len() > MOST_HOPS,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Ends the windows of a publisher's hops.
+    fn end_window(&mut self, of: usize) -> Result<(), String> {
+        self.history.push(format!("{} ms: the windows of publisher {of} end", self.now / MS));
+        for (topic, hop) in &mut self.publishers[of].created {
+            if hop.times.start == self.now {
+                continue;
+            }
+            let expected = hop.end_window(self.now, self.clocks.offset(), self.has_distributions);
+            let ours = hop.hop.end_window(&*self.clocks).ok_or("no window")?.statistics;
+            let compared = check::window(&ours, &expected, &mut self.tally);
+            compared.map_err(|error| format!("hop of publisher {of} from topic {topic}: {error}"))?;
+            self.tally.hops += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Publisher {
+    /// The oracle of a publication in the callback of a message.
+    fn publish(&mut self, message: Message, published: i64) {
+        if !self.seen.contains(&message.topic) {
+            self.seen.push(message.topic);
+        }
+        if let Some(hop) = self.created.get_mut(&message.topic) {
+            hop.publications.push(Some((message, published)));
+        }
+    }
+}
+
+impl Created {
+    /// Ends the window, and returns the knowledge of it.
+    fn end_window(&mut self, now: i64, offset: i64, has_distributions: bool) -> Window {
+        let (start, before) = (self.times.start, self.times.offset);
+        let step = self.times.end(now, offset, 0);
+        let publications = std::mem::take(&mut self.publications);
+        let is_known = step.is_none() && publications.iter().all(Option::is_some);
+        let is_doubtful = |source: i64| {
+            let mut stamps = self.steps.iter().map(|step| step.before - UNDER_WAY..=step.before);
+            stamps.any(|stamps| stamps.contains(&source))
+        };
+        let sample = |(message, published): (Message, i64)| {
+            let is_valid = message.source != 0 && message.taken > self.found && !is_doubtful(message.source);
+            is_valid.then(|| (published + before - message.source) as f64 / 1e6)
+        };
+        let samples: Vec<f64> = publications.into_iter().flatten().filter_map(sample).collect();
+        let samples = if is_known { samples } else { vec![] };
+        self.steps.retain(|step| now <= step.until);
+        if let Some(by) = step {
+            self.steps.push(FoundStep { before: now + offset - by, until: now + UNDER_WAY });
+            self.found = now;
+        }
+        Window {
+            start,
+            stop: now,
+            offset: self.times.offset,
+            step,
+            count: Some(samples.len() as u64),
+            unrecorded: 0,
+            is_unstamped: false,
+            lost: None,
+            metrics: vec![(Metric::InputToOutput, Expected::Samples(samples))],
+            has_distributions,
+            totals: None,
+        }
+    }
+}
