@@ -63,8 +63,9 @@ static struct endpoint *new_endpoint(struct endpoint *usual, int kind, const cha
 /* A middleware ends with its process: what is published from then on would be a crash. */
 __attribute__((destructor)) static void end(void)
 {
+    const char *microseconds = getenv("MICROSECONDS_AT_EXIT");
     has_ended = true;
-    usleep(100000);
+    usleep(microseconds ? atoi(microseconds) : 100000);
 }
 
 struct endpoint *rmw_create_subscription(const struct node *of, const void *type, const char *topic, const void *qos,
@@ -342,9 +343,38 @@ void come_and_go(const void *type, long count)
     }
 }
 
-/* Destroys what `create_services` has created, and the node. */
+/* Creates a subscription, a publisher, a client and a service. */
+void create_all(void)
+{
+    uint64_t qos[16] = {0}, options[8] = {0};
+    rmw_create_subscription(&node, NULL, "/imu", qos, options);
+    create(NULL);
+    create_services();
+}
+
+void take_one(void)
+{
+    static _Thread_local char message[64];
+    struct info info = {0};
+    bool taken;
+    rmw_take_with_info(&subscription, message, &taken, &info, NULL);
+}
+
+/* Takes and publishes, calls and serves. */
+void use_all(void)
+{
+    wait_for_messages();
+    take_one();
+    publish(&publisher, 1);
+    call(1, 0);
+    serve(1, true);
+}
+
+/* Destroys what there is of the endpoints, and the node. */
 void destroy_all(void)
 {
+    rmw_destroy_subscription(&node, &subscription);
+    rmw_destroy_publisher(&node, &publisher);
     rmw_destroy_client(&node, &client);
     rmw_destroy_service(&node, &service);
     rmw_destroy_node(&node);

@@ -14,6 +14,7 @@ mod launcher;
 mod loading;
 mod nodes;
 mod null_rmw;
+mod orderings;
 mod processes;
 mod services;
 mod side_by_side;
