@@ -48,6 +48,8 @@ static struct endpoint subscription, publisher, statistics, service, client;
 /* Those of `come_and_go`, whose names begin so. */
 #define GOING "/number_"
 static struct endpoint going[4];
+/* Endpoints whose names begin so are on the heap, so that there can be many. */
+#define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
 static volatile bool has_ended;
@@ -55,9 +57,18 @@ static volatile bool has_ended;
 static struct endpoint *new_endpoint(struct endpoint *usual, int kind, const char *name)
 {
     struct endpoint *created = strncmp(name, GOING, strlen(GOING)) ? usual : &going[kind];
+    if (!strncmp(name, OWN, strlen(OWN)))
+        created = calloc(1, sizeof *created);
     created->identifier = identifier;
     created->topic = name;
     return created;
+}
+
+static int destroy(struct endpoint *endpoint)
+{
+    if (endpoint->topic && !strncmp(endpoint->topic, OWN, strlen(OWN)))
+        free(endpoint);
+    return 0;
 }
 
 /* A middleware ends with its process: what is published from then on would be a crash. */
@@ -84,14 +95,14 @@ struct endpoint *rmw_create_publisher(const struct node *of, const void *type, c
 
 int rmw_destroy_subscription(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_publisher(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 struct endpoint *rmw_create_service(const struct node *of, const void *type, const char *name, const void *qos)
@@ -108,14 +119,14 @@ struct endpoint *rmw_create_client(const struct node *of, const void *type, cons
 
 int rmw_destroy_service(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_client(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_node(struct node *of)
@@ -160,12 +171,17 @@ struct metrics {
     } *points;
 };
 
+/* Called with each metric of a window: source, name, average and sample count. */
+void (*on_statistics)(const char *, const char *, double, double);
+
 int rmw_publish(const struct endpoint *of, const void *message, void *allocation)
 {
     (void)allocation;
     if (has_ended)
         abort();
     const struct metrics *metrics = message;
+    if (of == &statistics && on_statistics)
+        on_statistics(metrics->source.data, metrics->name.data, metrics->points[0].value, metrics->points[3].value);
     if (of == &statistics && getenv("PRINT_STATISTICS")) {
         printf("%s %s %.17g\n", metrics->source.data, metrics->name.data, metrics->points[0].value);
         fflush(stdout);
@@ -173,8 +189,8 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
     return 0;
 }
 
-/* The number of the last request, and whether its response is taken before the function that sends it returns. */
-static int64_t sent;
+/* The number of the last request of a thread, and whether its response is taken before the function that sends it returns. */
+static _Thread_local int64_t sent;
 static bool are_early;
 
 int rmw_take_response(const struct endpoint *of, struct service_info *info, void *response, bool *taken)
