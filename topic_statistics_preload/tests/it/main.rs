@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
+mod composition;
 mod cpp;
 mod distributions;
 mod headers;
