@@ -149,7 +149,7 @@ pub fn run(options: &Options) -> Result<()> {
         let elapsed = began.elapsed();
         growth.push((elapsed.as_secs_f64() / 3600.0, sample.difference));
         messages = sample.messages;
-        let is_over = elapsed >= length;
+        let is_over = elapsed >= length && number + 1 >= REPLACING;
         if last.elapsed() + cycle / 2 >= interval || is_over {
             last = Instant::now();
             println!(

@@ -205,7 +205,7 @@ int rmw_take_response(const struct endpoint *of, struct service_info *info, void
 int rmw_send_request(const struct endpoint *of, const void *request, int64_t *number)
 {
     (void)request;
-    struct service_info info;
+    struct service_info info = {0};
     bool taken;
     *number = ++sent;
     if (are_early)
@@ -301,7 +301,7 @@ void create_services(void)
  * never (2). */
 void call(long count, int when)
 {
-    struct service_info info;
+    struct service_info info = {0};
     int64_t number;
     bool taken;
     are_early = when == 1;
@@ -316,7 +316,7 @@ void call(long count, int when)
 /* Takes that many requests, and responds to each at once, or never. */
 void serve(long count, bool responds)
 {
-    struct service_info info;
+    struct service_info info = {0};
     bool taken;
     for (long i = 0; i < count; i++) {
         rmw_take_request(&service, &info, NULL, &taken);
