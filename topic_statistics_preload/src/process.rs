@@ -6,12 +6,13 @@
 //! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
 
 use std::{
+    cell::Cell,
     ffi::{c_char, CStr},
-    mem::MaybeUninit,
+    mem::{ManuallyDrop, MaybeUninit},
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicU8, Ordering},
-        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock,
     },
 };
 
@@ -49,6 +50,8 @@ static PUBLISHERS: Table<Publisher> = Table::new();
 static SERVICES: Table<Service> = Table::new();
 static CLIENTS: Table<Client> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
+/// Held while the statistics begin.
+static BEGINNING: Mutex<()> = Mutex::new(());
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
 /// Nothing is initialised, or the statistics run.
@@ -120,8 +123,27 @@ fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
+thread_local! {
+    /// Without a destructor: it allocates nothing.
+    static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, ()>>>> = const { Cell::new(None) };
+}
+
+/// A child that is forked while another thread begins the statistics would wait for that thread, or for the dynamic
+/// linker, for ever. So the fork waits.
+unsafe extern "C" fn before_fork() {
+    FORKING.set(Some(ManuallyDrop::new(lock(&BEGINNING))));
+}
+
+unsafe extern "C" fn after_fork() {
+    FORKING.take().map(ManuallyDrop::into_inner);
+}
+
 unsafe extern "C" fn in_child() {
-    STATE.store(FORKED, Ordering::Relaxed);
+    // SAFETY: It is called after the fork, too.
+    unsafe { after_fork() };
+    if PROCESS.get().is_some() {
+        STATE.store(FORKED, Ordering::Relaxed);
+    }
 }
 
 /// Runs before what the middleware has registered for the exit: it was loaded earlier.
@@ -142,6 +164,15 @@ fn initialised() -> Option<&'static Process> {
 
 /// Returns the statistics of this process. The first call begins them; None if that failed.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
+    static IS_FORK_HANDLED: AtomicBool = AtomicBool::new(false);
+    if let Some(process) = PROCESS.get() {
+        return process.as_ref();
+    }
+    if !IS_FORK_HANDLED.swap(true, Ordering::Relaxed) && !real::at_fork(before_fork, after_fork, in_child) {
+        end("pthread_atfork is refused");
+        return None;
+    }
+    let _no_fork = lock(&BEGINNING);
     let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
     PROCESS.get_or_init(begin).as_ref()
 }
@@ -162,7 +193,9 @@ impl Process {
         let name = format!("process {}", std::process::id());
         let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
-        real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
+        if !real::at_exit(at_exit) {
+            return Err("atexit is refused".to_owned());
+        }
         let started = with_blocked_signals(|| scheduler.start(|_| None));
         started.map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {

@@ -184,16 +184,16 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
 /// The type of the handlers of `fork`.
 pub type AtFork = unsafe extern "C" fn();
 
-/// Runs a function in each child of `fork`, and one at the exit of the process. Errors with what is refused.
-pub fn at_fork_and_exit(in_child: AtFork, at_exit: extern "C" fn()) -> Result<(), &'static str> {
+/// Runs functions before each `fork`, and after it in the parent and in the child. Returns whether that is possible.
+pub fn at_fork(before: AtFork, in_parent: AtFork, in_child: AtFork) -> bool {
     // SAFETY: The functions live as long as this library, which is never unloaded.
-    let refused: c_int = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    if refused != 0 {
-        return Err("pthread_atfork");
-    }
-    // SAFETY: Likewise.
-    match unsafe { libc::atexit(at_exit) } {
-        0 => Ok(()),
-        _ => Err("atexit"),
-    }
+    let refused: c_int = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    refused == 0
+}
+
+/// Runs a function at the exit of the process. Returns whether that is possible.
+pub fn at_exit(function: extern "C" fn()) -> bool {
+    // SAFETY: The function lives as long as this library, which is never unloaded.
+    let refused: c_int = unsafe { libc::atexit(function) };
+    refused == 0
 }

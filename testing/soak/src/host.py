@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of `cargo xtask soak --scenario preload`: a node in Python that counts what it does.
 
-It publishes `sensor_msgs/Imu` at 50 Hz, subscribes, serves and calls, as its arguments say. Reads commands from standard
-input, one per line, and answers each with a line of JSON:
+It publishes `sensor_msgs/Imu` at 50 Hz, subscribes, serves and calls, as its arguments say. Reads commands from
+standard input, one per line, and answers each with a line of JSON:
 - `run`, `pause`: publishes and calls from now on, or no more;
 - `create`, `drop`: creates a node with an endpoint of each kind, or destroys it;
 - `fork`: forks a child that executes another program, and one that exits; the answer are their exit statuses;

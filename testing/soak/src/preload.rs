@@ -3,8 +3,8 @@
 //! `cargo xtask soak --scenario preload`: nodes in Python with the preloaded statistics, measured from outside.
 //!
 //! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
-//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork; now and then a talker is replaced.
-//! At the end of a cycle all pause. Then the sums of all windows have to be what the processes have counted themselves,
+//! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork; now and then a talker is
+//! replaced. At the end of a cycle all pause. Then the sums of all windows have to be what the processes have counted themselves,
 //! and what the host has received what the talkers have sent.
 
 use std::{

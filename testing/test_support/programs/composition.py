@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process with some nodes, as a component container: each has a parameter, publishes `std_msgs/Int32` on `topic_N` at 20
-Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its client.
+"""A process with some nodes, as a component container: each has a parameter, publishes `std_msgs/Int32` on `topic_N` at
+20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its client.
 
 Reads commands from standard input, one per line, and answers each with a line of JSON: `destroy N`, `create N`; `goal
-ORDER` has the client send a goal, `clients N` waits until the server has discovered so many, `publishers` is the number
-of publishers on /statistics. With --operator it is a node `operator` with a client of the action; `parameters N` reads and
-sets those of so many nodes, and answers with all that came back. The program ends with its input.
+ORDER` has the client send a goal, `clients N` waits until the server has discovered so many, `publishers` is the
+number of publishers on /statistics. With --operator it is a node `operator` with a client of the action; `parameters N`
+reads and sets those of so many nodes, and answers with all that came back. The program ends with its input.
 
 A goal has a feedback for each number up to its order, and all of them as its result; an order below 0 is rejected, and
 one above 100 goes on until it is canceled.
@@ -130,10 +130,10 @@ def answer(command, *values):
     if command == 'parameters':
         return [use_parameters(operator, number) for number in range(int(values[0]))]
     if command == 'clients':
-        counts = lambda: (nodes[0].count_subscribers('act/_action/feedback'), nodes[0].count_clients('act/_action/get_result'))
-        while min(counts()) < int(values[0]):
+        while (min(nodes[0].count_subscribers('act/_action/feedback'), nodes[0].count_clients('act/_action/get_result'))
+               < int(values[0])):
             time.sleep(0.01)
-        return counts()
+        return None
     if command == 'goal':
         return send_goal(client, int(values[0]))
     if command == 'publishers':

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A host of the middleware that does nothing (null_rmw.c): does what its argument says, one letter each, and ends. Prints
- * the letters. MIDDLEWARE is the library that it opens; it may also be linked to it.
+/* A host of the middleware that does nothing (null_rmw.c): does what its argument says, one letter each, and ends.
+ * Prints the letters. MIDDLEWARE is the library that it opens; it may also be linked to it.
  *
  *   l n g m  opens the middleware: lazily or now, locally or globally, in a namespace of its own;  c  closes it
  *   e d      creates a node with an endpoint of each kind, or destroys them;  u  uses all
  *   T        starts a thread that takes messages until the end
  *   w        waits for some windows
  *   a        has all used by a handler at exit (and at quick_exit)
+ *   F        starts a thread that forks 100 children, each of which creates all and ends;  j  waits for it
  *   f        forks: the child does the rest, then its status is printed, and the parent does the rest
  *   x        executes itself with the rest
  *
- * The last letter is the end: r returns from main, t exits in another thread, _ calls _exit, A abort, Q quick_exit, K and I
- * are killed (SIGKILL, SIGTERM). A destructor of the program uses the endpoints, if there are some.
+ * The last letter is the end: r returns from main, t exits in another thread, _ calls _exit, A abort, Q quick_exit, K
+ * and I are killed (SIGKILL, SIGTERM). A destructor of the program uses the endpoints, if there are some.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -65,6 +66,24 @@ static void *take(void *unused)
     for (;;) {
         function();
         usleep(100);
+    }
+    return unused;
+}
+
+static void *fork_children(void *unused)
+{
+    void (*create_all)(void) = (void (*)(void))dlsym(middleware ? middleware : RTLD_DEFAULT, "create_all");
+    for (int i = 0; i < 100; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(5);
+            create_all();
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        if (status)
+            print("a child failed ");
     }
     return unused;
 }
@@ -139,6 +158,12 @@ int main(int argc, char **argv)
             break;
         case 'T':
             pthread_create(&thread, NULL, take, NULL);
+            break;
+        case 'F':
+            pthread_create(&thread, NULL, fork_children, NULL);
+            break;
+        case 'j':
+            pthread_join(thread, NULL);
             break;
         case 'w':
             usleep(3000);

@@ -99,8 +99,19 @@ fn output(program: &Path, libraries: &Path, script: &str, with_statistics: bool)
     output
 }
 
-/// Runs all orderings of at most so many letters: up to `all` with each end, longer ones with one of them.
-fn run(all: usize, letters: usize) {
+/// Returns all orderings of at most so many letters: up to `all` with each end, longer ones with one of them.
+fn all(is_linked: bool, all: usize, letters: usize) -> Vec<String> {
+    let mut scripts = vec![];
+    State { is_linked, is_open: is_linked, ..State::default() }.orderings("", letters, &mut scripts);
+    let with_ends = scripts.iter().enumerate().flat_map(|(number, script)| {
+        let ends = if script.len() <= all { &ENDS[..] } else { &ENDS[number % ENDS.len()..][..1] };
+        ends.iter().map(move |end| format!("{script}{end}"))
+    });
+    with_ends.collect()
+}
+
+/// Runs scripts of the program that opens the middleware, and of the one that is linked to it.
+fn run(scripts: impl Fn(bool) -> Vec<String>) {
     let Some(middleware) = preload::library("null_rmw") else { return };
     let directory = tempfile::tempdir().unwrap();
     for name in ["librmw_implementation.so", "libnull_rmw.so"] {
@@ -112,12 +123,7 @@ fn run(all: usize, letters: usize) {
     let programs = [compile(&[]), compile(&link)].map(|program| program.unwrap());
     let mut runs = vec![];
     for (program, is_linked) in programs.iter().zip([false, true]) {
-        let mut scripts = vec![];
-        State { is_linked, is_open: is_linked, ..State::default() }.orderings("", letters, &mut scripts);
-        for (number, script) in scripts.iter().enumerate() {
-            let ends = if script.len() <= all { &ENDS[..] } else { &ENDS[number % ENDS.len()..][..1] };
-            runs.extend(ends.iter().map(|end| (program as &Path, format!("{script}{end}"))));
-        }
+        runs.extend(scripts(is_linked).into_iter().map(|script| (program as &Path, script)));
     }
     let (next, different) = (AtomicUsize::new(0), Mutex::new(vec![]));
     thread::scope(|scope| {
@@ -141,11 +147,16 @@ fn run(all: usize, letters: usize) {
 
 #[test]
 fn a_program_ends_as_without_it_in_every_ordering_of_three_steps() {
-    run(2, 4);
+    run(|is_linked| all(is_linked, 2, 4));
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn a_program_ends_as_without_it_in_every_ordering_of_five_steps() {
-    run(4, 5);
+    run(|is_linked| all(is_linked, 4, 5));
+}
+
+#[test]
+fn children_that_are_forked_while_the_statistics_begin_live_as_without_it() {
+    run(|is_linked| vec![if is_linked { "Fejr" } else { "lFejr" }.to_owned(); 4]);
 }
