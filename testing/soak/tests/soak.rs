@@ -38,7 +38,7 @@ fn a_short_run_of_nodes_with_the_preloaded_library_has_their_own_counts() {
     let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     assert!(build.current_dir(project).status().is_ok_and(|status| status.success()));
     let output = Command::new(env!("CARGO_BIN_EXE_soak"))
-        .args(["preload", "--hours", "0.004", "--interval", "1", "--cycle", "3"])
+        .args(["preload", "--hours", "0.002", "--interval", "1", "--cycle", "3"])
         .output()
         .expect("the soak test cannot be started");
     let printed = String::from_utf8_lossy(&output.stdout);
