@@ -172,9 +172,12 @@ fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
         end("pthread_atfork is refused");
         return None;
     }
-    let _no_fork = lock(&BEGINNING);
     let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
-    PROCESS.get_or_init(begin).as_ref()
+    // A signal handler may fork, too.
+    with_blocked_signals(|| {
+        let _no_fork = lock(&BEGINNING);
+        PROCESS.get_or_init(begin).as_ref()
+    })
 }
 
 /// Returns the options; None if one is wrong.
@@ -196,8 +199,7 @@ impl Process {
         if !real::at_exit(at_exit) {
             return Err("atexit is refused".to_owned());
         }
-        let started = with_blocked_signals(|| scheduler.start(|_| None));
-        started.map_err(|error| format!("a thread cannot be started: {error}"))?;
+        scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {
             cause::want();
         }
@@ -250,7 +252,7 @@ enum Collected {
     Others(Arc<dyn WindowedCollector>),
 }
 
-/// Starts a thread that gets no signals: they are for the host's own threads.
+/// Begins the statistics. Their thread gets no signals, ever: they are for the host's own threads.
 fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: The first call fills the set, and the second one reads it and fills the other one.
