@@ -6,13 +6,11 @@
 //! They end if something goes wrong, and at the exit of the process. A child of `fork` has none: its thread is missing.
 
 use std::{
-    cell::Cell,
     ffi::{c_char, CStr},
-    mem::{ManuallyDrop, MaybeUninit},
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicBool, AtomicU8, Ordering},
-        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicU8, Ordering},
+        Arc, Mutex, OnceLock,
     },
 };
 
@@ -35,6 +33,7 @@ use topic_statistics_core::{
 use crate::{
     abi::{Endpoint, MessageInfo, Node, TypeSupport},
     cause::{self, Message},
+    fork,
     hops::{self, PublisherHops},
     log::{line, Lines},
     options::Options,
@@ -50,8 +49,6 @@ static PUBLISHERS: Table<Publisher> = Table::new();
 static SERVICES: Table<Service> = Table::new();
 static CLIENTS: Table<Client> = Table::new();
 static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
-/// Held while the statistics begin.
-static BEGINNING: Mutex<()> = Mutex::new(());
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
 /// Nothing is initialised, or the statistics run.
@@ -123,24 +120,8 @@ fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
-thread_local! {
-    /// Without a destructor: it allocates nothing.
-    static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, ()>>>> = const { Cell::new(None) };
-}
-
-/// A child that is forked while another thread begins the statistics would wait for that thread, or for the dynamic
-/// linker, for ever. So the fork waits.
-unsafe extern "C" fn before_fork() {
-    FORKING.set(Some(ManuallyDrop::new(lock(&BEGINNING))));
-}
-
-unsafe extern "C" fn after_fork() {
-    FORKING.take().map(ManuallyDrop::into_inner);
-}
-
-unsafe extern "C" fn in_child() {
-    // SAFETY: It is called after the fork, too.
-    unsafe { after_fork() };
+/// This is a child of fork.
+pub fn forked() {
     if PROCESS.get().is_some() {
         STATE.store(FORKED, Ordering::Relaxed);
     }
@@ -164,27 +145,21 @@ fn initialised() -> Option<&'static Process> {
 
 /// Returns the statistics of this process. The first call begins them; None if that failed.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
-    static IS_FORK_HANDLED: AtomicBool = AtomicBool::new(false);
     if let Some(process) = PROCESS.get() {
         return process.as_ref();
     }
-    if !IS_FORK_HANDLED.swap(true, Ordering::Relaxed) && !real::at_fork(before_fork, after_fork, in_child) {
-        end("pthread_atfork is refused");
-        return None;
-    }
     let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
-    // A signal handler may fork, too.
-    with_blocked_signals(|| {
-        let _no_fork = lock(&BEGINNING);
-        PROCESS.get_or_init(begin).as_ref()
-    })
+    fork::hold_off(|| PROCESS.get_or_init(begin).as_ref())
 }
 
 /// Returns the options; None if one is wrong.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
     let read = || Options::read(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()));
-    OPTIONS.get_or_init(|| read().map_err(|why| end(&why)).ok()).as_ref()
+    if let Some(options) = OPTIONS.get() {
+        return options.as_ref();
+    }
+    fork::hold_off(|| OPTIONS.get_or_init(|| read().map_err(|why| end(&why)).ok()).as_ref())
 }
 
 impl Process {
@@ -250,22 +225,6 @@ fn create_hops() {
 enum Collected {
     Messages(Arc<Recorder>),
     Others(Arc<dyn WindowedCollector>),
-}
-
-/// Begins the statistics. Their thread gets no signals, ever: they are for the host's own threads.
-fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: The first call fills the set, and the second one reads it and fills the other one.
-    let is_blocked = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
-    };
-    let started = start();
-    if is_blocked {
-        // SAFETY: The call before has filled the set.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    }
-    started
 }
 
 /// A new endpoint as rmw has created it.

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use crate::abi::*;
+use crate::{abi::*, fork};
 
 /// Where functions of rmw are searched, in this order. librcl is linked to what exports them.
 const LIBRARIES: [&CStr; 7] = [
@@ -43,7 +43,7 @@ impl Symbol {
     fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if known.is_null() {
-            self.find()
+            fork::hold_off(|| self.find())
         } else {
             known
         }
@@ -179,16 +179,6 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
         // SAFETY: It has no arguments.
         Some(unsafe { function() })
     })
-}
-
-/// The type of the handlers of `fork`.
-pub type AtFork = unsafe extern "C" fn();
-
-/// Runs functions before each `fork`, and after it in the parent and in the child. Returns whether that is possible.
-pub fn at_fork(before: AtFork, in_parent: AtFork, in_child: AtFork) -> bool {
-    // SAFETY: The functions live as long as this library, which is never unloaded.
-    let refused: c_int = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    refused == 0
 }
 
 /// Runs a function at the exit of the process. Returns whether that is possible.
