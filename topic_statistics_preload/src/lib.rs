@@ -19,6 +19,7 @@
 //! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
 //! | [`services`] | requests and calls, from their beginning to their response |
 //! | [`cause`], [`hops`] | what each thread does, from which the core knows which message has caused a publication; the sources of the time from the one to the other |
+//! | [`fork`] | what a child of `fork` must not find half done |
 //! | [`table`] | which of them belongs to an rmw handle |
 //! | [`output`] | the publisher of the windows |
 //! | [`stamp`] | header stamps in messages of any type |
@@ -34,6 +35,7 @@
 mod abi;
 mod boundaries;
 mod cause;
+mod fork;
 mod hooks;
 mod hops;
 mod log;

@@ -7,7 +7,6 @@
 
 use std::{
     ffi::{c_char, CStr},
-    mem::MaybeUninit,
     panic::AssertUnwindSafe,
     sync::{
         atomic::{AtomicU8, Ordering},
@@ -34,6 +33,7 @@ use topic_statistics_core::{
 use crate::{
     abi::{Endpoint, MessageInfo, Node, TypeSupport},
     cause::{self, Message},
+    fork,
     hops::{self, PublisherHops},
     log::{line, Lines},
     options::Options,
@@ -120,7 +120,8 @@ fn has_ended() -> bool {
     STATE.load(Ordering::Relaxed) != NEW
 }
 
-unsafe extern "C" fn in_child() {
+/// This is a child of fork.
+fn forked() {
     STATE.store(FORKED, Ordering::Relaxed);
 }
 
@@ -142,14 +143,21 @@ fn initialised() -> Option<&'static Process> {
 
 /// Returns the statistics of this process. The first call begins them; None if that failed.
 fn process(options: impl FnOnce() -> Options) -> Option<&'static Process> {
+    if let Some(process) = PROCESS.get() {
+        return process.as_ref();
+    }
     let begin = || Process::begin(options()).map_err(|why| end(&why)).ok();
-    PROCESS.get_or_init(begin).as_ref()
+    fork::hold_off(|| PROCESS.get_or_init(begin).as_ref())
 }
 
 /// Returns the options; None if one is wrong.
 fn options() -> Option<&'static Options> {
     static OPTIONS: OnceLock<Option<Options>> = OnceLock::new();
-    OPTIONS.get_or_init(|| Options::read(std::env::vars_os()).map_err(|why| end(&why)).ok()).as_ref()
+    if let Some(options) = OPTIONS.get() {
+        return options.as_ref();
+    }
+    let read = || Options::read(std::env::vars_os()).map_err(|why| end(&why)).ok();
+    fork::hold_off(|| OPTIONS.get_or_init(read).as_ref())
 }
 
 impl Process {
@@ -161,9 +169,11 @@ impl Process {
         let name = format!("process {}", std::process::id());
         let schedule = Schedule::new(defaults, false, LossEvents::new(name.clone(), 0.0)).without_totals();
         let scheduler = Arc::new(Scheduler::new(name, Box::new(Lines), schedule, None));
-        real::at_fork_and_exit(in_child, at_exit).map_err(|function| format!("{function} is refused"))?;
-        let started = with_blocked_signals(|| scheduler.start(|_| None));
-        started.map_err(|error| format!("a thread cannot be started: {error}"))?;
+        fork::tell_children(forked);
+        if !real::at_exit(at_exit) {
+            return Err("atexit is refused".to_owned());
+        }
+        scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {
             cause::want();
         }
@@ -214,22 +224,6 @@ fn create_hops() {
 enum Collected {
     Messages(Arc<Recorder>),
     Others(Arc<dyn WindowedCollector>),
-}
-
-/// Starts a thread that gets no signals: they are for the host's own threads.
-fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: The first call fills the set, and the second one reads it and fills the other one.
-    let is_blocked = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
-    };
-    let started = start();
-    if is_blocked {
-        // SAFETY: The call before has filled the set.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    }
-    started
 }
 
 /// A new endpoint as rmw has created it.

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use crate::abi::*;
+use crate::{abi::*, fork};
 
 /// Where functions of rmw are searched, in this order. librcl is linked to what exports them.
 const LIBRARIES: [&CStr; 7] = [
@@ -43,7 +43,7 @@ impl Symbol {
     fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if known.is_null() {
-            self.find()
+            fork::hold_off(|| self.find())
         } else {
             known
         }
@@ -181,19 +181,9 @@ pub fn type_support(package: &str, name: &str) -> Option<*const TypeSupport> {
     })
 }
 
-/// The type of the handlers of `fork`.
-pub type AtFork = unsafe extern "C" fn();
-
-/// Runs a function in each child of `fork`, and one at the exit of the process. Errors with what is refused.
-pub fn at_fork_and_exit(in_child: AtFork, at_exit: extern "C" fn()) -> Result<(), &'static str> {
-    // SAFETY: The functions live as long as this library, which is never unloaded.
-    let refused: c_int = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    if refused != 0 {
-        return Err("pthread_atfork");
-    }
-    // SAFETY: Likewise.
-    match unsafe { libc::atexit(at_exit) } {
-        0 => Ok(()),
-        _ => Err("atexit"),
-    }
+/// Runs a function at the exit of the process. Returns whether that is possible.
+pub fn at_exit(function: extern "C" fn()) -> bool {
+    // SAFETY: The function lives as long as this library, which is never unloaded.
+    let refused: c_int = unsafe { libc::atexit(function) };
+    refused == 0
 }

@@ -56,6 +56,7 @@ struct Cli {
 enum Scenario {
     Churn,
     Robot,
+    Preload,
 }
 
 #[derive(Subcommand)]
@@ -131,7 +132,8 @@ enum Verb {
         /// The time between two lines, in seconds
         #[arg(long, default_value_t = 60.0)]
         interval: f64,
-        /// The scenario: the churn, or the robot, whose reported figures are all compared with its processes' logs
+        /// The scenario: the churn; the robot, whose reported figures are all compared with its processes' logs; or nodes in
+        /// Python with the preloaded library
         #[arg(long, value_enum, default_value = "churn")]
         scenario: Scenario,
     },
@@ -267,7 +269,16 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 Scenario::Churn => {
                     finish(&mut soak(&environment, &project, hours, interval), Path::new("cargo"))
                 }
-                Scenario::Robot => robot(&environment, &project, hours),
+                Scenario::Robot => {
+                    let minutes = (hours * 60.0).to_string();
+                    let packages = ["topic_statistics_monitor", "topic_statistics_exporter"];
+                    soak_with(&environment, &project, &packages, &["robot", "--minutes", &minutes])
+                }
+                Scenario::Preload => {
+                    let [hours, interval] = [hours, interval].map(|time| time.to_string());
+                    let arguments = ["preload", "--hours", &hours, "--interval", &interval];
+                    soak_with(&environment, &project, &["topic_statistics_preload"], &arguments)
+                }
             }
         }
         Verb::Msrv { skipping } => {
@@ -322,19 +333,23 @@ fn middleware(environment: &Environment) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs the scenario robot, with the programs that it watches the robot with.
-fn robot(environment: &Environment, project: &Path, hours: f64) -> Result<ExitCode> {
-    let packages = ["topic_statistics_monitor", "topic_statistics_exporter"];
-    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
-    let build: Vec<OsString> =
-        ["--release", "--quiet"].into_iter().chain(packages).map(OsString::from).collect();
-    let built = cargo(environment, project, "build", &build)?;
+/// Runs a scenario of the soak test with programs of these packages.
+fn soak_with(
+    environment: &Environment,
+    project: &Path,
+    packages: &[&str],
+    arguments: &[&str],
+) -> Result<ExitCode> {
+    let release = ["--release", "--quiet"].map(OsString::from);
+    let packages = packages.iter().flat_map(|package| ["--package", package]).map(OsString::from);
+    let built =
+        cargo(environment, project, "build", &release.iter().cloned().chain(packages).collect::<Vec<_>>())?;
     if built != ExitCode::SUCCESS {
         return Ok(built);
     }
-    let minutes = (hours * 60.0).to_string();
-    let run = ["--release", "--quiet", "--", "robot", "--minutes", &minutes];
-    cargo(environment, &project.join("testing/soak"), "run", &run.map(OsString::from))
+    let arguments = std::iter::once("--").chain(arguments.iter().copied()).map(OsString::from);
+    let run: Vec<OsString> = release.iter().cloned().chain(arguments).collect();
+    cargo(environment, &project.join("testing/soak"), "run", &run)
 }
 
 /// Returns the project's root, which is the parent of this crate's directory.

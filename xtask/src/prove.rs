@@ -66,9 +66,9 @@ pub enum Part {
     Models,
     /// Undefined behaviour in unit tests (Miri)
     Miri,
-    /// Data races in the tests of one process (ThreadSanitizer)
+    /// Data races in the tests of one process, and in the preloaded library (ThreadSanitizer)
     Races,
-    /// Invalid accesses to memory in the tests of one process (AddressSanitizer)
+    /// Invalid accesses to memory in the tests of one process, and in the preloaded library (AddressSanitizer)
     Memory,
     /// The fuzz targets, an hour each (cargo-fuzz)
     Fuzz,
@@ -123,35 +123,56 @@ fn miri(environment: &Environment, project: &Path) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A sanitizer of rustc.
+/// A sanitizer of rustc, and its options for the tests of the library and of the preloaded one.
 struct Sanitizer {
     name: &'static str,
-    options: (&'static str, &'static str),
+    variable: &'static str,
+    of_library: &'static str,
+    of_preload: &'static str,
 }
 
 impl Sanitizer {
     /// The libraries of ROS, Fast DDS and C++ are not instrumented, so ThreadSanitizer does not see how they
     /// synchronise. Reports within these libraries are ignored.
-    const THREAD: Self =
-        Self { name: "thread", options: ("TSAN_OPTIONS", "ignore_noninstrumented_modules=1") };
-    /// The tests' own counts look for leaks: rcl and Fast DDS keep memory that they never free.
-    const ADDRESS: Self = Self { name: "address", options: ("ASAN_OPTIONS", "detect_leaks=0") };
+    const THREAD: Self = Self {
+        name: "thread",
+        variable: "TSAN_OPTIONS",
+        of_library: "ignore_noninstrumented_modules=1",
+        of_preload: "ignore_noninstrumented_modules=1",
+    };
+    /// The tests' own counts look for leaks of the library: rcl and Fast DDS keep memory that they never free.
+    const ADDRESS: Self = Self {
+        name: "address",
+        variable: "ASAN_OPTIONS",
+        of_library: "detect_leaks=0",
+        of_preload: "detect_leaks=1",
+    };
 }
 
 fn sanitizer(environment: &Environment, project: &Path, sanitizer: &Sanitizer) -> Result<Outcome> {
     if let Err(error) = install_nightly(&["rust-src"]) {
         return Ok(Outcome::Skipped(reason(&error)));
     }
-    let mut test = nightly(environment, project, sanitizer.name);
-    test.args(["test", "-Zbuild-std", "--target", &fuzz::host()?, "--no-fail-fast"])
-        .args(["--package", "rclrs_topic_statistics", "--package", "topic_statistics_core"])
-        .args(["--lib", "--test", "it", "--"])
-        .args(OF_ONE_PROCESS)
-        .args(NOT_SANITIZED.iter().flat_map(|name| ["--skip", name]))
-        .env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.name))
-        .env(sanitizer.options.0, sanitizer.options.1)
-        .env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-    passes(&mut test)
+    let host = fuzz::host()?;
+    let test = |packages: &[&str], options| {
+        let mut test = nightly(environment, project, sanitizer.name);
+        test.args(["test", "-Zbuild-std", "--target", &host, "--no-fail-fast"])
+            .args(packages.iter().flat_map(|package| ["--package", package]))
+            .env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.name))
+            .env(sanitizer.variable, options)
+            .env("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
+        test
+    };
+    // The preloaded library, linked to a program without rcl and DDS.
+    let preload = passes(
+        test(&["topic_statistics_preload"], sanitizer.of_preload).args(["--lib", "--test", "threads"]),
+    )?;
+    if preload != Outcome::Passed {
+        return Ok(preload);
+    }
+    let mut library = test(&["rclrs_topic_statistics", "topic_statistics_core"], sanitizer.of_library);
+    library.args(["--lib", "--test", "it", "--"]).args(OF_ONE_PROCESS);
+    passes(library.args(NOT_SANITIZED.iter().flat_map(|name| ["--skip", name])))
 }
 
 fn mutants(environment: &Environment, project: &Path) -> Result<Outcome> {

@@ -2,6 +2,8 @@
 
 //! Figures that have to be equal, and figures that may not grow.
 
+use anyhow::{ensure, Result};
+
 use crate::{listener::Row, windows::Windows};
 
 /// Returns the faults of a subscription: the library's figures that differ from the senders' numbers.
@@ -46,6 +48,9 @@ pub fn differences(row: &Row) -> Vec<String> {
     differences
 }
 
+/// Fewer samples show no rise.
+const FEWEST_SAMPLES: usize = 12;
+
 /// A straight line through points by least squares: its slope, and the slope's standard error.
 ///
 /// None for fewer than three points, and for points at one place.
@@ -64,6 +69,26 @@ pub fn slope(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let slope = products / x_squares;
     let residuals: f64 = points.iter().map(|(x, y)| (y - y_mean - slope * (x - x_mean)).powi(2)).sum();
     Some((slope, (residuals / (count - 2.0) / x_squares).sqrt()))
+}
+
+/// Errors if the heap has risen steadily beyond the control's, over the second half of the samples: times in hours
+/// and kB.
+pub fn check_growth(samples: &[(f64, f64)], highest: f64, process: &str) -> Result<()> {
+    let half = &samples[samples.len() / 2..];
+    if samples.len() < FEWEST_SAMPLES {
+        return Ok(());
+    }
+    if let (Some((slope, error)), [first, .., last]) = (slope(half), half) {
+        let hours = last.0 - first.0;
+        let (rise, error) = (slope * hours, error * hours);
+        ensure!(
+            rise - 4.0 * error < highest,
+            "{process}'s heap rose by {rise:.0} kB (standard error {error:.0}) more than the control's in {:.1} min; \
+             {highest} kB is the limit",
+            hours * 60.0
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod judge;
 mod listener;
 mod lock;
 mod measured;
+mod preload;
 mod reader;
 mod robot;
 mod run;
@@ -55,6 +56,8 @@ enum Program {
     /// Runs the scenario robot: a robot of twelve processes; compares each figure that is reported with the processes'
     /// own logs
     Robot(robot::run::Options),
+    /// Runs nodes in Python with the preloaded statistics, and compares their windows with their own counts
+    Preload(preload::Options),
     /// Prints messages pushed by OTLP
     Collector {
         #[arg(long)]
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Program::Listener { plain, window } => listener::run(plain, std::time::Duration::from_millis(window)),
         Program::Reader => reader::run(),
         Program::Robot(options) => robot::run::run(&options),
+        Program::Preload(options) => preload::run(&options),
         Program::Collector { port } => robot::collector::run(port),
         Program::RobotNode { name, incarnation, image, directory } => {
             robot::node::run(&name, incarnation, image, &directory)

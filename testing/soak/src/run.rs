@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     process::Stdio,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -38,8 +39,6 @@ const HISTORY: u64 = 2000;
 /// messages that a slow reader has not acknowledged takes 96 kB. A leak of 256 bytes for each window of a subscription
 /// is 13 kB a second.
 const HIGHEST_RISE: f64 = 1000.0;
-/// Fewer samples show no rise.
-const FEWEST_SAMPLES: usize = 12;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -88,6 +87,13 @@ struct Sample {
     control: Usage,
     /// Heap in use of the listener less the control's, in kB.
     difference: f64,
+}
+
+/// Returns a program that was built with this one.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    ensure!(path.is_file(), "{} is not built; `cargo xtask soak` builds it", path.display());
+    Ok(path)
 }
 
 fn start(arguments: &[&str], domain: u32) -> Result<Program> {
@@ -197,7 +203,7 @@ pub fn run(options: &Options) -> Result<()> {
                 ensure!(now == before, "The listener has {now} {what}; after the warm-up it had {before}");
             }
         }
-        check_growth(&growth)?;
+        judge::check_growth(&growth, HIGHEST_RISE, "The listener")?;
         if is_over {
             break;
         }
@@ -205,28 +211,8 @@ pub fn run(options: &Options) -> Result<()> {
     soak.end(began.elapsed())
 }
 
-/// Errors if the heap has risen steadily beyond the control's, over the second half of the samples: times in hours and
-/// kB.
-fn check_growth(samples: &[(f64, f64)]) -> Result<()> {
-    let half = &samples[samples.len() / 2..];
-    if samples.len() < FEWEST_SAMPLES {
-        return Ok(());
-    }
-    if let (Some((slope, error)), [first, .., last]) = (judge::slope(half), half) {
-        let hours = last.0 - first.0;
-        let (rise, error) = (slope * hours, error * hours);
-        ensure!(
-            rise - 4.0 * error < HIGHEST_RISE,
-            "The listener's heap rose by {rise:.0} kB (standard error {error:.0}) more than the control's in {:.1} min; \
-             {HIGHEST_RISE} kB is the limit",
-            hours * 60.0
-        );
-    }
-    Ok(())
-}
-
 /// Returns a time as h:mm:ss.
-fn clock(time: Duration) -> String {
+pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -442,7 +428,7 @@ fn check(report: &Report) -> Result<()> {
     bail!("{} figures differ:\n{}", differences.len(), differences.join("\n"))
 }
 
-fn wait_for(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     while !condition()? {
         ensure!(started.elapsed() < PATIENCE, "No {what} within {PATIENCE:?}");

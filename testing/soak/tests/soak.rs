@@ -31,6 +31,28 @@ fn a_short_run_passes_and_its_lines_have_the_senders_losses() {
 }
 
 #[test]
+fn a_short_run_of_nodes_with_the_preloaded_library_has_their_own_counts() {
+    // The launcher, and the library beside it.
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--package", "topic_statistics_preload"]);
+    let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    assert!(build.current_dir(project).status().is_ok_and(|status| status.success()));
+    let output = Command::new(env!("CARGO_BIN_EXE_soak"))
+        .args(["preload", "--hours", "0.002", "--interval", "1", "--cycle", "3"])
+        .output()
+        .expect("the soak test cannot be started");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let last = |name: &str| {
+        let column = lines[0].iter().position(|of| *of == name).unwrap();
+        lines[lines.len() - 2][column].parse::<u64>().unwrap()
+    };
+    assert!(last("messages") > 500 && last("calls") > 50 && last("killed") > 0, "{printed}");
+    assert_eq!(last("allocations"), 0, "{printed}");
+}
+
+#[test]
 fn a_short_day_of_the_robot_has_no_figure_that_differs_from_its_logs() {
     for name in ["topic_monitor", "exporter"] {
         test_support::program(name);

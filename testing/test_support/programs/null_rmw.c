@@ -52,6 +52,8 @@ static struct endpoint subscription, publisher, statistics, service, client;
 /* Those of `come_and_go`, whose names begin so. */
 #define GOING "/number_"
 static struct endpoint going[4];
+/* Endpoints whose names begin so are on the heap, so that there can be many. */
+#define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
 static volatile bool has_ended;
@@ -59,16 +61,26 @@ static volatile bool has_ended;
 static struct endpoint *new_endpoint(struct endpoint *usual, int kind, const char *name)
 {
     struct endpoint *created = strncmp(name, GOING, strlen(GOING)) ? usual : &going[kind];
+    if (!strncmp(name, OWN, strlen(OWN)))
+        created = calloc(1, sizeof *created);
     created->identifier = identifier;
     created->topic = name;
     return created;
 }
 
+static int destroy(struct endpoint *endpoint)
+{
+    if (endpoint->topic && !strncmp(endpoint->topic, OWN, strlen(OWN)))
+        free(endpoint);
+    return 0;
+}
+
 /* A middleware ends with its process: what is published from then on would be a crash. */
 __attribute__((destructor)) static void end(void)
 {
+    const char *microseconds = getenv("MICROSECONDS_AT_EXIT");
     has_ended = true;
-    usleep(100000);
+    usleep(microseconds ? atoi(microseconds) : 100000);
 }
 
 struct endpoint *rmw_create_subscription(const struct node *of, const void *type, const char *topic, const void *qos,
@@ -87,14 +99,14 @@ struct endpoint *rmw_create_publisher(const struct node *of, const void *type, c
 
 int rmw_destroy_subscription(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_publisher(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 struct endpoint *rmw_create_service(const struct node *of, const void *type, const char *name, const void *qos)
@@ -111,14 +123,14 @@ struct endpoint *rmw_create_client(const struct node *of, const void *type, cons
 
 int rmw_destroy_service(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_client(struct node *of, struct endpoint *endpoint)
 {
-    (void)of, (void)endpoint;
-    return 0;
+    (void)of;
+    return destroy(endpoint);
 }
 
 int rmw_destroy_node(struct node *of)
@@ -164,12 +176,17 @@ struct metrics {
     } *points;
 };
 
+/* Called with each metric of a window: source, name, average and sample count. */
+void (*on_statistics)(const char *, const char *, double, double);
+
 int rmw_publish(const struct endpoint *of, const void *message, void *allocation)
 {
     (void)allocation;
     if (has_ended)
         abort();
     const struct metrics *metrics = message;
+    if (of == &statistics && on_statistics)
+        on_statistics(metrics->source.data, metrics->name.data, metrics->points[0].value, metrics->points[3].value);
     if (of == &statistics && getenv("PRINT_STATISTICS")) {
         printf("%s %s %.17g\n", metrics->source.data, metrics->name.data, metrics->points[0].value);
         fflush(stdout);
@@ -177,8 +194,8 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
     return 0;
 }
 
-/* The number of the last request, and whether its response is taken before the function that sends it returns. */
-static int64_t sent;
+/* The number of the last request of a thread, and whether its response is taken before the function that sends it returns. */
+static _Thread_local int64_t sent;
 static bool are_early;
 
 int rmw_take_response(const struct endpoint *of, struct service_info *info, void *response, bool *taken)
@@ -193,7 +210,7 @@ int rmw_take_response(const struct endpoint *of, struct service_info *info, void
 int rmw_send_request(const struct endpoint *of, const void *request, int64_t *number)
 {
     (void)request;
-    struct service_info info;
+    struct service_info info = {0};
     bool taken;
     *number = ++sent;
     if (are_early)
@@ -317,7 +334,7 @@ void create_services(void)
  * never (2). */
 void call(long count, int when)
 {
-    struct service_info info;
+    struct service_info info = {0};
     int64_t number;
     bool taken;
     are_early = when == 1;
@@ -332,7 +349,7 @@ void call(long count, int when)
 /* Takes that many requests, and responds to each at once, or never. */
 void serve(long count, bool responds)
 {
-    struct service_info info;
+    struct service_info info = {0};
     bool taken;
     for (long i = 0; i < count; i++) {
         rmw_take_request(&service, &info, NULL, &taken);
@@ -375,9 +392,38 @@ void come_and_go(const void *type, long count)
     }
 }
 
-/* Destroys what `create_services` has created, and the node. */
+/* Creates a subscription, a publisher, a client and a service. */
+void create_all(void)
+{
+    uint64_t qos[16] = {0}, options[8] = {0};
+    rmw_create_subscription(&node, NULL, "/imu", qos, options);
+    create(NULL);
+    create_services();
+}
+
+void take_one(void)
+{
+    static _Thread_local char message[64];
+    struct info info = {0};
+    bool taken;
+    rmw_take_with_info(&subscription, message, &taken, &info, NULL);
+}
+
+/* Takes and publishes, calls and serves. */
+void use_all(void)
+{
+    wait_for_messages();
+    take_one();
+    publish(&publisher, 1);
+    call(1, 0);
+    serve(1, true);
+}
+
+/* Destroys what there is of the endpoints, and the node. */
 void destroy_all(void)
 {
+    rmw_destroy_subscription(&node, &subscription);
+    rmw_destroy_publisher(&node, &publisher);
     rmw_destroy_client(&node, &client);
     rmw_destroy_service(&node, &service);
     rmw_destroy_node(&node);

@@ -9,20 +9,37 @@ use std::{
     sync::OnceLock,
 };
 
+use tempfile::TempPath;
+
 use super::skip;
 
 /// Compiles `programs/<name>.c`. Returns `None` and logs that the test is skipped if there is no C compiler.
 pub fn library(name: &str) -> Option<PathBuf> {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
     let test = std::env::current_exe().unwrap();
     let directory = test.parent().unwrap();
     let library = directory.join(format!("lib{name}.so"));
     // A temporary file until it is complete: another test process may compile the same library.
-    let part = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap();
+    let part = compile(name, directory, &["-shared", "-fPIC"])?;
+    fs::rename(&part, &library).unwrap();
+    let _it_is_renamed = part.keep();
+    Some(library)
+}
+
+/// Compiles `programs/<name>.c` as a program, with arguments for the compiler. Returns `None` and logs that the test is
+/// skipped if there is no C compiler.
+pub fn program(name: &str, arguments: &[&str]) -> Option<TempPath> {
+    compile(name, &std::env::temp_dir(), arguments)
+}
+
+fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
+    // Closed, so that it can be executed.
+    let compiled = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap().into_temp_path();
     let output = Command::new(&compiler)
-        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o"])
-        .args([part.path(), &source])
+        .args(["-O2", "-Wall", "-Wextra", "-o"])
+        .args([compiled.as_os_str(), source.as_os_str()])
+        .args(arguments)
         .args(["-ldl", "-pthread"]) // separate libraries before glibc 2.34
         .output();
     let Ok(output) = output else {
@@ -33,9 +50,7 @@ pub fn library(name: &str) -> Option<PathBuf> {
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    fs::rename(part.path(), &library).unwrap();
-    let _it_is_renamed = part.keep();
-    Some(library)
+    Some(compiled)
 }
 
 /// Returns the path of the library of `topic_statistics_preload`, for the tests of other packages. It is built first.

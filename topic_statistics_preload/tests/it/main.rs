@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;
+mod composition;
 mod cpp;
 mod distributions;
 mod headers;
@@ -14,6 +15,7 @@ mod launcher;
 mod loading;
 mod nodes;
 mod null_rmw;
+mod orderings;
 mod processes;
 mod services;
 mod side_by_side;

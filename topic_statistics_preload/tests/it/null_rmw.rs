@@ -2,9 +2,11 @@
 
 //! With a middleware that does nothing: what a message costs, `fork` and exit at any moment.
 
-use test_support::{command, domain, preload};
+use std::process::Command;
 
-use crate::library;
+use test_support::{command, domain, preload, Program};
+
+use crate::{library, preloaded};
 
 const START: &str = "
 import ctypes, os, sys, time
@@ -15,71 +17,51 @@ handle.restype = rmw.create.restype = ctypes.c_void_p
 handle = ctypes.c_void_p(handle())
 ";
 
-const MEASURE: &str = "
-take, publish, allocated = ctypes.c_double(), ctypes.c_double(), ctypes.c_ulonglong()
-of = [ctypes.byref(value) for value in (take, publish, allocated)]
-rmw.measure(handle, ctypes.c_long(100000), *of)
-print(take.value, publish.value, allocated.value)
-";
-
-/// Runs a script with the middleware, with or without the library. Returns what it prints; None without a C compiler.
-fn run(script: &str, options: Option<&[(&str, &str)]>) -> Option<String> {
+/// Runs a script with the middleware and the library. Returns what it prints; None without a C compiler.
+fn run(script: &str, options: &[(&str, &str)]) -> Option<String> {
     let [printed, errors] = run_with_errors(script, options)?;
     assert!(errors.is_empty(), "{printed}{errors}");
     Some(printed)
 }
 
 /// The same, with what it prints on standard error.
-fn run_with_errors(script: &str, options: Option<&[(&str, &str)]>) -> Option<[String; 2]> {
-    let (rmw, counting) = (preload::library("null_rmw")?, preload::library("count_malloc")?);
+fn run_with_errors(script: &str, options: &[(&str, &str)]) -> Option<[String; 2]> {
+    let rmw = preload::library("null_rmw")?;
     let script = [START, script].concat();
     let mut command = command("python3", &["-c", &script, rmw.to_str().unwrap()], domain());
-    preload::preload(&mut command, &counting);
-    if let Some(options) = options {
-        command.env("LD_PRELOAD", format!("{}:{}", counting.display(), library().display()));
-        let variable =
-            |(name, value): &(&str, &str)| (format!("TOPIC_STATISTICS_{name}"), (*value).to_owned());
-        command.envs(options.iter().map(variable));
-    }
+    preloaded(&mut command, options);
+    Some(output(&mut command))
+}
+
+/// Returns what a command prints, also on standard error.
+fn output(command: &mut Command) -> [String; 2] {
     let output = command.output().unwrap();
     let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "{}: {printed}{errors}", output.status);
-    Some([printed, errors])
-}
-
-const MEASURE_SERVICES: &str = "
-call, request, allocated = ctypes.c_double(), ctypes.c_double(), ctypes.c_ulonglong()
-rmw.create_services()
-rmw.measure_services(ctypes.c_long(100000), *[ctypes.byref(value) for value in (call, request, allocated)])
-print(call.value, request.value, allocated.value)
-";
-
-/// Returns the nanoseconds of a take and of a publication, or of a call and of a request, and the allocations of all of
-/// them; None without a C compiler.
-fn measure(script: &str, options: Option<&[(&str, &str)]>) -> Option<[f64; 3]> {
-    let printed = run(script, options)?;
-    let values: Vec<f64> = printed.split_whitespace().map(|value| value.parse().unwrap()).collect();
-    Some(values.try_into().unwrap())
+    [printed, errors]
 }
 
 #[test]
-fn a_message_costs_no_allocation() {
-    let Some([.., plain]) = measure(MEASURE, None) else { return };
-    assert_eq!(plain, 0.0, "the middleware allocates nothing");
-    for metrics in ["message_age,message_period", "all"] {
-        let [take, publish, allocations] = measure(MEASURE, Some(&[("METRICS", metrics)])).unwrap();
-        println!("{metrics}: a take {take:.0} ns, a publication {publish:.0} ns");
-        assert_eq!(allocations, 0.0, "{metrics}");
+fn a_message_a_call_and_a_request_cost_no_allocation() {
+    let (Some(rmw), Some(counting)) = (preload::library("null_rmw"), preload::library("count_malloc")) else {
+        return;
+    };
+    let measure = |metrics: Option<&str>| -> Vec<f64> {
+        let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], domain());
+        let mut libraries = counting.display().to_string();
+        if let Some(metrics) = metrics {
+            preloaded(&mut command, &[("METRICS", metrics)]);
+            libraries += &format!(":{}", library().display());
+        }
+        command.env("LD_PRELOAD", libraries);
+        let [printed, errors] = output(&mut command);
+        assert!(errors.is_empty(), "{errors}");
+        printed.split_whitespace().map(|value| value.parse().unwrap()).collect()
+    };
+    assert_eq!(measure(None)[4], 0.0, "the middleware allocates nothing");
+    for metrics in ["message_age,message_period", "message_age,message_period,input_to_output_ms", "all"] {
+        assert_eq!(measure(Some(metrics))[4], 0.0, "{metrics}");
     }
-}
-
-#[test]
-fn a_call_and_a_request_cost_no_allocation() {
-    let Some([call, request, allocations]) = measure(MEASURE_SERVICES, None) else { return };
-    assert_eq!(allocations, 0.0, "the middleware allocates nothing");
-    let [with_call, with_request, allocations] = measure(MEASURE_SERVICES, Some(&[])).unwrap();
-    println!("a call {:.0} ns, a request {:.0} ns", with_call - call, with_request - request);
-    assert_eq!(allocations, 0.0);
 }
 
 /// The windows that a process has published, as null_rmw.c prints them.
@@ -111,7 +93,7 @@ pub const WINDOWS: &str = "\ntime.sleep(0.3)\n";
 /// Runs a script that creates a client and a service, with windows of 50 ms. Returns all windows.
 fn windows(script: &str) -> Option<Windows> {
     let create = "\nos.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n";
-    run(&[create, script, WINDOWS].concat(), Some(&[("PERIOD", "0.05")])).map(Windows)
+    run(&[create, script, WINDOWS].concat(), &[("PERIOD", "0.05")]).map(Windows)
 }
 
 /// The metrics that depend on what a middleware reports with a message, and their sources.
@@ -153,7 +135,7 @@ rmw.chain(handle)
         );
         let options = [("PERIOD", "0.05"), ("METRICS", "all")];
         let script = [&play, WINDOWS].concat();
-        let Some([printed, errors]) = run_with_errors(&script, Some(&options)) else { return };
+        let Some([printed, errors]) = run_with_errors(&script, &options) else { return };
         assert!(errors.lines().all(|line| line.contains(" NaN")), "{errors}");
         let windows = Windows(printed);
         let figures = OF_THE_MIDDLEWARE.map(|(source, metric)| windows.figures(source, metric));
@@ -227,7 +209,7 @@ publisher = ctypes.c_void_p(rmw.create(handle))
 time.sleep(0.1)
 sys.exit(0) # the middleware aborts the process if a message is published while it ends
 ";
-    run(EXIT, Some(&[("PERIOD", "0.001")]));
+    run(EXIT, &[("PERIOD", "0.001")]);
 }
 
 #[test]
@@ -246,5 +228,5 @@ for _ in range(1000):
     status = os.waitpid(child, 0)[1]
     assert status == 0, status
 ";
-    run(FORK, Some(&[("PERIOD", "0.001")]));
+    run(FORK, &[("PERIOD", "0.001")]);
 }

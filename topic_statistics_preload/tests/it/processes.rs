@@ -23,7 +23,7 @@ fn python(script: &str) -> Command {
 }
 
 /// Returns the names of the threads of a process without numbers such as ports, sorted.
-fn threads(process: u32) -> Vec<String> {
+pub fn threads(process: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     let mut names: Vec<String> =

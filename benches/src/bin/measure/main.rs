@@ -14,6 +14,7 @@ mod memory;
 mod messages;
 mod monitor;
 mod page;
+mod preload;
 mod probe;
 mod process;
 mod scale;
@@ -63,6 +64,9 @@ struct Cli {
     /// Measure what an observer of a topic does to its subscriber: topic_monitor, a recording, the preloaded library, rclpy
     #[arg(long, group = "measurement")]
     probe: bool,
+    /// Measure what a message and a call cost with the preloaded library, of a middleware that does nothing
+    #[arg(long, group = "measurement")]
+    preload: bool,
     /// How many pairs of runs of --end-to-end
     #[arg(long, default_value_t = 8)]
     pairs: usize,
@@ -120,6 +124,8 @@ fn main() -> Result<()> {
         bags::measure()?
     } else if cli.probe {
         probe::measure(seconds(10))?
+    } else if cli.preload {
+        preload::measure()?
     } else if cli.exporter {
         exporter::measure(seconds(30))?
     } else {

@@ -21,6 +21,7 @@ use super::{
     reports::STALLS,
     scenario::{self, Fate, Host, Kind, PROCESSES, TOPICS},
 };
+use crate::run::program;
 
 /// Steps of the clocks in ms, in turns: corrections of a daemon, and larger ones.
 const STEPS: [[i64; 6]; 2] = [[300, -250, 2000, -2050, -40, 40], [-150, 800, -650, 60, 3000, -3060]];
@@ -96,13 +97,6 @@ struct Robot {
     port: u16,
     done: Disturbances,
     stalls: File,
-}
-
-/// Returns a program that was built with this one.
-fn program(name: &str) -> Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.is_file(), "{} is not built; `cargo xtask soak --scenario robot` builds it", path.display());
-    Ok(path)
 }
 
 fn script(name: &str) -> String {

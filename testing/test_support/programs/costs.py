@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes and publishes, calls and serves COUNT times by the middleware that does nothing, whose library is MIDDLEWARE.
+
+Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, and the
+allocations of all (with libcount_malloc).
+"""
+
+import ctypes
+import sys
+
+rmw = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+count = ctypes.c_long(int(sys.argv[2]))
+support = ctypes.CDLL('libsensor_msgs__rosidl_typesupport_c.so')
+handle = support.rosidl_typesupport_c__get_message_type_support_handle__sensor_msgs__msg__Imu
+handle.restype = ctypes.c_void_p
+times = (ctypes.c_double * 4)()
+allocated = (ctypes.c_ulonglong * 2)()
+
+
+def of(values, index):
+    return ctypes.byref(values, index * ctypes.sizeof(values._type_))
+
+
+rmw.measure(ctypes.c_void_p(handle()), count, of(times, 0), of(times, 1), of(allocated, 0))
+rmw.create_services()
+rmw.measure_services(count, of(times, 2), of(times, 3), of(allocated, 1))
+print(*times, sum(allocated))

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Threads that create, use and destroy endpoints at once, with short windows, of a middleware that does nothing. The
+//! library is linked to this program, so that a sanitizer sees both: `cargo xtask prove races memory`.
+
+// The same types as in the library, which exports functions of C only.
+#[allow(dead_code)]
+#[path = "../../src/abi.rs"]
+mod abi;
+
+// The library itself.
+use topic_statistics_preload as _;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{c_char, c_void, CStr, CString},
+    ptr::{null, null_mut},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use abi::*;
+use test_support::{preload, wait_for};
+
+extern "C-unwind" {
+    fn rmw_create_subscription(
+        node: *const Node,
+        type_support: *const TypeSupport,
+        topic: *const c_char,
+        qos: *const Qos,
+        options: *const c_void,
+    ) -> *mut Endpoint;
+    fn rmw_destroy_subscription(node: *mut Node, subscription: *mut Endpoint) -> Ret;
+    fn rmw_create_publisher(
+        node: *const Node,
+        type_support: *const TypeSupport,
+        topic: *const c_char,
+        qos: *const Qos,
+        options: *const PublisherOptions,
+    ) -> *mut Endpoint;
+    fn rmw_destroy_publisher(node: *mut Node, publisher: *mut Endpoint) -> Ret;
+    fn rmw_create_service(
+        node: *const Node,
+        type_support: *const c_void,
+        name: *const c_char,
+        qos: *const Qos,
+    ) -> *mut Endpoint;
+    fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret;
+    fn rmw_create_client(
+        node: *const Node,
+        type_support: *const c_void,
+        name: *const c_char,
+        qos: *const Qos,
+    ) -> *mut Endpoint;
+    fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret;
+    fn rmw_destroy_node(node: *mut Node) -> Ret;
+    fn rmw_take_with_info(
+        subscription: *const Endpoint,
+        message: *mut c_void,
+        taken: *mut bool,
+        info: *mut MessageInfo,
+        allocation: *mut c_void,
+    ) -> Ret;
+    fn rmw_publish(publisher: *const Endpoint, message: *const c_void, allocation: *mut c_void) -> Ret;
+    fn rmw_take_request(
+        service: *const Endpoint,
+        info: *mut ServiceInfo,
+        request: *mut c_void,
+        taken: *mut bool,
+    ) -> Ret;
+    fn rmw_send_response(service: *const Endpoint, request: *mut RequestId, response: *mut c_void) -> Ret;
+    fn rmw_send_request(client: *const Endpoint, request: *const c_void, number: *mut i64) -> Ret;
+    fn rmw_take_response(
+        client: *const Endpoint,
+        info: *mut ServiceInfo,
+        response: *mut c_void,
+        taken: *mut bool,
+    ) -> Ret;
+    fn rmw_wait(
+        subscriptions: *mut c_void,
+        guard_conditions: *mut c_void,
+        services: *mut c_void,
+        clients: *mut c_void,
+        events: *mut c_void,
+        wait_set: *mut c_void,
+        timeout: *const RmwTime,
+    ) -> Ret;
+}
+
+/// What a node's name and namespace point to.
+const NAMESPACE: &CStr = c"/";
+
+/// A node, all of which share a context. It may be used by any thread.
+struct OwnNode {
+    node: *mut Node,
+    _name: CString,
+}
+
+// SAFETY: rmw's functions on a node may be called by any thread.
+unsafe impl Sync for OwnNode {}
+// SAFETY: Likewise.
+unsafe impl Send for OwnNode {}
+
+static CONTEXT: u8 = 0;
+
+impl OwnNode {
+    fn new(name: &str) -> Arc<Self> {
+        let name = CString::new(name).unwrap();
+        let node = Box::into_raw(Box::new(Node {
+            implementation_identifier: c"rmw_fastrtps_cpp".as_ptr(),
+            data: null_mut(),
+            name: name.as_ptr(),
+            namespace: NAMESPACE.as_ptr(),
+            context: std::ptr::from_ref(&CONTEXT).cast_mut().cast(),
+        }));
+        Arc::new(Self { node, _name: name })
+    }
+}
+
+impl Drop for OwnNode {
+    fn drop(&mut self) {
+        // SAFETY: It was created by `new`, and its endpoints are destroyed.
+        unsafe {
+            rmw_destroy_node(self.node);
+            drop(Box::from_raw(self.node));
+        }
+    }
+}
+
+/// The endpoints of a thread, of each kind one.
+struct Endpoints {
+    node: Arc<OwnNode>,
+    subscription: *mut Endpoint,
+    publisher: *mut Endpoint,
+    service: *mut Endpoint,
+    client: *mut Endpoint,
+    _name: CString,
+}
+
+// SAFETY: rmw's functions on an endpoint may be called by any thread.
+unsafe impl Sync for Endpoints {}
+
+impl Endpoints {
+    fn new(node: &Arc<OwnNode>, name: &str) -> Self {
+        let name = CString::new(name).unwrap();
+        let (topic, of) = (name.as_ptr(), node.node);
+        // SAFETY: null_rmw.c reads the name only, which lives as long as the endpoints.
+        unsafe {
+            Self {
+                node: Arc::clone(node),
+                subscription: rmw_create_subscription(of, null(), topic, null(), null()),
+                publisher: rmw_create_publisher(of, null(), topic, null(), null()),
+                service: rmw_create_service(of, null(), topic, null()),
+                client: rmw_create_client(of, null(), topic, null()),
+                _name: name,
+            }
+        }
+    }
+
+    /// Takes and publishes in its callback, serves and calls.
+    fn use_once(&self) {
+        let mut message = [0_u64; 8];
+        let mut taken = false;
+        let mut number = 0;
+        // SAFETY: The endpoints live, and null_rmw.c writes no more than that.
+        unsafe {
+            let mut buffer: MessageInfoBuffer = std::mem::zeroed();
+            let mut service_info: ServiceInfo = std::mem::zeroed();
+            rmw_wait(null_mut(), null_mut(), null_mut(), null_mut(), null_mut(), null_mut(), null());
+            let message = message.as_mut_ptr().cast();
+            rmw_take_with_info(self.subscription, message, &mut taken, &mut buffer.info, null_mut());
+            rmw_publish(self.publisher, message, null_mut());
+            rmw_take_request(self.service, &mut service_info, null_mut(), &mut taken);
+            rmw_send_response(self.service, &mut service_info.request_id, null_mut());
+            rmw_send_request(self.client, null(), &mut number);
+            rmw_take_response(self.client, &mut service_info, null_mut(), &mut taken);
+        }
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        // SAFETY: They were created by `new`, and no thread uses them any more.
+        unsafe {
+            rmw_destroy_client(self.node.node, self.client);
+            rmw_destroy_service(self.node.node, self.service);
+            rmw_destroy_publisher(self.node.node, self.publisher);
+            rmw_destroy_subscription(self.node.node, self.subscription);
+        }
+    }
+}
+
+/// The sums of the windows, by source and metric: of the averages, and of the sample counts.
+static SUMS: Mutex<BTreeMap<(String, String), (f64, f64)>> = Mutex::new(BTreeMap::new());
+
+/// null_rmw.c calls it for each metric of a window.
+unsafe extern "C" fn accept(source: *const c_char, metric: *const c_char, average: f64, count: f64) {
+    // SAFETY: Both are strings of the message.
+    let text = |text| unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned();
+    let mut sums = SUMS.lock().unwrap();
+    let sum = sums.entry((text(source), text(metric))).or_default();
+    *sum = (sum.0 + average, sum.1 + count);
+}
+
+/// Loads the middleware that does nothing, as one that is linked to a program. False without a C compiler.
+fn load() -> bool {
+    let Some(library) = preload::library("null_rmw") else { return false };
+    let path = CString::new(library.to_str().unwrap()).unwrap();
+    // SAFETY: The path is a string, and null_rmw.c declares the variable so.
+    unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        let on_statistics = libc::dlsym(handle, c"on_statistics".as_ptr());
+        assert!(!on_statistics.is_null());
+        *on_statistics.cast::<unsafe extern "C" fn(*const c_char, *const c_char, f64, f64)>() = accept;
+    }
+    true
+}
+
+const THREADS: usize = 4;
+const ROUNDS: usize = 50;
+const USES: usize = 20;
+
+#[test]
+fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
+    // As many windows as are published in time with a sanitizer.
+    std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.02");
+    std::env::set_var("TOPIC_STATISTICS_METRICS", "message_age,source_to_receive_ms,input_to_output_ms");
+    if !load() {
+        return;
+    }
+    // It has the publisher of the windows first.
+    let first = Endpoints::new(&OwnNode::new("first"), "/own_first");
+    let node = OwnNode::new("shared");
+    let shared = Endpoints::new(&node, "/own_shared");
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (node, shared) = (&node, &shared);
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let own_node = OwnNode::new(&format!("own_{number}"));
+                    let own = Endpoints::new(&own_node, "/own_topic");
+                    let of_shared_node = Endpoints::new(node, &format!("/own_topic_{number}"));
+                    for _ in 0..USES {
+                        [&own, &of_shared_node, shared].iter().for_each(|endpoints| endpoints.use_once());
+                    }
+                }
+            });
+        }
+        drop(first);
+    });
+    let expected = (THREADS * ROUNDS * USES) as f64;
+    // Of one topic, the sources that are created later have a number.
+    let counts = || {
+        let sums = SUMS.lock().unwrap();
+        [(" (2)", "publish_duration_ms"), (" (3)", "requests"), (" (4)", "calls"), (" (4)", "responses")].map(
+            |(number, metric)| {
+                let key = (format!("/shared:/own_shared{number}"), metric.to_owned());
+                let (average, count) = sums.get(&key).copied().unwrap_or_default();
+                if metric == "publish_duration_ms" {
+                    count
+                } else {
+                    average
+                }
+            },
+        )
+    };
+    wait_for("all windows", || counts().iter().all(|count| *count >= expected));
+    assert_eq!(counts(), [expected; 4]);
+}
