@@ -86,22 +86,18 @@ fn in_each(workspaces: &[PathBuf], check: impl Fn(&Path) -> Result<Outcome>) -> 
     Ok(Outcome::Passed)
 }
 
-/// Runs clippy on a workspace, and again with all features on the packages that have some.
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let packages = Workspace::read(workspace)?.packages;
     let of = |package: &Package| {
-        let features =
-            package.features().map(|feature| format!("{}/{feature}", package.name)).collect::<Vec<_>>();
-        (!features.is_empty())
-            .then(|| ["--package", &package.name, "--features", &features.join(",")].map(str::to_owned))
+        package.features().map(|feature| format!("{}/{feature}", package.name)).collect::<Vec<_>>()
     };
-    let with_features: Vec<_> = packages.iter().filter_map(of).flatten().collect();
-    for selected in [vec!["--workspace".to_owned()], with_features] {
-        if selected.is_empty() {
-            continue;
-        }
+    let all = packages.iter().flat_map(of).collect::<Vec<_>>().join(",");
+    for features in [&[][..], &["--features", &all]] {
         let mut clippy = environment.command("cargo");
-        clippy.current_dir(workspace).args(["clippy", "--locked", "--all-targets"]).args(selected);
+        clippy
+            .current_dir(workspace)
+            .args(["clippy", "--locked", "--workspace", "--all-targets"])
+            .args(features);
         if passes(clippy.args(["--", "-D", "warnings"]))? == Outcome::Failed {
             return Ok(Outcome::Failed);
         }
