@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes and publishes, calls and serves COUNT times by the middleware that does nothing, whose library is MIDDLEWARE.
 
-Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, and the
-allocations of all (with libcount_malloc).
+Prints the nanoseconds of a take, a publication, a call with its response and a request with its response, the bytes of
+a subscription, and the allocations of all but its creation (with libcount_malloc).
 """
 
 import ctypes
@@ -24,4 +24,5 @@ def of(values, index):
 rmw.measure(ctypes.c_void_p(handle()), count, of(times, 0), of(times, 1), of(allocated, 0))
 rmw.create_services()
 rmw.measure_services(count, of(times, 2), of(times, 3), of(allocated, 1))
-print(*times, sum(allocated))
+rmw.subscription_bytes.restype = ctypes.c_double
+print(*times, rmw.subscription_bytes(ctypes.c_void_p(handle()), ctypes.c_long(1000)), sum(allocated))

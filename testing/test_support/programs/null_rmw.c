@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -390,6 +391,19 @@ void come_and_go(const void *type, long count)
         rmw_destroy_client(&node, rmw_create_client(&node, NULL, name, qos));
         rmw_destroy_service(&node, rmw_create_service(&node, NULL, name, qos));
     }
+}
+
+/* Creates that many subscriptions. Returns how many bytes of the heap each of them has. */
+double subscription_bytes(const void *type, long count)
+{
+    uint64_t qos[16] = {0}, options[8] = {0};
+    size_t before = mallinfo2().uordblks;
+    for (long i = 0; i < count; i++) {
+        char *name = malloc(32);
+        snprintf(name, 32, OWN "%ld", i);
+        rmw_create_subscription(&node, type, name, qos, options);
+    }
+    return (double)(mallinfo2().uordblks - before) / count;
 }
 
 /* Creates a subscription, a publisher, a client and a service. */

@@ -15,7 +15,7 @@ const RUNS: usize = 3;
 const DEFAULT: &str = "message_age,message_period";
 
 /// The columns of costs.py; the last one are the allocations.
-const COLUMNS: usize = 4;
+const COLUMNS: usize = 5;
 
 pub fn measure() -> Result<Table> {
     let library = build("topic_statistics_preload", "libtopic_statistics_preload.so")?;
@@ -32,9 +32,9 @@ pub fn measure() -> Result<Table> {
         let output = command.env("LD_PRELOAD", libraries).output()?;
         let printed = String::from_utf8(output.stdout)?;
         let values: Result<Vec<f64>, _> = printed.split_whitespace().map(str::parse).collect();
-        let [times @ .., allocations] = &values?[..] else { anyhow::bail!("costs.py prints {printed:?}") };
+        let [costs @ .., allocations] = &values?[..] else { anyhow::bail!("costs.py prints {printed:?}") };
         ensure!(*allocations == 0.0, "{metrics:?}: {allocations} allocations");
-        times.try_into().with_context(|| format!("costs.py prints {printed:?}"))
+        costs.try_into().with_context(|| format!("costs.py prints {printed:?}"))
     };
     let with_hops = format!("{DEFAULT},input_to_output_ms");
     let variants = [
@@ -51,7 +51,9 @@ pub fn measure() -> Result<Table> {
             runs.iter_mut().zip(times).for_each(|(runs, time)| runs[number] = time);
         }
     }
-    let mut table = Table::new("metrics | a take, ns | a publication, ns | a call, ns | a request, ns");
+    let mut table = Table::new(
+        "metrics | a take, ns | a publication, ns | a call, ns | a request, ns | a subscription, bytes",
+    );
     let medians: Vec<[f64; COLUMNS]> =
         runs.into_iter().map(|runs| runs.map(|times| quantile(times.to_vec(), 0.5))).collect();
     for ((name, metrics), times) in variants.iter().zip(&medians) {
