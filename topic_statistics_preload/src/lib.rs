@@ -32,7 +32,7 @@
 
 #![allow(missing_docs, missing_debug_implementations)] // a library without API
 
-mod abi;
+pub mod abi; // for the test that is linked to the library
 mod boundaries;
 mod cause;
 mod fork;

@@ -2,7 +2,7 @@
 
 //! The preloaded library in real processes, on real topics, read by others.
 
-// The same types as in the library, which exports functions of C only.
+// Not the library's own module: this program would link the library, and be measured by it.
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;

@@ -95,6 +95,48 @@ fn an_rclrs_node_has_the_same_figures_by_the_library_and_by_preloading() {
     assert_eq!(average(&preload, "publication_seq_gap"), 0.0);
 }
 
+#[test]
+fn sent_is_received_plus_lost_exactly_of_a_subscriber_that_is_too_slow() {
+    const SENT: u64 = 30_000;
+    const SOURCE: &str = "/subscriber:/imu";
+    let (executor, node) = node("sender", &[]);
+    let (statistics, _subscription) = read(&node, "/statistics");
+    let publisher = node.create_publisher::<Imu>("imu".keep_last(10)).unwrap();
+    let _spinning = Spinning::start(executor);
+    let mut command = Program::command("subscriber.py", &[], domain());
+    preloaded(&mut command, &[("PERIOD", "0.1"), ("METRICS", "source_to_callback_ms,publication_seq_gap")]);
+    let mut subscriber: Program = command.spawn().unwrap().into();
+    let windows =
+        |metric: &str| -> Vec<Metric> { of(&statistics.lock().unwrap(), SOURCE, metric).cloned().collect() };
+    let mut count = || subscriber.request("count").parse::<u64>().unwrap();
+    wait_for("windows", || !windows("publication_seq_gap").is_empty());
+    let send = || publisher.publish(Imu::default()).unwrap();
+    wait_for("first message", || {
+        send();
+        count() > 0
+    });
+    // Waits until the callback has counted more than that, and the windows have all of it.
+    let mut settled = |more_than: u64| {
+        let mut counted = 0;
+        wait_for("all windows", || {
+            counted = count();
+            let counts = windows("source_to_callback_ms").iter().map(Metric::count).collect::<Vec<_>>();
+            let have_all = counts.ends_with(&[0.0; 5]) && counts.iter().sum::<f64>() == counted as f64;
+            counted > more_than && have_all
+        });
+        let gaps = windows("publication_seq_gap").into_iter().filter(|window| window.count() > 0.0);
+        (counted, gaps.map(|window| window.average() * window.count()).sum::<f64>())
+    };
+    let before = settled(0);
+    (0..SENT).for_each(|_| send());
+    let (counted, _) = settled(before.0);
+    send(); // behind the last loss
+    let after = settled(counted);
+    let (received, lost) = (after.0 - before.0, after.1 - before.1);
+    println!("{SENT} and one sent, {received} received, {lost} lost");
+    assert!(lost > 0.0 && (received as f64 + lost - (SENT + 1) as f64).abs() < 1e-3, "{received}, {lost}");
+}
+
 /// A node with a service that responds after 10 ms, and a client: it calls `serve` for each line of its standard input.
 #[test]
 #[ignore = "a program of the test below"]

@@ -3,14 +3,6 @@
 //! Threads that create, use and destroy endpoints at once, with short windows, of a middleware that does nothing. The
 //! library is linked to this program, so that a sanitizer sees both: `cargo xtask prove races memory`.
 
-// The same types as in the library, which exports functions of C only.
-#[allow(dead_code)]
-#[path = "../../src/abi.rs"]
-mod abi;
-
-// The library itself.
-use topic_statistics_preload as _;
-
 use std::{
     collections::BTreeMap,
     ffi::{c_char, c_void, CStr, CString},
@@ -19,8 +11,8 @@ use std::{
     thread,
 };
 
-use abi::*;
 use test_support::{preload, wait_for};
+use topic_statistics_preload::abi::*;
 
 extern "C-unwind" {
     fn rmw_create_subscription(
