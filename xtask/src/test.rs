@@ -31,9 +31,12 @@ const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 const OF_AUTOMATION: &str = "xtask it";
 /// The tests that build crates anew, with another feature or for their documentation. They run with `--all`.
 const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
-/// What other crates compile to matters only where the counted path of a message has their code. Optimised, the others
-/// would take minutes.
-const COUNTED: [&str; 6] = ["crossbeam-queue", "fastrand", "libc", "rosidl_runtime_rs", "spin", "tokio"];
+/// The crates whose code is counted with every message. Only they are optimised: the others are those of the tests.
+const COUNTED: [&str; 5] =
+    ["benchmarks", "crossbeam-queue", "rclrs_topic_statistics", "spin", "topic_statistics_core"];
+/// How, as in a release build.
+const OPTIMISED: [&str; 4] =
+    ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=16"];
 /// The program that runs longest, and so begins first.
 const LONGEST: &str = "rclrs_topic_statistics it";
 /// What computes more than it waits runs at the lowest priority, beside tests that wait.
@@ -113,7 +116,7 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
 }
 
 /// Returns the commands of cargo that build for themselves: examples in the documentation and, if all tests run, the
-/// instructions of a message in a release build, the models, and a million simulated windows.
+/// instructions of a message in optimised code, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &Path, arguments: &[&str]| {
         let mut command = when_idle(environment);
@@ -125,15 +128,11 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
     if selection.all {
         let valgrind = environment.command("valgrind").arg("--version").output();
         if valgrind.is_ok_and(|valgrind| valgrind.status.success()) {
-            let mut arguments =
-                vec!["test", "--release", "--package", "benchmarks", "--test", "it", "instructions"];
-            let optimised =
-                |package: &str, level| format!("profile.release.package.{package}.opt-level={level}");
-            let levels: Vec<_> = [optimised("\"*\"", 0), optimised("test_support", 0)]
-                .into_iter()
-                .chain(COUNTED.iter().map(|package| optimised(package, 3)))
-                .collect();
-            arguments.extend(levels.iter().flat_map(|level| ["--config", level]));
+            let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
+            let options_of =
+                |package| OPTIMISED.map(move |option| format!("profile.dev.package.{package}.{option}"));
+            let options: Vec<_> = COUNTED.into_iter().flat_map(options_of).collect();
+            arguments.extend(options.iter().flat_map(|option| ["--config", option]));
             jobs.push(job("instructions of a message", project, &arguments));
         }
         jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs `serde.rs` with its feature.
 //!
-//! In a separate build: with the feature enabled for the workspace, nothing would show that the generated crates also
-//! compile without it.
+//! By another command of cargo: with the feature enabled for the workspace, nothing would show that the generated
+//! crates also compile without it.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 #[test]
 fn every_interface_compiles_and_works_with_serde() {
     let run = Command::new(env!("CARGO"))
         .args(["test", "--quiet", "--package", "generated_crates", "--features", "serde", "--test", "it"])
-        .arg("--target-dir")
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("serde"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["--", "--nocapture", "serde::messages_survive_json"])
         .output()
