@@ -73,8 +73,6 @@ pub struct TopicStatisticsOptions {
 impl TopicStatisticsOptions {
     /// rclcpp's default topic of statistics.
     pub(crate) const PUBLISH_TOPIC: &'static str = "/statistics";
-    /// The depth of the publisher's history, for slow readers: two messages for each of 1000 subscriptions.
-    const PUBLISH_DEPTH: u32 = 2000;
 
     /// Returns options without a set value.
     pub fn new() -> Self {
@@ -98,7 +96,8 @@ impl TopicStatisticsOptions {
         Self { publish_topic: Some(topic.into()), ..self }
     }
 
-    /// Sets the QoS of the publisher of the statistics. Default: reliable, volatile, keep last 2000.
+    /// Sets the QoS of the publisher of the statistics. Default: reliable, volatile, keep last 32, and keep last 2000
+    /// once the sources have more than eight metrics together, as five subscriptions do.
     pub fn qos(self, qos: QoSProfile) -> Self {
         Self { qos: Some(qos), ..self }
     }
@@ -218,11 +217,6 @@ impl TopicStatisticsOptions {
     /// Returns whether there are distributions.
     pub(crate) fn has_distributions(&self) -> bool {
         self.distributions.unwrap_or(false)
-    }
-
-    /// The QoS of the publisher of the statistics.
-    pub(crate) fn publisher_qos(&self) -> QoSProfile {
-        self.qos.unwrap_or_else(|| QoSProfile::topics_default().keep_last(Self::PUBLISH_DEPTH).reliable())
     }
 
     /// The topic on which the windows are published.

@@ -36,6 +36,7 @@ use topic_statistics_core::{
         state::Schedule,
     },
     totals::TopicTotals,
+    Metric,
 };
 
 use crate::{
@@ -169,8 +170,7 @@ impl NodeStatistics {
         };
         let publisher = match options.publishes() {
             true => {
-                let publisher =
-                    TopicPublishers::new(node, options.publisher_topic(), options.publisher_qos())?;
+                let publisher = TopicPublishers::new(node, options.publisher_topic(), options.qos)?;
                 if options.has_distributions() {
                     publisher.create_distributions(node)?;
                 }
@@ -294,6 +294,10 @@ impl NodeStatistics {
         own: SourceOptions,
         publisher: Option<Arc<TopicPublishers>>,
     ) -> NewSource {
+        if let Some(publisher) = &publisher {
+            let metrics = Metric::ALL.iter().filter(|metric| collector.measures(**metric));
+            publisher.add_source(&self.node, metrics.count());
+        }
         self.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
     }
 
@@ -322,7 +326,7 @@ impl NodeStatistics {
         if !options.publishes() {
             return Ok(None);
         }
-        let (topic, qos) = (options.publisher_topic(), options.publisher_qos());
+        let (topic, qos) = (options.publisher_topic(), options.qos);
         let mut others = lock(&self.others);
         others.retain(|other| other.strong_count() > 0);
         let all = self.publisher.iter().cloned().chain(others.iter().filter_map(Weak::upgrade));

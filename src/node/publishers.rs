@@ -2,7 +2,7 @@
 
 //! The publishers of windows.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::interfaces::{
     diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
@@ -12,6 +12,7 @@ use rclrs::{Node, NodeState, Publisher, PublisherOptions, QoSProfile, RclrsError
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::{
     collector::Distribution,
+    mutex::lock,
     schedule::outbox::{PublishError, PublishWindows},
     Metric, Summary, Window,
 };
@@ -25,28 +26,60 @@ use crate::{
 pub(super) struct TopicPublishers {
     node: Weak<NodeState>,
     topic: String,
-    qos: QoSProfile,
+    /// None: the default, whose depth follows the number of metrics.
+    qos: Option<QoSProfile>,
+    publishers: Mutex<Publishers>,
+}
+
+struct Publishers {
+    /// The number of metrics in a window, of all sources that were created.
+    window: usize,
     metrics: Publisher<MetricsMessage>,
     /// Created for the first distribution: most nodes have none.
-    distributions: OnceLock<Publisher<MetricsDistribution>>,
+    distributions: Option<Publisher<MetricsDistribution>>,
 }
 
 impl TopicPublishers {
+    /// The depth of the history for few sources: four windows for a slow reader. Fast DDS allocates the first 100
+    /// messages of a history at its creation.
+    const DEPTH: u32 = 32;
+    /// The largest number of metrics in a window for which that is enough: two of each of four subscriptions.
+    const FEW: usize = 8;
+    /// The depth for more sources: two messages for each of 1000 subscriptions.
+    const DEPTH_OF_MANY: u32 = 2000;
+
     /// Creates them. Errors if rclrs cannot create the publisher of the metrics, for example because the topic is
     /// invalid.
-    pub(super) fn new(node: &Node, topic: &str, qos: QoSProfile) -> Result<Self, StatisticsError> {
-        Ok(Self {
-            node: Arc::downgrade(node),
-            topic: topic.to_owned(),
-            qos,
-            metrics: create_publisher(node, options(topic, qos))?,
-            distributions: OnceLock::new(),
-        })
+    pub(super) fn new(node: &Node, topic: &str, qos: Option<QoSProfile>) -> Result<Self, StatisticsError> {
+        let metrics = create_publisher(node, options(topic, Self::qos(qos, 0)))?;
+        let publishers = Mutex::new(Publishers { window: 0, metrics, distributions: None });
+        Ok(Self { node: Arc::downgrade(node), topic: topic.to_owned(), qos, publishers })
     }
 
     /// Returns whether they publish on that topic, with that QoS.
-    pub(super) fn are_of(&self, topic: &str, qos: QoSProfile) -> bool {
+    pub(super) fn are_of(&self, topic: &str, qos: Option<QoSProfile>) -> bool {
         self.topic == topic && self.qos == qos
+    }
+
+    /// Makes room for the windows of a new source with that number of metrics.
+    ///
+    /// Publishers with a deeper history replace the first ones, at most once. It happens while sources are created, because
+    /// readers have to discover them. If rclrs cannot create them, for example because the context is shut down, the first
+    /// ones remain.
+    pub(super) fn add_source(&self, node: &Node, metrics: usize) {
+        let mut publishers = lock(&self.publishers);
+        let before = Self::qos(self.qos, publishers.window);
+        publishers.window += metrics;
+        let now = Self::qos(self.qos, publishers.window);
+        if now == before {
+            return;
+        }
+        if let Ok(publisher) = node.create_publisher(options(&self.topic, now)) {
+            publishers.metrics = publisher;
+        }
+        if publishers.distributions.take().is_some() {
+            publishers.distributions = self.create_distributions_with(node, now).ok();
+        }
     }
 
     /// Creates the publisher of the distributions now, so that readers find it before the first one.
@@ -57,13 +90,27 @@ impl TopicPublishers {
         self.distributions_of(node).map(drop).map_err(|source| creation_error(node, topic, source))
     }
 
-    fn distributions_of(&self, node: &Node) -> Result<&Publisher<MetricsDistribution>, RclrsError> {
-        if let Some(publisher) = self.distributions.get() {
-            return Ok(publisher);
+    fn distributions_of(&self, node: &Node) -> Result<Publisher<MetricsDistribution>, RclrsError> {
+        let mut publishers = lock(&self.publishers);
+        if let Some(publisher) = &publishers.distributions {
+            return Ok(Arc::clone(publisher));
         }
-        let publisher = node.create_publisher(options(&distribution::topic(&self.topic), self.qos))?;
-        // If two threads create one, one of them is dropped.
-        Ok(self.distributions.get_or_init(|| publisher))
+        let publisher = self.create_distributions_with(node, Self::qos(self.qos, publishers.window))?;
+        Ok(Arc::clone(publishers.distributions.insert(publisher)))
+    }
+
+    fn create_distributions_with(
+        &self,
+        node: &Node,
+        qos: QoSProfile,
+    ) -> Result<Publisher<MetricsDistribution>, RclrsError> {
+        node.create_publisher(options(&distribution::topic(&self.topic), qos))
+    }
+
+    /// Returns the given QoS, or the default for a window with that number of metrics.
+    fn qos(given: Option<QoSProfile>, window: usize) -> QoSProfile {
+        let depth = if window > Self::FEW { Self::DEPTH_OF_MANY } else { Self::DEPTH };
+        given.unwrap_or_else(|| QoSProfile::topics_default().keep_last(depth).reliable())
     }
 }
 
@@ -75,7 +122,8 @@ impl PublishWindows for TopicPublishers {
         window: Window,
         summary: &Summary,
     ) -> Result<(), PublishError> {
-        Ok(self.metrics.publish(metrics_message(source, metric, window, summary))?)
+        let publisher = Arc::clone(&lock(&self.publishers).metrics);
+        Ok(publisher.publish(metrics_message(source, metric, window, summary))?)
     }
 
     fn publish_distribution(

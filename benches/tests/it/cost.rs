@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use benchmarks::heap;
 use rclrs::*;
 use rclrs_topic_statistics::{MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
@@ -200,6 +201,34 @@ fn a_subscription_costs_at_most_2_kb_more_than_a_plain_one() {
         "{beyond} bytes: {measured_bytes} for {COUNT}, {plain_bytes} for {COUNT} plain ones"
     );
     drop((first, plain, measured));
+}
+
+#[test]
+fn a_node_costs_at_most_30_kb_until_its_windows_need_a_deeper_history() {
+    let _one = ONE_AT_A_TIME.lock();
+    let (_executor, node) = node("heap", &[]);
+    // Medians: threads of the middleware allocate meanwhile, and the first one registers types.
+    let kilobytes = |counters: usize| {
+        let mut all = std::array::from_fn::<_, 11, _>(|_| {
+            let before = heap();
+            let statistics = NodeStatistics::with_options(&node, options()).unwrap();
+            let counters: Vec<_> =
+                (0..counters).map(|number| statistics.create_counter(format!("of_{number}"))).collect();
+            let after = heap();
+            drop((counters, statistics));
+            after.saturating_sub(before) / 1000
+        });
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    // A counter has one metric.
+    let (none, eight, nine) = (kilobytes(0), kilobytes(8), kilobytes(9));
+    println!("kilobytes_per_node={none}");
+    assert!((15..=30).contains(&none), "{none} kB, with eight counters {eight}, with nine {nine}");
+    assert!(
+        eight < none + 15 && nine > eight + 15,
+        "{none} kB, with eight counters {eight}, with nine {nine}"
+    );
 }
 
 #[test]

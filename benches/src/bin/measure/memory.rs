@@ -3,6 +3,7 @@
 //! The heap of a node's statistics beside that of a plain publisher, by the depth of its history.
 
 use anyhow::Result;
+use benchmarks::heap;
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
 use ros_env::statistics_msgs::msg::MetricsMessage;
@@ -32,7 +33,7 @@ pub fn run() -> Result<()> {
     let node = executor.create_node("bench_heap")?;
     let mut first = None;
     let mut heaps = vec![];
-    for depth in [2000, 50, 10] {
+    for depth in [32, 2000, 50, 10] {
         let qos = QoSProfile::default().keep_last(depth);
         let options = || TopicStatisticsOptions::new().qos(qos);
         let statistics = heaps_of(|| Ok(NodeStatistics::with_options(&node, options())?))?;
@@ -47,7 +48,7 @@ pub fn run() -> Result<()> {
         });
     }
     if let Some(statistics) = first {
-        let depth = "2000, the first one of a process".to_owned();
+        let depth = "32, the first one of a process".to_owned();
         heaps.insert(0, Heap { depth, publisher: None, statistics, with_distributions: None });
     }
     println!("{}", serde_json::to_string(&heaps)?);
@@ -65,13 +66,6 @@ fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
         Ok(after as f64 - before as f64)
     };
     (0..11).map(measure).collect()
-}
-
-/// Returns the bytes of this process's heap that are in use.
-fn heap() -> usize {
-    // SAFETY: mallinfo2 has no arguments and returns a struct of numbers.
-    let heap = unsafe { libc::mallinfo2() };
-    heap.uordblks + heap.hblkhd
 }
 
 pub fn table(heaps: &[Heap]) -> Table {
