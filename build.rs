@@ -13,8 +13,14 @@ use std::{
 
 /// The packages that the library uses, with the way to get each one where a distribution's package is missing.
 const PACKAGES: [(&str, &str); 3] = [
-    ("diagnostic_msgs", "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-diagnostic-msgs`"),
-    ("statistics_msgs", "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-statistics-msgs`"),
+    (
+        "diagnostic_msgs",
+        "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-diagnostic-msgs`",
+    ),
+    (
+        "statistics_msgs",
+        "it is a package of every distribution: on Ubuntu `sudo apt install ros-$ROS_DISTRO-statistics-msgs`",
+    ),
     (
         "topic_statistics_interfaces",
         "it is in msg/ of this repository: `colcon build --packages-select topic_statistics_interfaces`, then \
@@ -37,7 +43,10 @@ fn main() {
     let prefixes: Vec<PathBuf> =
         env::split_paths(&prefixes).filter(|path| !path.as_os_str().is_empty()).collect();
     if prefixes.is_empty() {
-        println!("cargo::error=AMENT_PREFIX_PATH is not set, so there is no ROS 2: `source /opt/ros/<distro>/setup.bash` first");
+        println!(
+            "cargo::error=AMENT_PREFIX_PATH is not set, so there is no ROS 2: \
+             `source /opt/ros/<distro>/setup.bash` first"
+        );
         return;
     }
     // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 do the same, but do not run again when a prefix is
@@ -149,8 +158,8 @@ fn report_changes(prefixes: &[PathBuf]) {
     }
     for (package, name, out, prefix) in changed {
         println!(
-            "cargo::error=The Rust crate of {package} was generated from another definition of {name} than the installed \
-             one: {} ({INSTALL})",
+            "cargo::error=The Rust crate of {package} was generated from another definition of {name} than the \
+             installed one: {} ({INSTALL})",
             generate(prefix, package, &out.display().to_string())
         );
     }

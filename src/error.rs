@@ -53,7 +53,10 @@ pub enum StatisticsError {
         reason: String,
     },
     /// The event rate is out of range.
-    #[error("A maximal event rate of {rate} Hz is not possible: it has to be 0 (no events), or from 0.00001 to 1000 Hz")]
+    #[error(
+        "A maximal event rate of {rate} Hz is not possible: it has to be 0 (no events), or from 0.00001 to \
+         1000 Hz"
+    )]
     InvalidEventRate {
         /// The requested rate, in Hz.
         rate: f64,

@@ -325,8 +325,8 @@ mod tests {
         let incompatible = request.incompatible(vec![publisher], false);
         assert_eq!(
             incompatible[0].to_string(),
-            "Nothing is received from /ns/driver on /ns/imu: it publishes std_msgs/msg/String, and this subscription is \
-             of sensor_msgs/msg/Imu; one of them has the wrong topic or type"
+            "Nothing is received from /ns/driver on /ns/imu: it publishes std_msgs/msg/String, and this \
+             subscription is of sensor_msgs/msg/Imu; one of them has the wrong topic or type"
         );
     }
 }

@@ -217,7 +217,13 @@ mod tests {
         for (docs, count) in [
             (readme, format!("all {all} metrics")),
             (readme, format!("[{more} more]")),
-            (statistics, format!("lists all {all} metrics, `Metric::OF_SUBSCRIPTIONS` the {of_subscriptions} of a subscription")),
+            (
+                statistics,
+                format!(
+                    "lists all {all} metrics, `Metric::OF_SUBSCRIPTIONS` the {of_subscriptions} of a \
+                     subscription"
+                ),
+            ),
             (rclcpp, format!("[{more} more metrics]")),
         ] {
             assert!(docs.contains(&count), "no {count:?} in {:?}", docs.lines().next());

@@ -32,7 +32,9 @@ pub enum Error {
     NoTypeDescriptions(PathBuf),
 
     /// The type description of one interface is missing.
-    #[error("{} is missing: only packages that were built for ROS 2 Iron or later have type descriptions", .0.display())]
+    #[error(
+        "{} is missing: only packages that were built for ROS 2 Iron or later have type descriptions", .0.display()
+    )]
     NoTypeDescription(PathBuf),
 
     /// A file of the definition has unexpected content.

@@ -272,25 +272,25 @@ mod tests {
 
     #[test]
     fn a_hash_that_is_recorded_is_of_a_type() {
-        let with_hash = |of: &str, hash: &str| {
+        let with_hash = |type_name: &str, hash: &str| {
             let mut package = package("shapes", "msg/Shape", "x", "a/msg/B").unwrap();
             let description = serde_json::json!({
                 "type_description_msg": {
                     "type_description": { "type_name": "any", "fields": [] },
                     "referenced_type_descriptions": [],
                 },
-                "type_hashes": [{ "type_name": of, "hash_string": hash }],
+                "type_hashes": [{ "type_name": type_name, "hash_string": hash }],
             });
             let idl = Ok(String::new());
             package.add_interface(Path::new("/share"), "msg/Line", &description.to_string(), idl)?;
             Ok::<_, Error>(package.type_hashes)
         };
         assert_eq!(with_hash("shapes/msg/Line", "RIHS01_0a").unwrap()["shapes/msg/Line"], "RIHS01_0a");
-        for (of, hash, wrong) in [
+        for (type_name, hash, wrong) in [
             ("shapes/m\u{7f}sg/Line", "RIHS01_0a", "m\\u{7f}sg"),
             ("shapes/msg/Line", "RIHS01_\u{1b}", "\\u{1b}"),
         ] {
-            let error = with_hash(of, hash).unwrap_err().to_string();
+            let error = with_hash(type_name, hash).unwrap_err().to_string();
             assert!(error.contains(wrong) && !error.contains(char::is_control), "{error}");
         }
     }

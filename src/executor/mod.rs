@@ -276,9 +276,9 @@ struct Channel {
 }
 
 /// Sends a change of the workers to the thread that spins.
-fn send(shared: &Shared, change: &Sender<Change>, of: Change) {
+fn send(shared: &Shared, sender: &Sender<Change>, change: Change) {
     // It can be received as long as the executor exists.
-    if change.send(of).is_ok() {
+    if sender.send(change).is_ok() {
         shared.send(Message::Worker);
     }
 }

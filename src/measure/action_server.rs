@@ -156,8 +156,8 @@ macro_rules! cancelable_methods {
     ($name:ident, $field:ident, $of_rclrs:literal) => {
         impl<A: Action> $name<A> {
             #[doc = concat!("Polls a future until it is finished, or until the goal is to be canceled, as ")]
-            #[doc = concat!("[`rclrs::", $of_rclrs, "::until_cancel_requested`] does. The cancel delay begins when it ")]
-            #[doc = "returns the future."]
+            #[doc = concat!("[`rclrs::", $of_rclrs, "::until_cancel_requested`] does. The cancel delay begins ")]
+            #[doc = "when it returns the future."]
             pub async fn until_cancel_requested<F: Future + Unpin>(&self, f: F) -> Result<F::Output, F> {
                 let result = self.$field.until_cancel_requested(f).await;
                 if result.is_err() {
@@ -167,8 +167,8 @@ macro_rules! cancelable_methods {
             }
 
             #[doc = concat!("Polls a future unless the goal is to be canceled, as ")]
-            #[doc = concat!("[`rclrs::", $of_rclrs, "::unless_cancel_requested`] does. The cancel delay begins when it ")]
-            #[doc = "returns an error."]
+            #[doc = concat!("[`rclrs::", $of_rclrs, "::unless_cancel_requested`] does. The cancel delay begins ")]
+            #[doc = "when it returns an error."]
             pub async fn unless_cancel_requested<F: Future>(&self, f: F) -> Result<F::Output, ()> {
                 let result = self.$field.unless_cancel_requested(f).await;
                 if result.is_err() {

@@ -74,7 +74,8 @@ use topic_statistics_core::{
 pub(crate) fn end_with_callback<C: Collector>(collector: &Windowed<C>, name: &str) {
     if collector.end_with_callback() {
         let text = format!(
-            "The callback of the {} {} was replaced through rclrs: it is not measured any more, and its statistics have ended",
+            "The callback of the {} {} was replaced through rclrs: it is not measured any more, and its \
+             statistics have ended",
             C::KIND,
             Escaped(name)
         );

@@ -82,8 +82,8 @@ impl<T: Message> Drop for Probe<T> {
         if self.recorder.end_with_callback() {
             let topic = Escaped(self.recorder.given_topic().unwrap_or_default());
             let text = format!(
-                "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and its statistics \
-                 have ended"
+                "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and \
+                 its statistics have ended"
             );
             tracing::error!("{text}");
             log_error!("topic_statistics", "{text}");

@@ -274,9 +274,9 @@ impl<P: Place> Steps<P> {
     }
 
     /// Appends the fields of a struct at a place.
-    fn push_fields(&mut self, structure: &MessageStructure, of: &P) -> Option<()> {
+    fn push_fields(&mut self, structure: &MessageStructure, parent: &P) -> Option<()> {
         for (field, offset) in structure.fields.iter().zip(offsets(structure)?) {
-            let place = of.field(&field.name, offset);
+            let place = parent.field(&field.name, offset);
             match field.value_kind {
                 ValueKind::Simple => self.push_value(&field.base_type, place)?,
                 ValueKind::Array { length } => {

@@ -78,7 +78,7 @@ impl Parameters {
         let scheduler = Arc::new(OnceLock::new());
         let declare_conditions = |name, level: Level, description: &'static str| {
             let expectations = options.expectations.iter().flat_map(Expectations::conditions);
-            let defaults = expectations.filter(|(of, _)| *of == level);
+            let defaults = expectations.filter(|(condition_level, _)| *condition_level == level);
             let defaults: Vec<Arc<str>> =
                 defaults.map(|(_, condition)| condition.to_string().into()).collect();
             let scheduler: Arc<OnceLock<Weak<Scheduler>>> = Arc::clone(&scheduler);

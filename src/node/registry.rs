@@ -20,7 +20,7 @@ impl<T> Registry<T> {
     pub(super) fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
         let mut all = lock(&self.0);
         all.retain(|(_, one)| one.strong_count() > 0);
-        if let Some(one) = all.iter().find(|(of, _)| *of == name).and_then(|(_, one)| one.upgrade()) {
+        if let Some(one) = all.iter().find(|(key, _)| *key == name).and_then(|(_, one)| one.upgrade()) {
             return one;
         }
         let new = create(&name);

@@ -32,9 +32,9 @@ pub(crate) fn create(
 }
 
 /// Returns the service's report of a subscription.
-pub(crate) fn message(of: &TopicTotals) -> TopicStatistics {
-    let TopicTotals { topic_name, source_name, totals, .. } = of;
-    let metrics = of.distributions().iter().map(|(metric, distribution)| MetricTotals {
+pub(crate) fn message(subscription: &TopicTotals) -> TopicStatistics {
+    let TopicTotals { topic_name, source_name, totals, .. } = subscription;
+    let metrics = subscription.distributions().iter().map(|(metric, distribution)| MetricTotals {
         metrics_source: metric.name().to_owned(),
         unit: metric.unit().to_owned(),
         count: distribution.count(),
@@ -69,14 +69,14 @@ mod tests {
         (totals.active, totals.intervals) = (std::time::Duration::from_secs(1), Some(2));
         (totals.first_message, totals.last_message) =
             [1_500_000_000, 2_500_000_000].map(|time| Some(Timestamp::from_nanoseconds(time))).into();
-        let of =
+        let report =
             |totals| message(&TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default()));
-        let answer = of(totals);
+        let answer = report(totals);
         assert_eq!((&*answer.topic_name, &*answer.measurement_source_name), ("/imu", "/listener:/imu"));
         assert_eq!((answer.messages_received, answer.messages_lost, answer.messages_out_of_order), (3, 2, 1));
         assert_eq!((answer.bytes_received, answer.messages_rate), (TopicStatistics::UNKNOWN, 2.0));
         assert_eq!((answer.first_message, answer.last_message), (time(1_500_000_000), time(2_500_000_000)));
-        let nothing = of(Totals::default());
+        let nothing = report(Totals::default());
         assert_eq!((nothing.messages_received, nothing.messages_lost), (0, TopicStatistics::UNKNOWN));
         assert_eq!(nothing.first_message, time(0));
         assert!(nothing.messages_rate.is_nan());

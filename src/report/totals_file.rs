@@ -96,9 +96,9 @@ pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -
 }
 
 impl<'a> From<&'a TopicTotals> for Topic<'a> {
-    fn from(of: &'a TopicTotals) -> Self {
-        let rate = of.totals.rate();
-        let metrics = of.distributions().iter().map(|(metric, distribution)| {
+    fn from(subscription: &'a TopicTotals) -> Self {
+        let rate = subscription.totals.rate();
+        let metrics = subscription.distributions().iter().map(|(metric, distribution)| {
             let quantile = |quantile| Some(distribution.quantile(quantile)).filter(|value| !value.is_nan());
             MetricTotals {
                 metrics_source: metric.name(),
@@ -110,15 +110,15 @@ impl<'a> From<&'a TopicTotals> for Topic<'a> {
             }
         });
         Self {
-            topic_name: &of.topic_name,
-            measurement_source_name: &of.source_name,
-            messages_received: of.totals.received,
-            messages_lost: of.totals.lost,
-            messages_out_of_order: of.totals.out_of_order,
-            bytes_received: of.totals.bytes,
+            topic_name: &subscription.topic_name,
+            measurement_source_name: &subscription.source_name,
+            messages_received: subscription.totals.received,
+            messages_lost: subscription.totals.lost,
+            messages_out_of_order: subscription.totals.out_of_order,
+            bytes_received: subscription.totals.bytes,
             messages_rate: (!rate.is_nan()).then_some(rate),
-            first_message: of.totals.first_message.map(Timestamp::as_nanoseconds),
-            last_message: of.totals.last_message.map(Timestamp::as_nanoseconds),
+            first_message: subscription.totals.first_message.map(Timestamp::as_nanoseconds),
+            last_message: subscription.totals.last_message.map(Timestamp::as_nanoseconds),
             metrics: metrics.collect(),
         }
     }
@@ -147,11 +147,12 @@ mod tests {
         assert_eq!(
             render("/listener", &[imu, chatter], 5).unwrap(),
             "version: 1\nnode_name: /listener\nwritten_at: 5\ntopics:\n\
-             - topic_name: /imu\n  measurement_source_name: /listener:/imu\n  messages_received: 3\n  messages_lost: 2\n  \
-             messages_out_of_order: 0\n  bytes_received: 1000000000000\n  messages_rate: 2.0\n  first_message: 1000000000\n  last_message: 2000000000\n\
+             - topic_name: /imu\n  measurement_source_name: /listener:/imu\n  messages_received: 3\n  \
+             messages_lost: 2\n  messages_out_of_order: 0\n  bytes_received: 1000000000000\n  \
+             messages_rate: 2.0\n  first_message: 1000000000\n  last_message: 2000000000\n\
              - topic_name: /chatter\n  measurement_source_name: /listener:/chatter\n  messages_received: 0\n  \
-             messages_lost: null\n  messages_out_of_order: null\n  bytes_received: null\n  messages_rate: null\n  first_message: null\n  \
-             last_message: null\n"
+             messages_lost: null\n  messages_out_of_order: null\n  bytes_received: null\n  \
+             messages_rate: null\n  first_message: null\n  last_message: null\n"
         );
     }
 
@@ -164,8 +165,10 @@ mod tests {
         let imu = TopicTotals::new("/imu", "/listener:/imu", Totals::default(), distributions);
         let text = render("/listener", &[imu], 5).unwrap();
         let metrics = "  metrics:\n  \
-             - metrics_source: message_age\n    unit: ms\n    count: 100\n    p50: 4.0\n    p99: 4.0\n    maximum: 4.0\n  \
-             - metrics_source: message_period\n    unit: ms\n    count: 1\n    p50: null\n    p99: null\n    maximum: 10.0\n";
+             - metrics_source: message_age\n    unit: ms\n    count: 100\n    p50: 4.0\n    \
+             p99: 4.0\n    maximum: 4.0\n  \
+             - metrics_source: message_period\n    unit: ms\n    count: 1\n    p50: null\n    \
+             p99: null\n    maximum: 10.0\n";
         assert!(text.ends_with(metrics), "{text}");
     }
 

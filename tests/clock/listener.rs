@@ -206,10 +206,10 @@ impl Source {
         let window = self.windows.borrow_and_update().clone()?;
         let (now, system) = (monotonic(), SystemTime::now());
         let totals = window.totals.unwrap();
-        let figures = |(metric, of): &(Metric, rclrs_topic_statistics::Summary)| {
-            let [average, minimum, maximum] =
-                [of.average, of.minimum, of.maximum].map(|figure| (!figure.is_nan()).then_some(figure));
-            let count = of.sample_count;
+        let figures = |(metric, summary): &(Metric, rclrs_topic_statistics::Summary)| {
+            let [average, minimum, maximum] = [summary.average, summary.minimum, summary.maximum]
+                .map(|figure| (!figure.is_nan()).then_some(figure));
+            let count = summary.sample_count;
             (metric.name().to_owned(), Figures { average, minimum, maximum, count })
         };
         Some(Window {

@@ -124,8 +124,8 @@ impl Rig {
     fn wait_for_messages(&mut self) {
         self.listener.read_until("windows with messages", |windows| {
             let number = |source| {
-                let windows = windows.iter().filter(|of| of.source == source);
-                windows.filter(|of| of.metrics["message_period"].count > 0).count()
+                let windows = windows.iter().filter(|window| window.source == source);
+                windows.filter(|window| window.metrics["message_period"].count > 0).count()
             };
             number(SECOND) >= 3 && number(TENTH) >= 3
         });
@@ -162,21 +162,26 @@ impl Rig {
         let answer: Value = serde_json::from_str(&self.service.request("totals /clocked")).unwrap();
         let truth = [before, self.listener.truth()];
         assert_eq!(answer["totals"].as_array().unwrap().len(), truth[1].len(), "{answer}");
-        for of in answer["totals"].as_array().unwrap() {
+        for total in answer["totals"].as_array().unwrap() {
             let when = format!("service after steps of {:?} ns", self.steps);
-            self.check_totals(&when, &of["source"], [&of["rate"], &of["first"], &of["last"]], &truth);
+            self.check_totals(
+                &when,
+                &total["source"],
+                [&total["rate"], &total["first"], &total["last"]],
+                &truth,
+            );
         }
     }
 
     /// Compares totals (rate, first message and last message) with those of the callbacks, read before and after.
     fn check_totals(
         &mut self,
-        of: &str,
+        report: &str,
         source: &Value,
         totals: [&Value; 3],
         [before, after]: &[Vec<TotalTruth>; 2],
     ) {
-        let truth = |of: &[TotalTruth]| of.iter().position(|truth| truth.source == *source).unwrap();
+        let truth = |truths: &[TotalTruth]| truths.iter().position(|truth| truth.source == *source).unwrap();
         let (before, truth) = (&before[truth(before)], &after[truth(after)]);
         let [shortest, active] = [before, truth].map(|truth| truth.received as f64 / truth.rate);
         let rate = totals[0].as_f64().unwrap_or(f64::NAN);
@@ -185,7 +190,8 @@ impl Rig {
         let (lowest, highest) = (before.rate.min(truth.rate), before.rate.max(truth.rate));
         let is_right = (lowest / tolerance..=highest * tolerance).contains(&rate);
         if !is_right {
-            self.faults.push(format!("{of}: {rate:.3} Hz of {source}; truth {lowest:.3} to {highest:.3}"));
+            self.faults
+                .push(format!("{report}: {rate:.3} Hz of {source}; truth {lowest:.3} to {highest:.3}"));
         }
         let [first, last] = [totals[1], totals[2]].map(|time| time.as_i64().unwrap());
         let between = (last - first - self.suspended) as f64 / S as f64;
@@ -194,7 +200,7 @@ impl Rig {
             let what = format!(
                 "{between:.3} s from the first to the last of {source}; truth {shortest:.3} to {active:.3}"
             );
-            self.faults.push(format!("{of}: {what}"));
+            self.faults.push(format!("{report}: {what}"));
         }
     }
 
@@ -202,9 +208,9 @@ impl Rig {
     fn end(mut self, expected: &Expected) {
         let (truth, file, log) = self.listener.end();
         let truth = [truth.clone(), truth];
-        for of in file["topics"].as_array().unwrap() {
-            let totals = [&of["messages_rate"], &of["first_message"], &of["last_message"]];
-            self.check_totals("file", &of["measurement_source_name"], totals, &truth);
+        for topic in file["topics"].as_array().unwrap() {
+            let totals = [&topic["messages_rate"], &topic["first_message"], &topic["last_message"]];
+            self.check_totals("file", &topic["measurement_source_name"], totals, &truth);
         }
         for source in [SECOND, TENTH] {
             self.check_windows(source, expected);
@@ -219,9 +225,9 @@ impl Rig {
         assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
     }
 
-    /// Checks that there is one warning with the size for each step, and no other warning, but that the thread that
+    /// Checks that each step has one warning with its size. Only one other kind of warning is allowed: the thread that
     /// ends the windows was held up.
-    fn check_warnings(&mut self, of: &str, mut lines: Vec<String>) {
+    fn check_warnings(&mut self, output: &str, mut lines: Vec<String>) {
         lines.retain(|line| !line.contains("was preempted for too long"));
         let size = |line: &String| {
             let size = line.split("The system clock was stepped by ").nth(1)?.split(" s: ").next()?;
@@ -229,19 +235,19 @@ impl Rig {
         };
         let sizes: Option<Vec<i64>> = lines.iter().map(size).collect();
         if !sizes.is_some_and(|sizes| are_same(&sizes, &self.steps)) {
-            self.faults.push(format!("{of}: {lines:#?} of steps of {:?} ns", self.steps));
+            self.faults.push(format!("{output}: {lines:#?} of steps of {:?} ns", self.steps));
         }
     }
 
     /// Returns the start and stop of the published windows of a source.
     fn published(&self, source: &str) -> Vec<(i64, i64)> {
         test_support::of(&self.reader.metrics, source, "message_period")
-            .map(|of| (of.start, of.stop))
+            .map(|metric| (metric.start, metric.stop))
             .collect()
     }
 
     fn windows(&self, source: &str) -> Vec<Window> {
-        self.listener.windows.iter().filter(|of| of.source == source).cloned().collect()
+        self.listener.windows.iter().filter(|window| window.source == source).cloned().collect()
     }
 
     /// Checks the windows of a source in the process.
@@ -254,7 +260,7 @@ impl Rig {
         let published = self.published(source);
         // A listener that is late misses windows: it sees only the last one.
         let is_next = |window: &Window, next: &Window| {
-            let place = |of: &Window| published.iter().position(|(_, stop)| *stop == of.stop);
+            let place = |wanted: &Window| published.iter().position(|(_, stop)| *stop == wanted.stop);
             place(window).zip(place(next)).is_none_or(|(window, next)| next == window + 1)
         };
         let (mut steps, mut since_step, mut on_the_way, mut is_whole) = (vec![], None::<f64>, 0.0, true);
@@ -263,7 +269,7 @@ impl Rig {
             if let Some(step) = window.clock_step {
                 steps.push(step);
                 since_step = Some(-length);
-                let has_ages = |of: &&Window| of.metrics["message_age"].count > 0;
+                let has_ages = |earlier: &&Window| earlier.metrics["message_age"].count > 0;
                 let slowest = windows[..index].iter().rfind(has_ages).map_or(0.0, check::on_the_way);
                 // After a small step back, stamps are doubtful until the clock has passed the same times again.
                 let back = if (-10 * S..0).contains(&step) { -step as f64 / 1e6 } else { 0.0 };
@@ -298,7 +304,7 @@ impl Rig {
     fn check_published(&mut self, source: &str) {
         for window in self.windows(source) {
             let metrics = self.reader.metrics.iter();
-            for metric in metrics.filter(|of| of.source == source && of.stop == window.stop) {
+            for metric in metrics.filter(|metric| metric.source == source && metric.stop == window.stop) {
                 let Figures { average, minimum, maximum, count } = window.metrics[&metric.metric];
                 let figures = [metric.average(), metric.minimum(), metric.maximum()];
                 let figures = figures.map(|figure| (!figure.is_nan()).then_some(figure));
@@ -403,7 +409,7 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
         let truth = period(&receptions.lock().unwrap()[first..]);
         let windows = &rig.windows(SECOND)[from..];
         let mut periods: Vec<f64> =
-            windows.iter().map(|of| of.metrics["message_period"].average.unwrap()).collect();
+            windows.iter().map(|window| window.metrics["message_period"].average.unwrap()).collect();
         periods.sort_by(f64::total_cmp);
         let median = periods[periods.len() / 2];
         attempts.push(format!("{median} ms; truth {truth} ms; {periods:?}"));
@@ -435,8 +441,8 @@ fn a_step_of_the_system_clock_does_not_change_ages_on_simulated_time() {
     rig.listener.read_until("ages", |windows| {
         windows
             .iter()
-            .rfind(|of| of.source == SECOND)
-            .is_some_and(|of| of.metrics["message_age"].count == of.count)
+            .rfind(|window| window.source == SECOND)
+            .is_some_and(|window| window.metrics["message_age"].count == window.count)
     });
     let begun = rig.listener.windows.len();
     rig.listener.windows.drain(..begun);

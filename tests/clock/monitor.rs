@@ -100,7 +100,7 @@ fn faults_of(line: &str, after: f64) -> Vec<String> {
     };
     for (metric, figures) in json["last_minute"].as_object().unwrap() {
         let all =
-            ["min", "p50", "p99", "max"].iter().map(|of| &figures[of]).filter(|figure| !figure.is_null());
+            ["min", "p50", "p99", "max"].iter().map(|name| &figures[name]).filter(|figure| !figure.is_null());
         let is_right = all.clone().count() > 1 && all.clone().all(|figure| is_in(range(metric), figure));
         check(is_right, &format!("last minute of {metric}"), figures);
     }
@@ -109,7 +109,7 @@ fn faults_of(line: &str, after: f64) -> Vec<String> {
             continue; // depends on the machine
         }
         let range = range(metric);
-        let mut all = ["mean", "min", "max"].iter().map(|of| &figures[of]);
+        let mut all = ["mean", "min", "max"].iter().map(|name| &figures[name]);
         let is_right = match figures["count"].as_u64().unwrap() {
             0 => all.all(Value::is_null),
             _ => all.all(|figure| is_in(range.clone(), figure)),

@@ -24,7 +24,9 @@ fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
     let mut strong = Receiver::start(&network.listening, domain, &[]);
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     let nodes = ["/weak", "/receiver"].map(|node| source(node, "/chatter"));
-    reader.read_until("windows", |read| nodes.iter().all(|node| read.iter().any(|of| of.source == *node)));
+    reader.read_until("windows", |read| {
+        nodes.iter().all(|node| read.iter().any(|metric| metric.source == *node))
+    });
     let mut sender = Sender::start(&network.talking, domain, &[("DEPTH", "10"), ("RATE", "50")]);
     sender.run();
     wait_for("messages", || weak.numbers().received > 25 && strong.numbers().received > 25);
@@ -40,7 +42,7 @@ fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
     }
     network.link.cut(false);
     let restored = now();
-    let is_after = |of: &&Metric| of.start > restored + 1_000_000_000;
+    let is_after = |window: &&Metric| window.start > restored + 1_000_000_000;
     reader.read_until("windows", |read| {
         nodes.iter().all(|node| of(read, node, "publication_seq_gap").filter(is_after).count() >= 8)
     });
@@ -57,10 +59,10 @@ fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
         assert_eq!((numbers.received, totals.publishers), (totals.received, Some(1)), "{totals:?}");
 
         // Messages that were on the network at the cut are received: skip the first time after it.
-        let is_within = |of: &&Metric| of.start > cut + 250_000_000 && of.stop < restored;
+        let is_within = |window: &&Metric| window.start > cut + 250_000_000 && window.stop < restored;
         let silence: Vec<_> =
             of(&reader.metrics, node, "time_since_last_message_ms").filter(is_within).collect();
-        println!("silence {:?}", silence.iter().map(|of| of.average()).collect::<Vec<_>>());
+        println!("silence {:?}", silence.iter().map(|window| window.average()).collect::<Vec<_>>());
         assert!(silence.len() >= 4 && silence.last().unwrap().average() > 3000.0, "{silence:#?}");
         for (window, next) in silence.iter().zip(&silence[1..]) {
             let (grown, length) =
@@ -82,7 +84,7 @@ fn a_cut_network_causes_growing_silence_then_a_gap_then_normal_windows() {
         let windows = reader.windows(node, "source_to_receive_ms");
         let windows: Vec<_> = windows.iter().filter(is_after).take(8).collect();
         let length = (windows[7].stop - windows[0].start) as f64 * 1e-9;
-        let rate = windows.iter().map(|of| of.count()).sum::<f64>() / length;
+        let rate = windows.iter().map(|window| window.count()).sum::<f64>() / length;
         println!("missing {missing:?}, then {rate} Hz");
         assert!((45.0..55.0).contains(&rate), "{rate} Hz: {windows:#?}");
     }
@@ -108,7 +110,7 @@ fn a_publisher_that_restarts_during_a_cut_is_a_second_publisher_and_no_loss() {
     let mut receiver = Receiver::start(&network.listening, domain, &[]);
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     let chatter = source("/receiver", "/chatter");
-    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+    reader.read_until("window", |metrics| metrics.iter().any(|metric| metric.source == chatter));
     let talker = || start(&network.talking, program("talker"), "-p rate:=50.0", domain);
     let first = talker();
     wait_for("messages", || receiver.totals("chatter").received > 100);
@@ -148,7 +150,7 @@ fn a_publisher_that_restarts_during_a_cut_is_a_second_publisher_and_no_loss() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|of| (of["received"].as_u64(), &of["lost"]))
+            .map(|sender| (sender["received"].as_u64(), &sender["lost"]))
             .collect();
         println!("monitor: {senders:?}");
         assert_eq!(senders.len(), 2, "{object:#}");

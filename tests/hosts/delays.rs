@@ -66,7 +66,7 @@ fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
         };
         let averages =
             |read: &[Metric]| SOURCES.map(|source| METRICS.map(|metric| after(read, source, metric)));
-        let least = |of: Vec<f64>| of.into_iter().fold(f64::INFINITY, f64::min);
+        let least = |figures: Vec<f64>| figures.into_iter().fold(f64::INFINITY, f64::min);
         reader.read_until("windows", |read| {
             let averages = averages(read);
             let windows = averages.iter().flatten().map(Vec::len).min().unwrap_or_default();
@@ -83,14 +83,14 @@ fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
         let period = periods.iter().sum::<f64>() / periods.len() as f64;
         println!("published every {period:.3} ms, in {duration:.3} ms");
         assert!((period - 20.0).abs() < 1.0 && duration < 5.0, "{period} ms, {duration} ms: {periods:?}");
-        averages.map(|of| of.map(least))
+        averages.map(|source| source.map(least))
     };
     // A delay of acknowledgements delays no message.
     let limits = [DRIVER_DELAY + 1.0, 1.0, 2.0, DRIVER_DELAY + 2.0, DRIVER_DELAY + 2.0];
     let without = [(Way::There, 0), (Way::Back, 120), (Way::Back, 0)]
-        .map(|(way, of)| measure(way, of, [limits; SOURCES.len()]));
+        .map(|(way, delay)| measure(way, delay, [limits; SOURCES.len()]));
     let least = |source: usize, metric: usize| {
-        without.iter().map(|of| of[source][metric]).fold(f64::INFINITY, f64::min)
+        without.iter().map(|measured| measured[source][metric]).fold(f64::INFINITY, f64::min)
     };
     let base: [Figures; SOURCES.len()] =
         std::array::from_fn(|source| std::array::from_fn(|metric| least(source, metric)));
@@ -106,11 +106,12 @@ fn a_delay_of_the_network_raises_source_to_receive_and_not_header_to_source() {
     assert!(is_near(&without[1], &base), "{without:?}");
     for delay in [5, 40, 120] {
         let expected = base.map(|base| {
-            let mut expected = base.map(|of| of + delay as f64);
+            let mut expected = base.map(|average| average + delay as f64);
             expected[0] = base[0]; // the delay of the driver
             expected
         });
-        let measured = measure(Way::There, delay, expected.map(|source| source.map(|of| of + TOLERANCE)));
+        let measured =
+            measure(Way::There, delay, expected.map(|source| source.map(|average| average + TOLERANCE)));
         assert!(is_near(&measured, &expected), "{delay} ms: {measured:?}; expected {expected:?}");
     }
     let counts = network.link.counts(Way::There);

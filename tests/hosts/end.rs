@@ -20,7 +20,7 @@ fn is_anything_left(namespaces: &[String], processes: &[u32]) -> bool {
     let threads = std::fs::read_dir("/proc").unwrap().flatten();
     let mut threads =
         threads.filter_map(|process| std::fs::read_dir(process.path().join("task")).ok()).flatten().flatten();
-    let is_there = |namespace: PathBuf| namespaces.iter().any(|of| Path::new(of) == namespace);
+    let is_there = |namespace: PathBuf| namespaces.iter().any(|known| Path::new(known) == namespace);
     processes.iter().any(runs)
         || threads.any(|thread| std::fs::read_link(thread.path().join("ns/net")).is_ok_and(is_there))
 }

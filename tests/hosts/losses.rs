@@ -24,9 +24,9 @@ fn read_events(events: &Program, lost: u64) {
     while sum < lost {
         let line = events.read(&format!("event of {lost} messages lost, after {sum}"));
         let event: Value = serde_json::from_str(&line).unwrap();
-        for of in event["event"].as_array().unwrap() {
-            assert_eq!(of[0], "/chatter", "{line}");
-            sum += of[1].as_u64().unwrap();
+        for entry in event["event"].as_array().unwrap() {
+            assert_eq!(entry[0], "/chatter", "{line}");
+            sum += entry[1].as_u64().unwrap();
         }
     }
     assert_eq!(sum, lost, "no loss is published twice");
@@ -48,7 +48,7 @@ fn every_report_has_the_exact_number_of_messages_that_the_network_lost() {
     let mut receiver = Receiver::start(&network.listening, domain, &settings);
     let mut monitor = Monitor::start(&network.listening, &["chatter"], domain);
     wait_for("reader of events", || receiver.readers_of_events() == 1);
-    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+    reader.read_until("window", |metrics| metrics.iter().any(|metric| metric.source == chatter));
 
     // Messages that were sent before discovery are no losses. From here on, all messages are received.
     wait_for("first messages", || {
@@ -104,7 +104,7 @@ fn every_report_has_the_exact_number_of_messages_that_the_network_lost() {
     read_events(&losses, lost);
     let answer: Value = serde_json::from_str(&losses.request("totals /receiver")).unwrap();
     let all = answer["totals"].as_array().unwrap();
-    let service = all.iter().find(|of| of["topic"] == "/chatter").unwrap();
+    let service = all.iter().find(|entry| entry["topic"] == "/chatter").unwrap();
     assert_eq!((service["received"].as_u64(), service["lost"].as_u64()), (Some(totals.received), Some(lost)));
     receiver.end();
     assert_eq!(in_file(&file, "/chatter"), (totals.received, lost));
@@ -115,7 +115,7 @@ fn in_file(file: &Path, topic: &str) -> (u64, u64) {
     let text = std::fs::read_to_string(file).unwrap();
     let document: Value = yaml_serde::from_str(&text).unwrap();
     let topics = document["topics"].as_array().unwrap();
-    let totals = topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
+    let totals = topics.iter().find(|entry| entry["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
     let total = |what: &str| totals[what].as_u64().unwrap();
     (total("messages_received"), total("messages_lost"))
 }
@@ -134,7 +134,7 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
     let mut deep_sender = Sender::start(&network.talking, domain, &deep);
     let mut receiver = Receiver::start(&network.listening, domain, &[]);
     let mut deep_receiver = Receiver::start(&network.listening, domain, &deep);
-    reader.read_until("window", |metrics| metrics.iter().any(|of| of.source == chatter));
+    reader.read_until("window", |metrics| metrics.iter().any(|metric| metric.source == chatter));
     sender.run();
     wait_for("first messages", || {
         deep_sender.send(1);
@@ -144,7 +144,8 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
     // Returns the maximum delay of each window between two times.
     let tail = |metrics: &[Metric], from: i64, to: i64| -> Vec<f64> {
         let windows = of(metrics, &chatter, "source_to_receive_ms");
-        let within = windows.filter(|of| of.start >= from && of.stop <= to && of.count() > 0.0);
+        let within =
+            windows.filter(|window| window.start >= from && window.stop <= to && window.count() > 0.0);
         within.map(Metric::maximum).collect()
     };
     reader.read_until("windows without loss", |metrics| tail(metrics, receiving, i64::MAX).len() >= 3);
@@ -191,7 +192,7 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
     println!("maxima without loss {before:?}, with it {lossy:?}, after it {after:?}");
     // A message that is sent again is late, and the messages after it wait for it. (A busy machine also delays
     // messages.)
-    let shortest = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
+    let shortest = |delays: &[f64]| delays.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(median(lossy) > shortest(&before) + 10.0);
     assert!(shortest(&after) < shortest(&before) + 5.0, "{after:?}");
 }

@@ -182,7 +182,7 @@ fn a_chain_over_hosts_shows_which_hop_loses_messages_and_which_node_drops_some()
     });
     let mut counts = || {
         let nodes = [&mut first, &mut second, &mut third];
-        nodes.map(|node| ["received", "count"].map(|of| node.request(of).parse::<u64>().unwrap()))
+        nodes.map(|node| ["received", "count"].map(|figure| node.request(figure).parse::<u64>().unwrap()))
     };
     let before = counts();
     network.link.set(Way::There, Conditions { loss: 0.1, only_messages: true, ..Conditions::default() });
@@ -192,13 +192,13 @@ fn a_chain_over_hosts_shows_which_hop_loses_messages_and_which_node_drops_some()
     monitor.wait("messages", |path| figures(path, "count").iter().all(|count| *count > Some(100)));
     let path = settled(&mut monitor);
     let after = counts();
-    let difference = |node: usize, of: usize| after[node][of] - before[node][of];
+    let difference = |node: usize, figure: usize| after[node][figure] - before[node][figure];
     let received: Vec<u64> = (0..3).map(|node| difference(node, 0)).collect();
     let published: Vec<u64> = (0..3).map(|node| difference(node, 1)).collect();
     println!("{path:#}\n{received:?} {published:?}");
     let lost = [0, published[0] - received[1], 0];
     assert!(received[0] == 300 + 4 * DROPPED && lost[1] > 10 && published[1] < received[1], "{received:?}");
-    let known = |of: &[u64]| of.iter().copied().map(Some).collect::<Vec<_>>();
+    let known = |numbers: &[u64]| numbers.iter().copied().map(Some).collect::<Vec<_>>();
     assert_eq!(figures(&path, "received"), known(&received), "{path:#}");
     assert_eq!(figures(&path, "count"), known(&published), "{path:#}");
     assert_eq!(figures(&path, "lost"), known(&lost), "{path:#}");

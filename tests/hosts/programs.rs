@@ -289,8 +289,8 @@ pub fn start_hosts(domain: u32) -> (Program, Vec<String>, Vec<u32>) {
     let mut program: Program = command("hosts", domain, &[]).spawn().unwrap().into();
     let made = request(&mut program, "");
     let all = |what: &str| made[what].as_array().unwrap().iter();
-    let namespaces = all("namespaces").map(|of| of.as_str().unwrap().to_owned()).collect();
-    let processes = all("processes").map(|of| of.as_u64().unwrap() as u32).collect();
+    let namespaces = all("namespaces").map(|namespace| namespace.as_str().unwrap().to_owned()).collect();
+    let processes = all("processes").map(|process| process.as_u64().unwrap() as u32).collect();
     (program, namespaces, processes)
 }
 

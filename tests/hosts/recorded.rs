@@ -61,11 +61,14 @@ fn a_bag_proves_exactly_what_the_network_lost() {
     };
     let topics: Vec<&str> = info.lines().filter(|line| line.contains("Lost in transport: ")).collect();
     let (whole, of_files) = topics.split_last().unwrap();
-    let all =
-        |line: &str| ["Messages: ", "Lost in transport: ", "Lost in recorder: "].map(|of| number(line, of));
+    let all = |line: &str| {
+        ["Messages: ", "Lost in transport: ", "Lost in recorder: "].map(|label| number(line, label))
+    };
     assert_eq!(all(whole), [received, lost, 0], "{info}");
-    let sums =
-        of_files.iter().map(|line| all(line)).fold([0; 3], |sum, of| [0, 1, 2].map(|at| sum[at] + of[at]));
+    let sums = of_files
+        .iter()
+        .map(|line| all(line))
+        .fold([0; 3], |sum, counts| [0, 1, 2].map(|at| sum[at] + counts[at]));
     assert_eq!((of_files.len(), sums), (files.len(), all(whole)), "of each file: {info}");
 }
 

@@ -31,12 +31,12 @@ fn namespaces_distinguish_two_robots_whose_nodes_have_the_same_names() {
         (source("/r2/listener", "/r2/imu"), 50.0),
     ];
     let periods = |metrics: &[Metric], source: &str| -> Vec<Metric> {
-        of(metrics, source, "message_period").filter(|of| of.count() > 0.0).cloned().collect()
+        of(metrics, source, "message_period").filter(|window| window.count() > 0.0).cloned().collect()
     };
     reader.read_until("windows", |metrics| {
         expected.iter().all(|(source, _)| periods(metrics, source).len() >= WINDOWS)
     });
-    let sources: BTreeSet<_> = reader.metrics.iter().map(|of| of.source.as_str()).collect();
+    let sources: BTreeSet<_> = reader.metrics.iter().map(|metric| metric.source.as_str()).collect();
     println!("{sources:?}");
     assert_eq!(sources, expected.iter().map(|(source, _)| source.as_str()).collect());
     for (source, rate) in &expected {

@@ -88,7 +88,7 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
             network.link.set(way, Conditions { delay, ..Conditions::default() });
         }
         let [before, callback, client] =
-            [delays.before_callback, delays.callback, delays.client].map(|of| of.to_string());
+            [delays.before_callback, delays.callback, delays.client].map(|delay| delay.to_string());
         let of_server = [("BEFORE", &*before), ("CALLBACK", &*callback)];
         let _server = Process::from(network.listening.spawn(command("waiting::server", domain, &of_server)));
         let of_caller = [("CLIENT", &*client)];
@@ -130,7 +130,7 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
         let added = delays.added();
         for attempt in 1.. {
             assert!(base.iter().all(|average| (0.0..10.0).contains(average)), "{base:?}");
-            let expected: Figures = std::array::from_fn(|of| base[of] + added[of]);
+            let expected: Figures = std::array::from_fn(|index| base[index] + added[index]);
             let measured = measure(delays, expected);
             if are_near(measured, expected) {
                 break;

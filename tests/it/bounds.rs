@@ -335,7 +335,7 @@ fn pending_losses_of_many_short_subscriptions_are_one_entry_per_topic() {
     drop(statistics);
     let sum = || {
         let lost = lost.lock().unwrap();
-        lost.iter().flatten().map(|of| of.messages_lost).sum::<u64>()
+        lost.iter().flatten().map(|entry| entry.messages_lost).sum::<u64>()
     };
     wait_for("event at the end", || sum() > 0);
     let lost = lost.lock().unwrap();

@@ -189,12 +189,12 @@ fn every_form_of_a_callback_and_of_publishing_has_the_sizes() {
 
 /// Waits for a window with one publication. Returns its size.
 fn size_in_a_window(windows: &watch::Receiver<Option<Arc<WindowStatistics>>>) -> u64 {
-    let (mut windows, mut of) = (windows.clone(), None);
+    let (mut windows, mut found) = (windows.clone(), None);
     wait_for("window with a publication", || {
-        of = windows.borrow_and_update().clone().filter(|window| window.count > 0);
-        of.is_some()
+        found = windows.borrow_and_update().clone().filter(|window| window.count > 0);
+        found.is_some()
     });
-    let window = of.unwrap();
+    let window = found.unwrap();
     let size = window.get(Metric::MessageSize).unwrap();
     assert_eq!((window.count, size.sample_count, size.minimum), (1, 1, size.maximum), "{window:?}");
     let bandwidth = size.average / window.length.as_secs_f64();

@@ -136,21 +136,21 @@ fn are_same(figure: f64, reference: f64, tolerance: f64) -> bool {
 }
 
 #[track_caller]
-fn assert_same(ours: &Summary, reference: &Summary, of: &str) {
-    assert_close(ours, reference, SAME, of);
+fn assert_same(ours: &Summary, reference: &Summary, label: &str) {
+    assert_close(ours, reference, SAME, label);
 }
 
 /// Asserts that all values are the same. The standard deviation has a tolerance of its own.
 #[track_caller]
-fn assert_close(ours: &Summary, reference: &Summary, deviation: f64, of: &str) {
-    assert_eq!(ours.sample_count, reference.sample_count, "{of}: sample count");
+fn assert_close(ours: &Summary, reference: &Summary, deviation: f64, label: &str) {
+    assert_eq!(ours.sample_count, reference.sample_count, "{label}: sample count");
     for (name, figure, reference, tolerance) in [
         ("average", ours.average, reference.average, SAME),
         ("minimum", ours.minimum, reference.minimum, SAME),
         ("maximum", ours.maximum, reference.maximum, SAME),
         ("standard deviation", ours.standard_deviation, reference.standard_deviation, deviation),
     ] {
-        assert!(are_same(figure, reference, tolerance), "{of}: {name} {figure:e} is not {reference:e}");
+        assert!(are_same(figure, reference, tolerance), "{label}: {name} {figure:e} is not {reference:e}");
     }
 }
 
@@ -158,8 +158,8 @@ fn assert_close(ours: &Summary, reference: &Summary, deviation: f64, of: &str) {
 ///
 /// There is one exception. Welford's algorithm rounds its running mean with every sample. At an age of an hour, the
 /// resolution of an f64 of milliseconds is 4.7e-10 ms, and the spread of the samples is 2.8e-4 ms.
-fn deviation_tolerance(of: &str) -> f64 {
-    if of == "an hour old, spread of a microsecond, window 0, age" {
+fn deviation_tolerance(label: &str) -> f64 {
+    if label == "an hour old, spread of a microsecond, window 0, age" {
         5e-7
     } else {
         SAME
@@ -236,25 +236,25 @@ fn values_with_carried_over_periods_equal_those_of_libstatistics_collector() {
         let windows = messages(&series);
         let ours = collected(&windows, FirstPeriod::CarriedOver);
         let samples = samples(&windows, FirstPeriod::CarriedOver);
-        for (of, window, metric) in metrics(&series) {
+        for (label, window, metric) in metrics(&series) {
             let (ours, samples) = (ours[window][metric], &samples[window][metric]);
             let theirs = [series.windows[window].age, series.windows[window].period][metric];
             // Where the two differ on purpose, both values are asserted. Theirs is then replaced by the correct one.
             let mut right = theirs;
             if samples.len() == 1 {
-                assert_eq!(theirs.standard_deviation, 0.0, "{of}: theirs of a single sample");
-                assert!(ours.standard_deviation.is_nan(), "{of}: ours of a single sample");
+                assert_eq!(theirs.standard_deviation, 0.0, "{label}: theirs of a single sample");
+                assert!(ours.standard_deviation.is_nan(), "{label}: ours of a single sample");
                 right.standard_deviation = f64::NAN;
                 single_samples += 1;
             }
             if !samples.is_empty() && samples.iter().all(|sample| *sample < 0) {
                 // `std::numeric_limits<double>::min()`, the smallest positive normal number; fixed in 2.0.1.
-                assert_eq!(theirs.maximum, 2.2250738585072014e-308, "{of}: theirs of negative samples");
-                assert_eq!(ours.maximum, -1.005941, "{of}: ours of negative samples");
+                assert_eq!(theirs.maximum, 2.2250738585072014e-308, "{label}: theirs of negative samples");
+                assert_eq!(ours.maximum, -1.005941, "{label}: ours of negative samples");
                 right.maximum = exact(samples).maximum;
                 all_negative += 1;
             }
-            assert_same(&ours, &right, &of);
+            assert_same(&ours, &right, &label);
         }
     }
     // 20: a single message, and ten ages and nine periods of the 1 Hz series. 1: the ages of the sender whose clock is
@@ -268,9 +268,9 @@ fn every_value_equals_the_result_of_exact_integer_arithmetic() {
         let windows = messages(&series);
         for first in [FirstPeriod::NoSample, FirstPeriod::CarriedOver] {
             let (ours, samples) = (collected(&windows, first), samples(&windows, first));
-            for (of, window, metric) in metrics(&series) {
+            for (label, window, metric) in metrics(&series) {
                 let (ours, exact) = (ours[window][metric], exact(&samples[window][metric]));
-                assert_close(&ours, &exact, deviation_tolerance(&of), &format!("{of}, {first:?}"));
+                assert_close(&ours, &exact, deviation_tolerance(&label), &format!("{label}, {first:?}"));
             }
         }
     }
@@ -300,11 +300,11 @@ fn numpy_computes_the_same_windows_from_the_same_messages() {
         assert_eq!(numpy.len(), windows.len(), "{}", series.name);
         let ours = collected(&windows, FirstPeriod::NoSample);
         let samples = samples(&windows, FirstPeriod::NoSample);
-        for (of, window, metric) in metrics(&series) {
+        for (label, window, metric) in metrics(&series) {
             let (ours, numpy) = (ours[window][metric], numpy[window][metric]);
             let exact = exact(&samples[window][metric]);
-            assert_same(&numpy, &exact, &format!("numpy: {of}"));
-            assert_close(&ours, &numpy, deviation_tolerance(&of), &of);
+            assert_same(&numpy, &exact, &format!("numpy: {label}"));
+            assert_close(&ours, &numpy, deviation_tolerance(&label), &label);
         }
     }
 }

@@ -130,11 +130,13 @@ fn a_stopped_receiver_raises_source_to_receive_and_not_header_to_source() {
     // This duration is the fault under test, not a wait for a condition.
     std::thread::sleep(Duration::from_millis(400));
     listener.signal("CONT");
-    let stopped =
-        |metrics: &[Published]| of(&metrics[before..], "/listener:/imu", part).any(|of| of.maximum() > 100.0);
+    let stopped = |metrics: &[Published]| {
+        of(&metrics[before..], "/listener:/imu", part).any(|window| window.maximum() > 100.0)
+    };
     reader.read_until(&format!("{part} of some 400 ms"), stopped);
     // Ten or more messages waited that long. If the driver were late, only one would.
-    for window in of(&reader.metrics, "/listener:/imu", "header_to_source_ms").filter(|of| of.count() > 20.0)
+    for window in
+        of(&reader.metrics, "/listener:/imu", "header_to_source_ms").filter(|window| window.count() > 20.0)
     {
         assert!(window.average() < 20.0, "the driver did not wait: {window:?}");
     }
@@ -164,8 +166,8 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
             seen.extend(windows.borrow_and_update().clone());
             seen.retain(|window| window.get(part).unwrap().sample_count > 0);
         }
-        let backlog = |of: usize| seen[of].get(part).unwrap().average;
-        let grew = (1..seen.len()).filter(|of| backlog(*of) > backlog(of - 1) + 100.0).count();
+        let backlog = |index: usize| seen[index].get(part).unwrap().average;
+        let grew = (1..seen.len()).filter(|index| backlog(*index) > backlog(index - 1) + 100.0).count();
         grew >= 4 && backlog(seen.len() - 1) > 1000.0
     });
     let last = seen.last().unwrap();
@@ -214,8 +216,8 @@ fn a_slow_worker_with_depth_1_loses_messages_and_reports_the_exact_number() {
     let lost = totals.lost.unwrap();
     assert!(lost > COUNT / 10, "about half of the messages are overwritten: {totals:?}");
     assert_eq!(totals.received, numbers.len() as u64, "{totals:?}");
-    // The reader may know the publisher late. It then receives several messages at once, of which the last one remains:
-    // nothing tells a subscription what was sent before its first message.
+    // The reader may discover the publisher late. It then receives several messages at once, and only the last one
+    // remains. A subscription does not know what was sent before its first message.
     assert_eq!(totals.received + lost, COUNT - numbers[0] + 1, "{totals:?}, {numbers:?}");
     assert_eq!((totals.out_of_order, totals.publishers), (Some(0), Some(1)));
     wait_for("window of the last message", || {
@@ -294,7 +296,7 @@ fn time_since_last_message_grows_while_a_topic_is_silent() {
     let windows = windows.lock().unwrap().clone();
     let silent = &windows[windows.len() - 4..];
     for (window, next) in silent.iter().zip(&silent[1..]) {
-        let silence = |of: &WindowStatistics| of.get(Metric::TimeSinceLastMessage).unwrap().average;
+        let silence = |window: &WindowStatistics| window.get(Metric::TimeSinceLastMessage).unwrap().average;
         let length = next.length.as_secs_f64() * 1e3;
         assert!((silence(next) - silence(window) - length).abs() < 1e-6, "it grows with time: {silent:#?}");
         assert!(silence(window) > 0.0 && next.get(Metric::TimeSinceLastMessage).unwrap().sample_count == 1);
@@ -326,7 +328,7 @@ fn the_clock_offset_is_published_once_per_window_and_node() {
         .unwrap();
     let _spinning = Spinning::start(executor);
     let messages_of = |name: &str| -> Vec<MetricsMessage> {
-        published.lock().unwrap().iter().filter(|of| of.metrics_source == name).cloned().collect()
+        published.lock().unwrap().iter().filter(|message| message.metrics_source == name).cloned().collect()
     };
     wait_for("four windows", || messages_of("clock_offset_ms").len() >= 4);
     let clocks = messages_of("clock_offset_ms");
@@ -335,5 +337,7 @@ fn the_clock_offset_is_published_once_per_window_and_node() {
     }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(clocks.iter().all(|clock| clock.measurement_source_name == hostname.trim()), "{clocks:#?}");
-    assert!(messages_of("message_age").iter().any(|of| of.measurement_source_name == "/clock:/imu"));
+    assert!(messages_of("message_age")
+        .iter()
+        .any(|message| message.measurement_source_name == "/clock:/imu"));
 }

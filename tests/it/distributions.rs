@@ -24,7 +24,7 @@ fn assert_same(published: &Value, own: &Value) {
     for exact in ["count", "zero_count", "positive", "negative"] {
         assert_eq!(published[exact], own[exact], "{exact} of {published}, {own}");
     }
-    let number = |of: &Value| of.as_f64().unwrap();
+    let number = |figure: &Value| figure.as_f64().unwrap();
     let sum = number(&published["sum"]) - number(&own["sum"]);
     assert!(sum.abs() < 1e-6, "{published} {own}");
     if published["unit"].is_null() {
@@ -160,8 +160,9 @@ fn the_parameter_turns_them_on_and_off_while_the_node_runs() {
     wait_for("distributions of all that have one", || {
         work();
         let sources = sources.lock().unwrap();
-        let is_there =
-            |(source, metric): &(&str, &str)| sources.iter().any(|(of, name)| of == source && name == metric);
+        let is_there = |(source, metric): &(&str, &str)| {
+            sources.iter().any(|(published, name)| published == source && name == metric)
+        };
         expected.iter().all(is_there)
     });
     assert!(imus.latest().unwrap().distribution(Metric::PublishDuration).is_some());

@@ -87,11 +87,11 @@ fn a_dynamic_subscription_is_measured_like_any_other() {
     }
 
     reader.read_until("window of imu", |metrics| {
-        metrics
-            .iter()
-            .any(|of| of.source == "/dynamic:/imu" && of.metric == "message_age" && of.count() > 20.0)
+        metrics.iter().any(|window| {
+            window.source == "/dynamic:/imu" && window.metric == "message_age" && window.count() > 20.0
+        })
     });
-    assert!(reader.metrics.iter().all(|of| of.source != "/dynamic:/chatter"), "it is not published");
+    assert!(reader.metrics.iter().all(|window| window.source != "/dynamic:/chatter"), "it is not published");
 }
 
 /// The forms of a node's scope, with a publisher of the same kind: every message is measured once by each.
@@ -157,8 +157,8 @@ fn dynamic_publishers_and_subscriptions_of_a_node_are_measured() {
     wait_for("windows of the publisher", || collect() >= MESSAGES);
     assert_eq!(collect(), MESSAGES, "the failed publication is not measured");
     for subscription in [&plain, &delayed] {
-        let [of] = subscription.publishers()[..] else { panic!("{:?}", subscription.publishers()) };
-        assert_eq!(of.received, MESSAGES);
+        let [totals] = subscription.publishers()[..] else { panic!("{:?}", subscription.publishers()) };
+        assert_eq!(totals.received, MESSAGES);
         wait_for("window", || {
             subscription.latest().is_some_and(|window| window.totals.unwrap().received == MESSAGES)
         });

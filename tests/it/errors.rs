@@ -132,7 +132,10 @@ fn invalid_options_are_errors_with_the_value_and_create_nothing() {
     let nowhere = directory.path().join("missing/totals.yaml");
     for path in [nowhere.as_path(), directory.path(), std::path::Path::new("")] {
         let error = error(NodeStatisticsOptions::new().totals_file(path));
-        assert!(matches!(&error, StatisticsError::TotalsFile { path: of, .. } if of == path), "{error}");
+        assert!(
+            matches!(&error, StatisticsError::TotalsFile { path: reported, .. } if reported == path),
+            "{error}"
+        );
         assert!(
             error.to_string().starts_with("The totals of the node \"/mistaken\" cannot be written"),
             "{error}"
@@ -153,7 +156,7 @@ fn a_totals_file_that_can_no_longer_be_written_is_logged() {
         drop(statistics);
         let logged = warnings::so_far();
         assert!(
-            logged.iter().any(|of| of.starts_with("The totals of the node \"/late\" cannot be written")),
+            logged.iter().any(|line| line.starts_with("The totals of the node \"/late\" cannot be written")),
             "{logged:?}"
         );
     });

@@ -58,7 +58,7 @@ fn executor(window: &WindowStatistics) -> &ExecutorWindow {
 
 fn busy(window: &WindowStatistics, thread: &str) -> f64 {
     let threads = &executor(window).threads;
-    threads.iter().find(|of| &*of.name == thread).unwrap_or_else(|| panic!("{threads:?}")).busy
+    threads.iter().find(|candidate| &*candidate.name == thread).unwrap_or_else(|| panic!("{threads:?}")).busy
 }
 
 /// When callbacks ran, as the callbacks themselves have measured it: in nanoseconds of the system clock.
@@ -184,11 +184,11 @@ fn in_the_nodes_scope_of_the_basic_order_a_timer_does_not_wait_for_a_subscriptio
         assert!(busy(window, "node") < 10.0, "{context}");
         let longest = executor(window).longest.as_ref().unwrap();
         assert_eq!((longest.callback.kind, &*longest.thread), (CallbackKind::Subscription, "spin"));
-        let waited = |of: &rclrs_topic_statistics::CallbackWait| {
-            of.waiting.kind == CallbackKind::Timer && of.running.kind == CallbackKind::Subscription
+        let waited = |wait: &rclrs_topic_statistics::CallbackWait| {
+            wait.waiting.kind == CallbackKind::Timer && wait.running.kind == CallbackKind::Subscription
         };
         // A take is one, too, but takes no 10 ms.
-        let long = executor(window).waits.iter().find(|of| waited(of) && of.milliseconds > 10.0);
+        let long = executor(window).waits.iter().find(|wait| waited(wait) && wait.milliseconds > 10.0);
         assert_eq!(long, None, "{context}");
     }
 }
@@ -493,7 +493,7 @@ fn the_metrics_of_an_executor_are_published_and_judged() {
     assert_eq!(units, ["%", "ms", "ms"]);
 }
 
-/// Creates timers of which one makes the other one wait.
+/// Creates two timers. The second one makes the first one wait.
 fn blocking_timers(node: &Node) -> [Timer; 2] {
     let short = node.create_timer_repeating(Duration::from_millis(10), || {}).unwrap();
     let block = || std::thread::sleep(Duration::from_millis(50));

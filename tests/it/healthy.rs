@@ -51,7 +51,8 @@ impl Logged {
         wait_for("end", || self.process.status().is_some());
         self.lines.extend(self.log.iter());
         assert!(!self.lines.is_empty(), "{} logs nothing", self.what);
-        let is_error = |line: &String| ["[ERROR]", "[FATAL]", "panicked"].iter().any(|of| line.contains(of));
+        let is_error =
+            |line: &String| ["[ERROR]", "[FATAL]", "panicked"].iter().any(|mark| line.contains(mark));
         self.lines.into_iter().filter(is_error).map(|line| format!("{}: {line}", self.what)).collect()
     }
 }

@@ -183,11 +183,15 @@ fn everything_can_be_dropped_in_any_order_while_messages_arrive_and_nothing_is_p
         ends.push((order, source, dropped.recv_timeout(LIMIT).expect("a deadlock")));
     }
     wait_for("end of all nodes", || {
-        !listener.get_node_names().unwrap().iter().any(|of| of.name.starts_with("leaving"))
+        !listener.get_node_names().unwrap().iter().any(|other| other.name.starts_with("leaving"))
     });
     for (order, source, silent_from) in ends {
-        let late =
-            published.lock().unwrap().iter().filter(|(of, at)| *of == source && *at > silent_from).count();
+        let late = published
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(name, at)| *name == source && *at > silent_from)
+            .count();
         assert_eq!(late, 0, "published after the subscription or the statistics were dropped: {order:?}");
     }
 }
@@ -203,14 +207,14 @@ fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_do
         .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
         .collect();
     let _spinning = Spinning::start(executor);
-    let wait_for_window = |of: &MeasuredSubscription<Imu>| {
-        let mut windows = of.watch();
+    let wait_for_window = |subscription: &MeasuredSubscription<Imu>| {
+        let mut windows = subscription.watch();
         windows.mark_unchanged();
         wait_for("end of a window", || windows.has_changed().unwrap());
     };
     let times_of = |source: &str| {
         let published = published.lock().unwrap();
-        published.iter().filter(|(of, _)| of == source).map(|(_, at)| *at).collect::<Vec<_>>()
+        published.iter().filter(|(name, _)| name == source).map(|(_, at)| *at).collect::<Vec<_>>()
     };
 
     // The window of the last subscription is published last.
@@ -326,7 +330,7 @@ fn nodes_of_one_process_and_statistics_of_one_node_do_not_disturb_each_other() {
         published.lock().unwrap().clear();
         wait_for("all sources", || {
             let published = published.lock().unwrap();
-            sources.iter().all(|source| published.iter().any(|(of, _)| of == source))
+            sources.iter().all(|source| published.iter().any(|(name, _)| name == source))
         });
     };
     wait_for_sources(&["/one:/imu", "/one:/of_second", "/other:/imu"]);

@@ -54,12 +54,12 @@ fn the_nodes_log_has_a_table_of_each_window() {
             let words: Vec<&str> = line.split_whitespace().collect();
             (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
         };
-        let (frames, of) = figures("/bridge:frames");
-        assert_eq!(of, "frequency_hz [Hz]");
+        let (frames, metric) = figures("/bridge:frames");
+        assert_eq!(metric, "frequency_hz [Hz]");
         let (count, rate) = (frames[0], frames[1]);
         assert!(count % 3.0 == 0.0 && (0.4..1.5).contains(&(count / rate)), "a window of 0.5 s: {frames:?}");
-        let (pose, of) = figures("/bridge:get_pose");
-        assert_eq!(of, "duration_ms [ms]");
+        let (pose, metric) = figures("/bridge:get_pose");
+        assert_eq!(metric, "duration_ms [ms]");
         // The window may end during the call.
         assert!((pose[0] * 3.0 - count).abs() <= 3.0, "{pose:?} {frames:?}");
         assert_eq!(figures("/bridge:/number").1, "publish_period [ms]");

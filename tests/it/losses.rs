@@ -78,7 +78,8 @@ fn events(reader: &Program, lost: u64) -> Vec<Event> {
         if !json["matched"].is_null() {
             continue; // a publisher came or ended; the last event may come after that
         }
-        let source_and_count = |of: &Value| (of[0].as_str().unwrap().to_owned(), of[1].as_u64().unwrap());
+        let source_and_count =
+            |entry: &Value| (entry[0].as_str().unwrap().to_owned(), entry[1].as_u64().unwrap());
         events.push(Event {
             node: json["node"].as_str().unwrap().to_owned(),
             time: json["time"].as_f64().unwrap(),
@@ -152,7 +153,10 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     assert_eq!(answer["node"], "/lossy");
     let totals_of = |source: &str| {
         let all = answer["totals"].as_array().unwrap();
-        all.iter().find(|of| of["source"] == source).unwrap_or_else(|| panic!("{source}: {answer}")).clone()
+        all.iter()
+            .find(|entry| entry["source"] == source)
+            .unwrap_or_else(|| panic!("{source}: {answer}"))
+            .clone()
     };
     let imu_totals = totals_of("/lossy:/imu");
     assert_eq!(imu_totals["topic"], "/imu");
@@ -177,13 +181,14 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     let document: Value = yaml_serde::from_str(&text).unwrap();
     assert_eq!((document["version"].as_u64(), document["node_name"].as_str()), (Some(1), Some("/lossy")));
     let topics = document["topics"].as_array().unwrap();
-    let of =
-        |topic: &str| topics.iter().find(|of| of["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"));
-    assert_eq!(of("/imu")["messages_lost"].as_u64(), totals.lost, "{text}");
-    assert_eq!(of("/imu")["bytes_received"].as_u64(), totals.bytes, "{text}");
-    assert_eq!(of("/imu")["messages_received"].as_u64(), Some(totals.received), "{text}");
-    assert_eq!(of("/number")["messages_received"].as_u64(), Some(COUNT), "{text}");
-    assert!(of("/unknown")["messages_lost"].is_null(), "{text}");
+    let totals_in_file = |topic: &str| {
+        topics.iter().find(|entry| entry["topic_name"] == topic).unwrap_or_else(|| panic!("{text}"))
+    };
+    assert_eq!(totals_in_file("/imu")["messages_lost"].as_u64(), totals.lost, "{text}");
+    assert_eq!(totals_in_file("/imu")["bytes_received"].as_u64(), totals.bytes, "{text}");
+    assert_eq!(totals_in_file("/imu")["messages_received"].as_u64(), Some(totals.received), "{text}");
+    assert_eq!(totals_in_file("/number")["messages_received"].as_u64(), Some(COUNT), "{text}");
+    assert!(totals_in_file("/unknown")["messages_lost"].is_null(), "{text}");
     let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(files.len(), 1, "no temporary file is left: {files:?}");
     drop(spinning);

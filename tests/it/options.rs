@@ -43,7 +43,7 @@ impl Published {
     /// Returns all sources of the messages.
     fn sources(&self) -> Vec<String> {
         let mut sources: Vec<String> =
-            self.messages.lock().unwrap().iter().map(|of| of.source.clone()).collect();
+            self.messages.lock().unwrap().iter().map(|message| message.source.clone()).collect();
         sources.sort();
         sources.dedup();
         sources
@@ -294,7 +294,9 @@ fn invalid_options_are_errors_with_the_value_and_the_rule_and_create_nothing() {
     let error = |options| NodeStatistics::with_options(&node, options).err().unwrap();
     for (period, text) in [(Duration::ZERO, "0ns"), (Duration::MAX, "18446744073709551615.999999999s")] {
         let error = error(options().publish_period(period));
-        assert!(matches!(error, StatisticsError::InvalidPublishPeriod { period: of } if of == period));
+        assert!(
+            matches!(error, StatisticsError::InvalidPublishPeriod { period: reported } if reported == period)
+        );
         assert_eq!(
             error.to_string(),
             format!("A publish period of {text} is not possible: it has to be from 1 ms to a day (86400 s)")
@@ -303,7 +305,7 @@ fn invalid_options_are_errors_with_the_value_and_the_rule_and_create_nothing() {
     for topic in ["", "1st", "statistics/"] {
         let error = error(options().publish_topic(topic));
         assert!(
-            matches!(&error, StatisticsError::CreatePublisher { topic: of, .. } if of == topic),
+            matches!(&error, StatisticsError::CreatePublisher { topic: reported, .. } if reported == topic),
             "{error}"
         );
         assert!(error.to_string().contains(&format!("{topic:?}")), "{error}");

@@ -98,10 +98,10 @@ fn an_invalid_value_at_the_start_is_an_error_with_the_name_the_value_and_the_rul
     for (name, value, rule) in wrong {
         let (_executor, node) = configured(&["-p", &format!("{name}:={value}")]);
         let error = NodeStatistics::new(&node).err().unwrap();
-        let StatisticsError::InvalidParameter { name: of, node: of_node, reason } = &error else {
+        let StatisticsError::InvalidParameter { name: reported, node: of_node, reason } = &error else {
             panic!("{error:?}")
         };
-        assert_eq!((*of, of_node.as_str()), (name, "/configured"), "{error}");
+        assert_eq!((*reported, of_node.as_str()), (name, "/configured"), "{error}");
         assert!(reason.contains(rule), "{error}");
         assert_eq!(node.count_publishers("/statistics").unwrap(), 0, "nothing is created: {error}");
     }

@@ -102,8 +102,9 @@ fn every_form_of_publishing_is_received_and_measured_and_silence_has_count_0() {
         let (periods, durations) =
             (reader.windows(source, "publish_period"), reader.windows(source, "publish_duration_ms"));
         // The two metrics of a window are two messages. The last one may not be received yet.
-        let duration =
-            |period: &test_support::Metric| durations.iter().find(|of| of.start == period.start).cloned();
+        let duration = |period: &test_support::Metric| {
+            durations.iter().find(|duration| duration.start == period.start).cloned()
+        };
         let windows: Vec<_> = periods.iter().filter_map(|period| Some((period, duration(period)?))).collect();
         for (period, duration) in &windows {
             assert_eq!((period.unit.as_str(), duration.unit.as_str()), ("ms", "ms"));
@@ -111,7 +112,7 @@ fn every_form_of_publishing_is_received_and_measured_and_silence_has_count_0() {
             assert!(duration.count() == 0.0 || duration.minimum() > 0.0, "{duration:?}");
         }
         assert!(windows.iter().any(|(period, _)| period.count() >= often), "{windows:?}");
-        for period in periods.iter().filter(|of| of.count() >= often) {
+        for period in periods.iter().filter(|period| period.count() >= often) {
             let length = (period.stop - period.start) as f64 * 1e-6;
             assert!(period.average() * period.count() <= length, "the periods fit in the window: {period:?}");
             assert!(period.maximum() >= 10.0, "a period is as long as the pause: {period:?}");
@@ -119,7 +120,7 @@ fn every_form_of_publishing_is_received_and_measured_and_silence_has_count_0() {
     }
     for metric in ["publish_period", "publish_duration_ms"] {
         let last = |metrics: &[test_support::Metric]| of(metrics, "/driver:/number", metric).last().cloned();
-        let is_silent = |of: test_support::Metric| of.count() == 0.0 && of.average().is_nan();
+        let is_silent = |window: test_support::Metric| window.count() == 0.0 && window.average().is_nan();
         reader.read_until("silent window", |metrics| last(metrics).is_some_and(is_silent));
     }
 }
@@ -153,7 +154,9 @@ fn threads_that_share_a_publisher_leave_no_wrong_period() {
     let durations = reader.windows("/driver:/number", "publish_duration_ms");
     let mut unknown = 0;
     for (index, period) in periods.iter().enumerate() {
-        let Some(duration) = durations.iter().find(|of| of.start == period.start) else { continue };
+        let Some(duration) = durations.iter().find(|duration| duration.start == period.start) else {
+            continue;
+        };
         if period.count() == 0.0 {
             assert!(period.average().is_nan(), "{period:?}");
             unknown += u32::from(duration.count() > 1.0);
@@ -233,8 +236,8 @@ fn an_option_that_a_publisher_does_not_have_is_an_error_and_none_of_the_node() {
     let all = TopicStatisticsOptions::new().metrics([Metric::PublishPeriod, Metric::MessageSize]);
     let measured = statistics.create_publisher::<Int32>("number".topic_statistics(all)).unwrap();
     wait_for("windows", || publisher.latest().is_some() && measured.latest().is_some());
-    for of in [publisher, measured] {
-        let metrics = of.latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect::<Vec<_>>();
+    for handle in [publisher, measured] {
+        let metrics = handle.latest().unwrap().metrics.iter().map(|(metric, _)| *metric).collect::<Vec<_>>();
         assert_eq!(metrics, [Metric::PublishPeriod, Metric::PublishDuration, Metric::MessageSize]);
     }
 }

@@ -75,7 +75,7 @@ fn every_window_of_a_real_topic_equals_what_numpy_computes_from_the_recorded_mes
     let mut publisher = Program::start("publisher.py", &["--rate", "200", "--stamp-age", "0.003"], domain);
     let count = |metrics: &[Metric], full: bool| {
         test_support::of(metrics, "/recorder:/imu", "message_period")
-            .filter(|of| (of.count() > 0.0) == full)
+            .filter(|window| (window.count() > 0.0) == full)
             .count()
     };
     reader.read_until("five windows with messages", |metrics| count(metrics, true) >= 5);

@@ -116,7 +116,8 @@ fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
         .zip(simulated.all(Metric::MessageAge, from))
         .filter(|(whole, _)| whole.sample_count > 0)
     {
-        let figures = |of: &Summary| (of.average, of.minimum, of.maximum, of.sample_count);
+        let figures =
+            |summary: &Summary| (summary.average, summary.minimum, summary.maximum, summary.sample_count);
         assert_eq!(figures(whole), figures(&age), "header_to_callback_ms is also on simulated time");
     }
     for part in simulated.all(Metric::HeaderToSource, 0) {

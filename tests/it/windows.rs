@@ -135,14 +135,15 @@ fn sources_of_equal_names_have_their_own_counts_everywhere() {
     let _spinning = Spinning::start(executor);
     let mut reader = Reader::start(domain);
     reader.read_until("windows", |metrics| {
-        SOURCES.iter().all(|source| metrics.iter().any(|of| of.source == *source))
+        SOURCES.iter().all(|source| metrics.iter().any(|metric| metric.source == *source))
     });
     wait_for("two subscriptions", || publisher.get_subscription_count().unwrap() == 2);
     (0..MESSAGES).for_each(|_| publisher.publish(Imu::default()).unwrap());
     // Each source has its own windows, so each count is that of the messages.
     let sizes = |metrics: &[Published], source: &str| -> f64 {
-        let sizes =
-            metrics.iter().filter(|of| of.source == source && of.metric == Metric::MessageSize.name());
+        let sizes = metrics
+            .iter()
+            .filter(|window| window.source == source && window.metric == Metric::MessageSize.name());
         sizes.map(Published::count).sum()
     };
     reader.read_until("all messages", |metrics| {
@@ -154,7 +155,7 @@ fn sources_of_equal_names_have_their_own_counts_everywhere() {
     });
     assert_eq!(counts, [MESSAGES as f64; 3]);
     let mut totals: Vec<_> =
-        statistics.totals().into_iter().map(|of| (of.source_name, of.totals.received)).collect();
+        statistics.totals().into_iter().map(|topic| (topic.source_name, topic.totals.received)).collect();
     totals.sort();
     assert_eq!(totals, [0, 1].map(|index: usize| (SOURCES[index].to_owned(), MESSAGES as u64)));
     let names = ["relay: /imu", "relay: /imu (2)", "relay: /imu (3)"].map(str::to_owned);

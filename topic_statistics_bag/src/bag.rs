@@ -77,12 +77,12 @@ pub struct BagStatistics {
 impl Bag {
     /// Opens a bag: files, and directories as rosbag2 makes them. Several are one bag, in their order.
     ///
-    /// The files of a directory are those that its metadata.yaml names. Without one, as after a crash, they are all that
-    /// end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`), in the order of the numbers in their
-    /// names.
+    /// The files of a directory are those that its metadata.yaml names. Without a metadata.yaml, as after a crash, they
+    /// are all files that end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`), in the order of
+    /// the numbers in their names.
     ///
-    /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if its messages are compressed
-    /// otherwise than by zstd.
+    /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if its messages are
+    /// compressed otherwise than by zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self { files: vec![], missing: vec![] };
         for path in paths {

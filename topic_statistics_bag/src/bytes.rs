@@ -23,7 +23,7 @@ pub(crate) trait Bytes {
     }
 }
 
-/// The first bytes of something, of which no more may be read.
+/// The first bytes of something. Reading beyond them is an error.
 pub(crate) struct Limited<'a, B> {
     bytes: &'a mut B,
     left: u64,

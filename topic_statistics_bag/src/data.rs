@@ -53,7 +53,7 @@ fn header(bytes: &mut impl Bytes, layout: &HeaderLayout) -> i64 {
     layout.as_ref().and_then(|layout| layout.read(bytes)).unwrap_or(0)
 }
 
-/// Bytes of which the first ones were read.
+/// Bytes whose first four have already been read.
 struct Begun<'a, B> {
     first: [u8; 4],
     /// How many of the first ones were read again.

@@ -26,7 +26,10 @@ pub enum BagError {
     #[error("No bag is named: name at least one file or directory")]
     NoPath,
     /// A file is neither MCAP nor SQLite.
-    #[error("{} is {what}: a bag is a file of MCAP or of rosbag2's SQLite, or a directory with such files", path.display())]
+    #[error(
+        "{} is {what}: a bag is a file of MCAP or of rosbag2's SQLite, or a directory with such files",
+        path.display()
+    )]
     UnknownFormat {
         /// The file.
         path: PathBuf,

@@ -17,7 +17,8 @@ pub struct RecordingInfo {
     pub compressions: BTreeSet<String>,
     /// Of each topic.
     pub topics: BTreeMap<String, RecordedTopic>,
-    /// What the recorder says of each file, in their order. Without files of which it says nothing.
+    /// What the recorder says of each file, in the order of the files. A file is left out if the recorder says nothing
+    /// about it.
     pub totals: Vec<FileTotals>,
 }
 
@@ -129,7 +130,8 @@ mod tests {
         add("b", "/imu", Scope::File, 3);
         add("b", "/imu", Scope::Recording, 8);
         info.add_metadata(Path::new("b"), "another", &totals("/imu", Scope::Recording, 9));
-        let whole: Vec<_> = info.whole().iter().map(|of| (&*of.topic, of.messages_recorded)).collect();
+        let whole: Vec<_> =
+            info.whole().iter().map(|totals| (&*totals.topic, totals.messages_recorded)).collect();
         assert_eq!(whole, [("/gone", 2), ("/imu", 8)]);
         let of_file = |number: usize| &info.totals[number].totals[&(Scope::File, "/imu".to_owned())];
         assert_eq!(

@@ -372,7 +372,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns a sequence number of which the file has the lower 32 bits: the nearest one to the last.
+/// Completes a sequence number, whose lower 32 bits the file has: returns the number nearest to the last one.
 fn next_number(last: Option<u64>, low: u32) -> u64 {
     match last {
         // Room for an earlier one.

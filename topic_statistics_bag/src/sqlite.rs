@@ -30,15 +30,18 @@ const MAX_ROW: i32 = 16 << 20;
 /// Messages up to this size are read with their row, in bytes; of larger ones only the first bytes.
 const SMALL: i64 = 2048;
 
-/// Opens a file, so that whatever it has in it cannot do more than be read. (Of a file that is cut off, SQLite reads the
-/// rest with `writable_schema` only. Nothing is written: the connection is for reading.)
+/// Opens a file so that its content can do nothing but be read. SQLite reads the rest of a truncated file only with
+/// `writable_schema`. Nothing is written, because the connection is for reading.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW)?;
-    connection.execute_batch("PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;")?;
+    connection.execute_batch(
+        "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+         PRAGMA mmap_size = 0;",
+    )?;
     Ok(connection)
 }
 
@@ -267,7 +270,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A large message, of which only the first bytes are read.
+/// A large message. Only its first bytes are read.
 struct Blob<'a> {
     blob: rusqlite::blob::Blob<'a>,
     position: usize,

@@ -272,16 +272,18 @@ impl Topic {
         self.known(self.recorder.totals().unwrap_or_default())
     }
 
-    /// Returns the publishers that the bag tells, with their messages so far.
+    /// Returns the publishers that the bag names, with their messages so far.
     pub fn publishers(&self) -> Vec<BagPublisher> {
-        let node = |gid: Gid| self.nodes.iter().find(|(of, _)| *of == gid).map(|(_, node)| node.clone());
+        let node = |gid: Gid| {
+            self.nodes.iter().find(|(publisher, _)| *publisher == gid).map(|(_, node)| node.clone())
+        };
         let publishers = self.recorder.publishers().into_iter().filter(|totals| totals.gid != Gid::default());
         publishers.map(|totals| BagPublisher { node: node(totals.gid), totals }).collect()
     }
 
     /// Returns the figures of a metric over all windows so far; NaN with a count of 0 if it was not measured.
     pub fn summary(&self, metric: Metric) -> Summary {
-        let merged = self.summaries.iter().find(|(of, _)| *of == metric);
+        let merged = self.summaries.iter().find(|(measured, _)| *measured == metric);
         merged.map_or_else(Summary::default, |(_, merged)| merged.summary())
     }
 

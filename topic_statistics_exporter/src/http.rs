@@ -206,7 +206,8 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
 
 /// The page at `/`.
 const PAGE: &str = concat!(
-    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>topic_statistics_exporter</title></head>\n",
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">",
+    "<title>topic_statistics_exporter</title></head>\n",
     "<body><h1>topic_statistics_exporter ",
     env!("CARGO_PKG_VERSION"),
     "</h1>\n<p>Topic statistics of ROS 2 nodes.</p>\n<ul><li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>\n",

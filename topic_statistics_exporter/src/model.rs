@@ -248,10 +248,10 @@ impl Received {
     /// Returns the name of the node that the message is about. `None` if it has none.
     pub fn node(&self) -> Option<&str> {
         match self {
-            Self::Window(of) => Some(&of.source.node),
-            Self::Distribution(of) => Some(&of.source.node),
-            Self::Losses(of) => Some(&of.source.node),
-            Self::Diagnostic(of) => of.health.as_ref().map(|health| &*health.source.node),
+            Self::Window(window) => Some(&window.source.node),
+            Self::Distribution(distribution) => Some(&distribution.source.node),
+            Self::Losses(losses) => Some(&losses.source.node),
+            Self::Diagnostic(diagnostic) => diagnostic.health.as_ref().map(|health| &*health.source.node),
         }
     }
 }
@@ -400,7 +400,8 @@ impl SourceHealth {
 
     /// Returns the health in a status of the library or of topic_monitor. `None` for other statuses.
     fn new(status: &DiagnosticStatus) -> Option<Self> {
-        let value = |key: &str| status.values.iter().find(|of| of.key == key).map(|of| of.value.as_str());
+        let value =
+            |key: &str| status.values.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str());
         let source = value("measurement_source_name").filter(|name| check_names(&[name]).is_ok())?;
         let rate = value("Actual frequency (Hz)").and_then(|rate| rate.parse().ok());
         let mut limits: Vec<ExpectedLimit> = vec![];
@@ -426,8 +427,8 @@ impl SourceHealth {
 
 /// Adds a limit, or keeps the narrower one of two.
 fn add_limit(limits: &mut Vec<ExpectedLimit>, limit: ExpectedLimit) {
-    let kind = |of: &ExpectedLimit| (of.is_error, of.quantity, of.is_lower);
-    match limits.iter_mut().find(|of| kind(of) == kind(&limit)) {
+    let kind = |expected: &ExpectedLimit| (expected.is_error, expected.quantity, expected.is_lower);
+    match limits.iter_mut().find(|known| kind(known) == kind(&limit)) {
         Some(same) if limit.is_lower => same.value = same.value.max(limit.value),
         Some(same) => same.value = same.value.min(limit.value),
         None => limits.push(limit),

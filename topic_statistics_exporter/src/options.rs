@@ -55,16 +55,36 @@ pub struct Options {
     ///
     /// A metric of a source has at most 11 of them, and a source at most 8 more. Further ones are left out, and
     /// counted.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 100_000,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
+    )]
     pub max_series: u32,
     /// The largest number of time series of a node. Further ones are left out, and counted
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 20_000,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
+    )]
     pub max_series_per_node: u32,
     /// A source that has published nothing for this number of its windows, and 10 s, is gone
-    #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "WINDOWS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub keep_windows: u32,
     /// A diagnostic status that is not repeated for this number of seconds is gone
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(1..=86_400)
+    )]
     pub keep_diagnostics: u32,
     /// How to push to a collector.
     #[command(flatten)]

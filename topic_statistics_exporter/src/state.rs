@@ -40,7 +40,10 @@ use self::{
 };
 use super::{
     filter::NodeFilter,
-    model::{Diagnostic, DiagnosticName, Level, Losses, Received, Refused, SourceHealth, SourceName, Window},
+    model::{
+        Diagnostic, DiagnosticName, Level, Losses, MetricDistribution, MetricWindow, Received, Refused,
+        SourceHealth, SourceName, Window,
+    },
 };
 
 /// The state, as the subscriptions write it and the ways out read it.
@@ -192,30 +195,32 @@ impl State {
         let (sources, budget) = (&mut self.sources, &mut self.budget);
         let metric_series = MetricState::SERIES + self.limits.classic_buckets.series();
         let added = match received {
-            Received::Window(of) => source(sources, &of.source, of.window, metric_series, budget, now)
-                .and_then(|source| {
+            Received::Window(message) => {
+                let MetricWindow { source: name, metric, window, figures } = message;
+                source(sources, &name, window, metric_series, budget, now).and_then(|source| {
                     let windows = source.windows();
-                    let node = &of.source.node;
-                    source.accept_window(node, of.metric, of.window, of.figures, budget, now)?;
+                    source.accept_window(&name.node, metric, window, figures, budget, now)?;
                     if source.windows() > windows {
-                        self.healths.get_mut(&of.source).into_iter().for_each(HealthState::add_window);
+                        self.healths.get_mut(&name).into_iter().for_each(HealthState::add_window);
                     }
                     Ok(())
-                }),
-            Received::Distribution(of) => source(sources, &of.source, of.window, metric_series, budget, now)
-                .and_then(|source| {
-                    let node = &of.source.node;
-                    source.accept_distribution(node, of.metric, of.window, &of.distribution, budget, now)
-                }),
-            Received::Losses(of) => accept_losses(&mut self.reported_losses, of, budget, now),
-            Received::Diagnostic(mut of) => {
-                let health = of.health.take().map(|health| (health, of.level));
-                accept_diagnostic(&mut self.diagnostics, of, budget, now.monotonic).and_then(
-                    |()| match health {
+                })
+            }
+            Received::Distribution(message) => {
+                let MetricDistribution { source: name, metric, window, distribution } = message;
+                source(sources, &name, window, metric_series, budget, now).and_then(|source| {
+                    source.accept_distribution(&name.node, metric, window, &distribution, budget, now)
+                })
+            }
+            Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, now),
+            Received::Diagnostic(mut diagnostic) => {
+                let health = diagnostic.health.take().map(|health| (health, diagnostic.level));
+                accept_diagnostic(&mut self.diagnostics, diagnostic, budget, now.monotonic).and_then(|()| {
+                    match health {
                         Some((health, level)) => accept_health(&mut self.healths, health, level, budget, now),
                         None => Ok(()),
-                    },
-                )
+                    }
+                })
             }
         };
         let counter = match added {

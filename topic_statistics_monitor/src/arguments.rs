@@ -58,8 +58,8 @@ pub struct Arguments {
     pub depth: Option<u32>,
     /// Request best effort of reliable publishers, too
     ///
-    /// No acknowledgements, and nothing is sent again for the monitor: it loads publishers and the network less. What is
-    /// lost on the way to it is then lost, and in its figures.
+    /// No acknowledgements, and nothing is sent again for the monitor: it loads publishers and the network less. What
+    /// is lost on the way to it is then lost, and in its figures.
     #[arg(
         long, help_heading = WATCHED, conflicts_with_all = ["from_statistics", "services", "actions", "chains"]
     )]

@@ -127,13 +127,13 @@ mod tests {
         assert_eq!((status.level, &*status.name), (2, "topic_monitor: /imu\\u{1b}"));
         assert_eq!(status.hardware_id, "robot7");
         assert!(status.message.starts_with("rate 40 Hz, expected at least 50, since "), "{}", status.message);
-        let value = |key: &str| status.values.iter().find(|of| of.key == key).map(|of| &*of.value);
+        let value = |key: &str| status.values.iter().find(|pair| pair.key == key).map(|pair| &*pair.value);
         assert_eq!(value("measurement_source_name"), Some("/r1/topic_monitor:/imu\\u{1b}"));
         assert_eq!(value("Events in window"), Some("40"));
         assert_eq!(value("Minimum acceptable frequency (Hz)"), Some("50.000000"));
         assert_eq!(value("total_dropped_frames"), Some("3"));
         assert_eq!(value("error_unless"), Some("rate>=50"));
         assert_eq!(value("odd\\u{a}.average"), Some("2.500000"));
-        assert!(status.values.iter().all(|of| !of.value.contains("NaN")), "{:?}", status.values);
+        assert!(status.values.iter().all(|pair| !pair.value.contains("NaN")), "{:?}", status.values);
     }
 }

@@ -15,9 +15,10 @@
 //!
 //! With `--record`, the callbacks of `topics` give each message to `record`, too.
 //!
-//! `chains` reads `statistics`, too, and adds up the hops of nodes. `session` polls the provider and passes the rows on. A row, of `topic_statistics_views`, holds plain values: `topics`,
-//! `waiting` and `statistics` write it; `views`, `diagnostics` and the modules of `topic_statistics_views` read it. Neither side
-//! imports the other. `arguments` is the command line; `signals`, `output`, `error` and `origin` are about the process.
+//! `chains` reads `statistics`, too, and adds up the hops of nodes. `session` polls the provider and passes the rows
+//! on. A row, of `topic_statistics_views`, holds plain values: `topics`, `waiting` and `statistics` write it; `views`,
+//! `diagnostics` and the modules of `topic_statistics_views` read it. Neither side imports the other. `arguments` is
+//! the command line; `signals`, `output`, `error` and `origin` are about the process.
 
 mod arguments;
 mod chains;

@@ -183,7 +183,7 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
     ) -> Result<(), RclrsError> {
         let publishers = graph.publishers(&self.topic);
         // Volatile, because windows that ended before the monitor started are of no interest.
-        let offered = publishers.iter().map(|of| of.qos_profile.volatile()).collect::<Vec<_>>();
+        let offered = publishers.iter().map(|publisher| publisher.qos_profile.volatile()).collect::<Vec<_>>();
         let qos = Qos::of_all(offered.iter());
         let is_same = self.subscription.as_ref().is_some_and(|(_, before)| *before == qos);
         if publishers.is_empty() || is_same {

@@ -65,9 +65,10 @@ struct Queue {
     dropped: Arc<AtomicU64>,
 }
 
-/// What was received of a service or an action, which waits to be read.
+/// What was received of a service or an action, and waits to be read.
 struct Received {
-    of: Arc<str>,
+    /// The name of the service or the action.
+    name: Arc<str>,
     at: Instant,
     what: What,
 }
@@ -147,8 +148,8 @@ impl WaitingWatcher {
             self.refresh();
         }
         // One queue at most, so that a flood of messages does not hold up the rest.
-        for Received { of, at, what } in self.messages.try_iter().take(Self::QUEUE) {
-            let Some(watched) = self.watched.get_mut(&of) else { continue };
+        for Received { name, at, what } in self.messages.try_iter().take(Self::QUEUE) {
+            let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
                 (State::Calls(calls), What::Event(event)) => calls.accept(event),
                 (State::Goals(goals), What::Statuses(statuses, is_old)) => {
@@ -220,8 +221,8 @@ impl WaitingWatcher {
             }
             self.add(found);
         }
-        for (of, watched) in &mut self.watched {
-            let publishers = self.graph.publishers(&topic_of(of, self.options.kind));
+        for (name, watched) in &mut self.watched {
+            let publishers = self.graph.publishers(&topic_of(name, self.options.kind));
             watched.row.publisher_count = Some(publishers.len());
             watched.row.nodes = nodes(&publishers);
             if publishers.is_empty() {
@@ -229,7 +230,7 @@ impl WaitingWatcher {
                 watched.row.problem = Some(Problem::Waiting(problem));
                 continue;
             }
-            watched.refresh(of, &publishers, &self.graph, &self.worker, &self.queue, self.options.depth);
+            watched.refresh(name, &publishers, &self.graph, &self.worker, &self.queue, self.options.depth);
         }
     }
 
@@ -248,7 +249,7 @@ impl Watched {
     /// Subscribes if the present subscription does not serve all publishers.
     fn refresh(
         &mut self,
-        of: &Arc<str>,
+        watched_name: &Arc<str>,
         publishers: &[TopicEndpointInfo],
         graph: &Graph,
         worker: &Worker<()>,
@@ -259,9 +260,9 @@ impl Watched {
         // Events from before the monitor are of no interest; the last statuses are.
         let offered: Vec<_> = publishers
             .iter()
-            .map(|of| match self.row.kind {
-                Kind::Action => of.qos_profile,
-                _ => of.qos_profile.volatile(),
+            .map(|publisher| match self.row.kind {
+                Kind::Action => publisher.qos_profile,
+                _ => publisher.qos_profile.volatile(),
             })
             .collect();
         let qos = Qos::of_all(offered.iter());
@@ -274,8 +275,8 @@ impl Watched {
                 return;
             }
             self.subscribed = None;
-            let to = (Arc::clone(of), queue.clone());
-            let topic = topic_of(of, self.row.kind);
+            let to = (Arc::clone(watched_name), queue.clone());
+            let topic = topic_of(watched_name, self.row.kind);
             let subscription = match self.row.kind {
                 Kind::Action => subscribe_to_statuses(worker, &topic, qos.profile(depth), to),
                 _ => subscribe_to_events(worker, &topic, &topic_type, qos.profile(depth), to),
@@ -297,7 +298,7 @@ impl Watched {
                     self.failed = None;
                 }
                 Err(error) => {
-                    let text = format!("{} has the type {}: {error}", name(of), name(&topic_type));
+                    let text = format!("{} has the type {}: {error}", name(watched_name), name(&topic_type));
                     self.row.problem = Some(Problem::Error(text));
                     self.failed = Some((topic_type, qos));
                     return;
@@ -306,32 +307,32 @@ impl Watched {
         }
         self.row.problem = None;
         if self.row.kind == Kind::Action {
-            self.refresh_feedback(of, graph, worker, queue, depth);
+            self.refresh_feedback(watched_name, graph, worker, queue, depth);
         }
     }
 
     /// Subscribes to the feedback of an action, once it is there.
     fn refresh_feedback(
         &mut self,
-        of: &Arc<str>,
+        action: &Arc<str>,
         graph: &Graph,
         worker: &Worker<()>,
         queue: &Queue,
         depth: u32,
     ) {
-        let topic = format!("{of}/_action/feedback");
+        let topic = format!("{action}/_action/feedback");
         let publishers = graph.publishers(&topic);
         let (Some(subscribed), Some(first)) = (&mut self.subscribed, publishers.first()) else { return };
         if subscribed.feedback.is_some() {
             return;
         }
         self.row.message_type = Some(first.topic_type.trim_end_matches("_FeedbackMessage").to_owned());
-        let qos = Qos::of_all(publishers.iter().map(|of| &of.qos_profile)).profile(depth);
-        let to = (Arc::clone(of), queue.clone());
+        let qos = Qos::of_all(publishers.iter().map(|publisher| &publisher.qos_profile)).profile(depth);
+        let to = (Arc::clone(action), queue.clone());
         match subscribe_to_feedback(worker, &topic, &first.topic_type, qos, to) {
             Ok(subscription) => subscribed.feedback = Some(subscription),
             Err(error) => {
-                let text = format!("the feedback of {} cannot be read: {error}", name(of));
+                let text = format!("the feedback of {} cannot be read: {error}", name(action));
                 self.row.problem = Some(Problem::Waiting(text));
             }
         }
@@ -358,8 +359,8 @@ impl Watched {
 
 type To = (Arc<str>, Queue);
 
-fn put((of, queue): &To, what: What) {
-    let received = Received { of: Arc::clone(of), at: Instant::now(), what };
+fn put((name, queue): &To, what: What) {
+    let received = Received { name: Arc::clone(name), at: Instant::now(), what };
     if queue.sender.try_send(received).is_err() {
         queue.dropped.fetch_add(1, Ordering::Relaxed);
     }
@@ -372,10 +373,10 @@ fn subscribe_to_events(
     qos: QoSProfile,
     to: To,
 ) -> Result<Box<dyn Send>, String> {
-    let of = ForeignType::load(topic_type)?;
+    let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
         // SAFETY: The subscription is of this type, whose first field is this one.
-        let info: EventInfo = unsafe { message.first_fields(of) };
+        let info: EventInfo = unsafe { message.first_fields(foreign_type) };
         let call = (info.client_gid, info.sequence_number);
         match Event::new(info.event_type, call, info.stamp, Instant::now(), now()) {
             Some(event) => put(&to, What::Event(event)),
@@ -384,7 +385,7 @@ fn subscribe_to_events(
             }
         }
     };
-    let subscription = of.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
+    let subscription = foreign_type.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
     Ok(Box::new(subscription.map_err(|error| error.to_string())?))
 }
 
@@ -395,13 +396,13 @@ fn subscribe_to_feedback(
     qos: QoSProfile,
     to: To,
 ) -> Result<Box<dyn Send>, String> {
-    let of = ForeignType::load(topic_type)?;
+    let foreign_type = ForeignType::load(topic_type)?;
     let callback = move |message: ForeignMessage| {
         // SAFETY: The subscription is of this type, whose first field is a unique_identifier_msgs/msg/UUID.
-        let goal: GoalId = unsafe { message.first_fields(of) };
+        let goal: GoalId = unsafe { message.first_fields(foreign_type) };
         put(&to, What::Feedback(goal));
     };
-    let subscription = of.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
+    let subscription = foreign_type.subscribe(|| worker.create_subscription(with_qos(topic, qos), callback));
     Ok(Box::new(subscription.map_err(|error| error.to_string())?))
 }
 
@@ -441,28 +442,30 @@ fn topic_of(name: &str, kind: Kind) -> String {
 
 /// Describes why nothing is received.
 fn without_publisher(row: &Row, node: &NodeState) -> String {
-    let of = name(&row.name);
+    let name = name(&row.name);
     // `get_service_names_and_types` of rclrs 0.8 is about its own node.
-    let has_service = |of: &NodeNameInfo| {
-        let services = node.get_service_names_and_types_by_node(&of.name, &of.namespace);
+    let has_service = |info: &NodeNameInfo| {
+        let services = node.get_service_names_and_types_by_node(&info.name, &info.namespace);
         services.is_ok_and(|services| services.contains_key(&row.name))
     };
     let is_there = || node.get_node_names().is_ok_and(|nodes| nodes.iter().any(has_service));
     match row.kind {
-        Kind::Action => format!("there is no action {of} yet; waiting for it"),
+        Kind::Action => format!("there is no action {name} yet; waiting for it"),
         _ if is_there() => format!(
-            "{of} publishes no events; switch service introspection on in its node, and in its clients: \
+            "{name} publishes no events; switch service introspection on in its node, and in its clients: \
              configure_introspection of rclcpp and rclpy"
         ),
-        _ => format!("there is no service {of} yet; waiting for it"),
+        _ => format!("there is no service {name} yet; waiting for it"),
     }
 }
 
 /// Returns the names of the nodes of publishers, each once.
 fn nodes(publishers: &[TopicEndpointInfo]) -> Vec<String> {
     const MAX_NODES: usize = 256;
-    let of = |of: &TopicEndpointInfo| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name);
-    let mut nodes: Vec<_> = publishers.iter().map(of).collect();
+    let node_name = |publisher: &TopicEndpointInfo| {
+        format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
+    };
+    let mut nodes: Vec<_> = publishers.iter().map(node_name).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.truncate(MAX_NODES);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions by which a thread shows that the callback of a message has returned: see `cause.rs` of the core. They do nothing
-//! else, and stand before the process's own as those of `hooks.rs` do.
+//! The functions by which a thread shows that the callback of a message has returned: see `cause.rs` of the core. They
+//! do nothing else, and stand before the process's own, as the functions of `hooks.rs` do.
 //!
 //! Those of rcl and of tracetools are called by rclcpp, rclpy and rclrs as those of rmw are.
 

@@ -329,7 +329,9 @@ pub unsafe extern "C-unwind" fn rmw_take_loaned_message_with_info(
     info: *mut MessageInfo,
     allocation: *mut c_void,
 ) -> Ret {
-    let result = call!(rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED);
+    let result = call!(
+        rmw_take_loaned_message_with_info(subscription, message, taken, info, allocation) else UNSUPPORTED
+    );
     // SAFETY: rmw has accepted the arguments, and has loaned the message and filled the info.
     let _panic = protect(|| unsafe {
         if has_taken(result, taken) && !message.is_null() && !(*message).is_null() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of hops. The thread that publishes is the host's: the thread of the statistics creates them, when it next
-//! publishes a window.
+//! The sources of hops. The thread that publishes is the host's. So the thread of the statistics creates the sources,
+//! when it next publishes a window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -91,7 +91,8 @@ impl PublisherHops {
         });
         if self.hops.is_full() && !self.is_reported.swap(true, Ordering::Relaxed) {
             line(format_args!(
-                "publications of {} on {} are caused by more than {} topics: those of others have no input_to_output_ms",
+                "publications of {} on {} are caused by more than {} topics: \
+                 those of others have no input_to_output_ms",
                 Escaped(&self.node),
                 Escaped(&self.topic),
                 Hops::BOUND

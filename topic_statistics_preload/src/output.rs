@@ -38,8 +38,8 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Returns the topic of windows, and that of distributions if they are wanted. Errors if a type is not installed, or
-    /// if its layout is another one.
+    /// Returns the topic of windows, and the topic of distributions if they are wanted. Errors if a type is not
+    /// installed, or has another layout.
     pub fn all(name: &str, has_distributions: bool) -> Result<Arc<[Self]>, String> {
         let windows =
             Self::find(name.to_owned(), "statistics_msgs", "MetricsMessage", size_of::<MetricsMessage>());
@@ -51,8 +51,8 @@ impl OutputTopic {
         std::iter::once(windows).chain(distributions).collect()
     }
 
-    fn find(name: String, package: &str, of: &str, expected: usize) -> Result<Self, String> {
-        let support = real::type_support(package, of);
+    fn find(name: String, package: &str, message_type: &str, expected: usize) -> Result<Self, String> {
+        let support = real::type_support(package, message_type);
         let type_support = support.and_then(|support| NonNull::new(support.cast_mut())).ok_or_else(|| {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
         })?;
@@ -61,7 +61,9 @@ impl OutputTopic {
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
             true => Ok(Self { name, type_support }),
-            false => Err(format!("{package}/{of} has {size} bytes here, and {expected} are expected")),
+            false => {
+                Err(format!("{package}/{message_type} has {size} bytes here, and {expected} are expected"))
+            }
         }
     }
 }
@@ -140,7 +142,7 @@ impl Output {
     /// Adds a node, unless it is there.
     pub fn add_node(&self, node: NodeHandle) -> Arc<NodeState> {
         let mut state = lock(&self.state);
-        if let Some((_, present)) = state.nodes.iter().find(|(of, _)| *of == node) {
+        if let Some((_, present)) = state.nodes.iter().find(|(other, _)| *other == node) {
             return Arc::clone(present);
         }
         let new = Arc::<NodeState>::default();
@@ -160,8 +162,8 @@ impl Output {
     /// Forgets a node that is about to be destroyed. Returns whether no node is left.
     pub fn remove_node(&self, node: NodeHandle) -> bool {
         let mut state = lock(&self.state);
-        state.nodes.retain(|(of, _)| *of != node);
-        if state.publishers.as_ref().is_some_and(|(of, _)| *of == node) {
+        state.nodes.retain(|(other, _)| *other != node);
+        if state.publishers.as_ref().is_some_and(|(owner, _)| *owner == node) {
             state.move_publishers();
         }
         state.nodes.is_empty()

@@ -193,11 +193,11 @@ impl Process {
     }
 
     /// Adds a source of a node. Errors if its windows cannot be published.
-    fn add(&self, new: Wanted, of: Collected) -> Result<SourceHandle, String> {
+    fn add(&self, new: Wanted, collected: Collected) -> Result<SourceHandle, String> {
         new.output.create_publishers(new.node)?;
         let name = new.node.name();
         let name = new.state.names.reserve(&name, &format!("{name}:{}", new.name));
-        let source = match &of {
+        let source = match &collected {
             Collected::Messages(recorder) => {
                 Source::new(name, Arc::clone(recorder) as _, Some(Box::new(new.name)))
             }
@@ -289,11 +289,11 @@ impl Created {
             recorder.accept_no_stamps();
         }
         let node = Arc::clone(&wanted.state);
-        let of = Collected::Messages(Arc::clone(&recorder));
+        let collected = Collected::Messages(Arc::clone(&recorder));
         // SAFETY: By contract.
         let transport = unsafe { self.transport() };
         let topic = if wanted.process.options.has_hops { hops::number_of(&wanted.name) } else { 0 };
-        wanted.add(self.endpoint, &SUBSCRIPTIONS, of, |source| Subscription {
+        wanted.add(self.endpoint, &SUBSCRIPTIONS, collected, |source| Subscription {
             _source: source,
             recorder,
             transport,
@@ -313,12 +313,12 @@ impl Created {
         let Some(wanted) = (unsafe { self.wanted(false) }) else { return };
         let has_sizes = wanted.process.options.metrics.contains(&Metric::MessageSize);
         let publications = Arc::new(Windowed::new(Publications::new(Default::default(), has_sizes)));
-        let of = Collected::Others(Arc::clone(&publications) as _);
+        let collected = Collected::Others(Arc::clone(&publications) as _);
         let hops = wanted.process.options.has_hops.then(|| {
             let (node, names) = (wanted.node.name(), Arc::clone(&wanted.state.names));
             PublisherHops::new(node, wanted.name.clone(), names, Arc::clone(&wanted.output))
         });
-        wanted.add(self.endpoint, &PUBLISHERS, of, |source| Publisher {
+        wanted.add(self.endpoint, &PUBLISHERS, collected, |source| Publisher {
             _source: source,
             publications,
             hops,
@@ -334,8 +334,8 @@ impl Created {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
         let recorder = Service::recorder();
-        let of = Collected::Others(Arc::clone(&recorder.requests) as _);
-        wanted.add(self.endpoint, &SERVICES, of, |source| Service::new(source, recorder, transport));
+        let collected = Collected::Others(Arc::clone(&recorder.requests) as _);
+        wanted.add(self.endpoint, &SERVICES, collected, |source| Service::new(source, recorder, transport));
     }
 
     /// Measures a client from now on, if it is wanted.
@@ -347,8 +347,8 @@ impl Created {
         // SAFETY: By contract.
         let (Some(wanted), transport) = (unsafe { (self.wanted(false), self.transport()) }) else { return };
         let recorder = Client::recorder();
-        let of = Collected::Others(Arc::clone(&recorder.calls) as _);
-        wanted.add(self.endpoint, &CLIENTS, of, |source| Client::new(source, recorder, transport));
+        let collected = Collected::Others(Arc::clone(&recorder.calls) as _);
+        wanted.add(self.endpoint, &CLIENTS, collected, |source| Client::new(source, recorder, transport));
     }
 
     /// Returns what its middleware reports.
@@ -370,11 +370,11 @@ impl Wanted {
         self,
         endpoint: *const Endpoint,
         table: &Table<T>,
-        of: Collected,
+        collected: Collected,
         entry: impl FnOnce(SourceHandle) -> T,
     ) {
         let name = Escaped(&self.name).to_string();
-        match self.process.add(self, of) {
+        match self.process.add(self, collected) {
             Err(why) => end(&why),
             Ok(source) => {
                 if !table.insert(endpoint.addr(), Box::new(entry(source))) {
@@ -462,17 +462,17 @@ pub fn is_measured(subscription: *const Endpoint) -> bool {
 /// The message must be of the subscription's type.
 #[inline]
 pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
-    let Some(of) = measured(&SUBSCRIPTIONS, subscription) else {
+    let Some(subscription) = measured(&SUBSCRIPTIONS, subscription) else {
         cause::take(Message::UNMEASURED);
         return;
     };
     if cause::is_wanted() {
         let source = info.map_or(0, |info| info.source_timestamp.max(0));
-        cause::take(Message { topic: of.topic, source, taken: monotonic() });
+        cause::take(Message { topic: subscription.topic, source, taken: monotonic() });
     }
-    let Some(epoch) = of.recorder.epoch() else { return };
-    let header = match (of.stamp, taken) {
-        _ if of.node.is_simulated.load(Ordering::Relaxed) => 0,
+    let Some(epoch) = subscription.recorder.epoch() else { return };
+    let header = match (subscription.stamp, taken) {
+        _ if subscription.node.is_simulated.load(Ordering::Relaxed) => 0,
         // SAFETY: By contract.
         (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
         (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
@@ -482,9 +482,13 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
         Taken::Message(_) => UNKNOWN_SIZE,
         Taken::Serialized(bytes) => size(bytes.len()),
     };
-    let message =
-        of.recorder.received_message(epoch, header, Reported { transport: of.transport, info }, size);
-    let _no_callback = of.recorder.record(&message, monotonic);
+    let message = subscription.recorder.received_message(
+        epoch,
+        header,
+        Reported { transport: subscription.transport, info },
+        size,
+    );
+    let _no_callback = subscription.recorder.record(&message, monotonic);
 }
 
 /// What the middleware reports with a message.
@@ -524,19 +528,19 @@ pub fn size(bytes: usize) -> u32 {
 /// Returns the time at which a publication starts, if the publisher is measured.
 #[inline]
 pub fn start_publication(publisher: *const Endpoint) -> Option<i64> {
-    let of = measured(&PUBLISHERS, publisher)?;
-    of.publications.is_enabled().then(monotonic)
+    let publisher = measured(&PUBLISHERS, publisher)?;
+    publisher.publications.is_enabled().then(monotonic)
 }
 
 /// Records a publication that has succeeded, now.
 #[inline]
 pub fn record_published(publisher: *const Endpoint, started: i64, size: u32) {
-    let Some(of) = measured(&PUBLISHERS, publisher) else { return };
-    if let Some(hops) = &of.hops {
+    let Some(publisher) = measured(&PUBLISHERS, publisher) else { return };
+    if let Some(hops) = &publisher.hops {
         hops.hops.record(cause::of_publication(), started);
     }
     // The start is read from the clock before, and all else now.
     let mut start = Some(started);
     let clock = || start.take().unwrap_or_else(monotonic);
-    let Ok(()) = of.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);
+    let Ok(()) = publisher.publications.measure(clock, || Ok::<_, std::convert::Infallible>(()), |()| size);
 }

@@ -108,7 +108,9 @@ macro_rules! real {
             static SYMBOL: Symbol = Symbol::new(concat!(stringify!($name), "\0"));
             let address = SYMBOL.get();
             // SAFETY: A null pointer is None. rmw.h declares the function of that name with these types.
-            unsafe { transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address) }
+            unsafe {
+                transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>>(address)
+            }
         }
     )+};
 }
@@ -116,7 +118,9 @@ macro_rules! real {
 real! {
     rmw_create_subscription(*const Node, *const TypeSupport, *const c_char, *const Qos, *const c_void) -> *mut Endpoint;
     rmw_destroy_subscription(*mut Node, *mut Endpoint) -> Ret;
-    rmw_create_publisher(*const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions) -> *mut Endpoint;
+    rmw_create_publisher(
+        *const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions
+    ) -> *mut Endpoint;
     rmw_destroy_publisher(*mut Node, *mut Endpoint) -> Ret;
     rmw_create_service(*const Node, *const c_void, *const c_char, *const Qos) -> *mut Endpoint;
     rmw_destroy_service(*mut Node, *mut Endpoint) -> Ret;
@@ -127,9 +131,13 @@ real! {
     rmw_take_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
     rmw_take_sequence(*const Endpoint, usize, *mut MessageSequence, *mut c_void, *mut usize, *mut c_void) -> Ret;
     rmw_take_serialized_message(*const Endpoint, *mut SerializedMessage, *mut bool, *mut c_void) -> Ret;
-    rmw_take_serialized_message_with_info(*const Endpoint, *mut SerializedMessage, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rmw_take_serialized_message_with_info(
+        *const Endpoint, *mut SerializedMessage, *mut bool, *mut MessageInfo, *mut c_void
+    ) -> Ret;
     rmw_take_loaned_message(*const Endpoint, *mut *mut c_void, *mut bool, *mut c_void) -> Ret;
-    rmw_take_loaned_message_with_info(*const Endpoint, *mut *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
+    rmw_take_loaned_message_with_info(
+        *const Endpoint, *mut *mut c_void, *mut bool, *mut MessageInfo, *mut c_void
+    ) -> Ret;
     rmw_publish(*const Endpoint, *const c_void, *mut c_void) -> Ret;
     rmw_publish_loaned_message(*const Endpoint, *mut c_void, *mut c_void) -> Ret;
     rmw_publish_serialized_message(*const Endpoint, *const SerializedMessage, *mut c_void) -> Ret;

@@ -102,8 +102,8 @@ fn is_named(members: &Members, namespaces: [&CStr; 2], name: &CStr) -> bool {
         return false;
     }
     // SAFETY: Introspection's names are constant strings.
-    let (namespace, of) = unsafe { (CStr::from_ptr(members.namespace), CStr::from_ptr(members.name)) };
-    namespaces.contains(&namespace) && of == name
+    let (namespace, type_name) = unsafe { (CStr::from_ptr(members.namespace), CStr::from_ptr(members.name)) };
+    namespaces.contains(&namespace) && type_name == name
 }
 
 /// Returns the field of that name, if it is a single message, with its index.
@@ -118,8 +118,8 @@ fn message_field(
     let all = unsafe { std::slice::from_raw_parts(members.members, members.count as usize) };
     let is_it = |member: &Member| {
         // SAFETY: Introspection's names are constant strings.
-        let of = (!member.name.is_null()).then(|| unsafe { CStr::from_ptr(member.name) });
-        of == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
+        let field_name = (!member.name.is_null()).then(|| unsafe { CStr::from_ptr(member.name) });
+        field_name == Some(name) && member.type_id == Member::MESSAGE && !member.is_array
     };
     let (index, member) = all.iter().enumerate().find(|(_, member)| is_it(member))?;
     // SAFETY: The members of a message field are a type support of the same kind.

@@ -101,7 +101,9 @@ impl Expected {
     /// Returns the names of the rows that have an error now, with their health.
     pub fn errors(&self) -> impl Iterator<Item = (&str, &Health)> {
         let judged = self.sources.iter().filter_map(|(name, source)| Some((&**name, source.as_ref()?)));
-        judged.map(|(name, source)| (name, source.judge.health())).filter(|(_, of)| of.level == Level::Error)
+        judged
+            .map(|(name, source)| (name, source.judge.health()))
+            .filter(|(_, health)| health.level == Level::Error)
     }
 }
 
@@ -281,7 +283,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_neither_raises_nor_clears_and_a_stamp_that_is_not_set_raises() {
-        let text = "topics: {/imu: {warn_unless: rate=100±10% age<50ms lost=0 age.std<9 period.std<9, stale_after: never}}";
+        let text = "topics: {/imu: {warn_unless: rate=100±10% age<50ms lost=0 age.std<9 period.std<9, \
+                    stale_after: never}}";
         let mut expected = expected(text);
         let mut imu = row("/imu", 100.0, 0);
         let mut judge = |stop: i64, change: &dyn Fn(&mut row::Window)| {

@@ -37,8 +37,8 @@ impl Overall {
     }
 
     /// Returns a figure of a metric. NaN if the metric was not measured.
-    fn figure(&self, metric: &str, of: impl Fn(&RecordedMetric) -> f64) -> f64 {
-        self.metrics.iter().find(|metric_of| metric_of.name == metric).map_or(f64::NAN, of)
+    fn figure(&self, metric: &str, get: impl Fn(&RecordedMetric) -> f64) -> f64 {
+        self.metrics.iter().find(|recorded| recorded.name == metric).map_or(f64::NAN, get)
     }
 }
 

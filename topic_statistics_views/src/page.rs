@@ -89,16 +89,21 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
                     dt { "Topics" } dd { (topics.len()) }
                 }
                 @if recording.left_out() > 0 {
-                    p.bad { (recording.left_out()) " windows of further topics are left out: there are too many topics." }
+                    p.bad {
+                        (recording.left_out()) " windows of further topics are left out: there are too many topics."
+                    }
                 }
                 (conditions(recording))
                 h2 { "Topics" }
-                p.soft { "Failed conditions and losses first. Figures are of the whole run; p99 is the age or period that 99 % do not exceed." }
+                p.soft {
+                    "Failed conditions and losses first. Figures are of the whole run; p99 is the age or period that "
+                    "99 % do not exceed."
+                }
                 (overview(&topics, now))
                 p.soft {
-                    "In the charts, a line is the mean of each window, and the area around it reaches from the minimum to the "
-                    "maximum. Neighbouring windows are merged in a long run. A gap means that nothing was measured. The ranges of "
-                    "a distribution are logarithmic: each is the same factor wide."
+                    "In the charts, a line is the mean of each window, and the area around it reaches from the minimum "
+                    "to the maximum. Neighbouring windows are merged in a long run. A gap means that nothing was "
+                    "measured. The ranges of a distribution are logarithmic: each is the same factor wide."
                 }
                 @for (number, topic) in topics.iter().enumerate() {
                     (section(number, topic, duration, now))
@@ -113,9 +118,10 @@ fn style() -> String {
     let keys = chart::LINES.iter().enumerate();
     let light: String = keys
         .clone()
-        .map(|(number, of)| format!(".k{number}{{background:{}}}", chart::hex(&of.light)))
+        .map(|(number, colour)| format!(".k{number}{{background:{}}}", chart::hex(&colour.light)))
         .collect();
-    let dark: String = keys.map(|(number, of)| format!(".k{number}{{background:{}}}", of.dark)).collect();
+    let dark: String =
+        keys.map(|(number, colour)| format!(".k{number}{{background:{}}}", colour.dark)).collect();
     format!(
         "{}{light}@media screen and (prefers-color-scheme: dark) {{{dark}{}}}",
         include_str!("page/page.css"),
@@ -153,7 +159,15 @@ fn conditions(recording: &Recording) -> Markup {
             } }
         }
         @if all > 0 {
-            p.soft { "Given: " (recording.conditions().iter().map(|condition| name(&condition.to_string())).collect::<Vec<_>>().join(", ")) }
+            p.soft {
+                "Given: "
+                (recording
+                    .conditions()
+                    .iter()
+                    .map(|condition| name(&condition.to_string()))
+                    .collect::<Vec<_>>()
+                    .join(", "))
+            }
         }
     }
 }
@@ -245,7 +259,8 @@ fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Inst
                     (known("out_of_order", row.out_of_order)) " out of order, in " (topic.windows) " windows"
                 }
                 @if topic.stepped > 0 {
-                    dt { "Clock" } dd.bad { "The system clock was stepped in " (topic.stepped) " windows; they have no ages." }
+                    dt { "Clock" }
+                    dd.bad { "The system clock was stepped in " (topic.stepped) " windows; they have no ages." }
                 }
             }
             @if topic.metrics.iter().any(|metric| metric.figures.count() > 0) {
@@ -368,14 +383,20 @@ fn publishers(topic: &RecordedTopic) -> Markup {
     html! {
         @if !publishers.is_empty() {
             .scroll { table {
-                tr { th.text { "publisher (GID)" } th.text { "node" } th { "received" } th { "lost" } th { "out of order" } }
-                @for of in publishers.iter().take(PUBLISHERS) {
+                tr {
+                    th.text { "publisher (GID)" }
+                    th.text { "node" }
+                    th { "received" }
+                    th { "lost" }
+                    th { "out of order" }
+                }
+                @for publisher in publishers.iter().take(PUBLISHERS) {
                     tr {
-                        td.text { (of.gid) }
-                        td.text { (of.node.as_deref().map_or("-".to_owned(), name)) }
-                        td { (whole("received", of.received)) }
-                        td { (known("lost", of.lost)) }
-                        td { (known("out_of_order", of.out_of_order)) }
+                        td.text { (publisher.gid) }
+                        td.text { (publisher.node.as_deref().map_or("-".to_owned(), name)) }
+                        td { (whole("received", publisher.received)) }
+                        td { (known("lost", publisher.lost)) }
+                        td { (known("out_of_order", publisher.out_of_order)) }
                     }
                 }
             } }
@@ -385,18 +406,18 @@ fn publishers(topic: &RecordedTopic) -> Markup {
 }
 
 /// Returns a figure, which a program can read in full from the element's value; `-` for NaN.
-fn number(of: &str, value: f64) -> Markup {
+fn number(class: &str, value: f64) -> Markup {
     html! {
-        @if value.is_nan() { "-" } @else { data class=(of) value=(format!("{value:?}")) { (figure(value)) } }
+        @if value.is_nan() { "-" } @else { data class=(class) value=(format!("{value:?}")) { (figure(value)) } }
     }
 }
 
-fn whole(of: &str, value: u64) -> Markup {
-    html! { data class=(of) value=(value) { (count(value)) } }
+fn whole(class: &str, value: u64) -> Markup {
+    html! { data class=(class) value=(value) { (count(value)) } }
 }
 
-fn known(of: &str, value: Option<u64>) -> Markup {
-    html! { @match value { Some(value) => { (whole(of, value)) } None => { "-" } } }
+fn known(class: &str, value: Option<u64>) -> Markup {
+    html! { @match value { Some(value) => { (whole(class, value)) } None => { "-" } } }
 }
 
 /// Returns the arguments as a shell takes them.

@@ -80,9 +80,9 @@ impl Pattern {
         match &self.form {
             Form::Name => self.text[1..] == *name,
             Form::Pattern(glob) => glob.is_match(format!("/{name}")),
-            Form::Source(node, topic) => name
-                .split_once(':')
-                .is_some_and(|(of, measured)| node.is_match(format!("/{of}")) && topic.is_match(measured)),
+            Form::Source(node, topic) => name.split_once(':').is_some_and(|(node_name, topic_name)| {
+                node.is_match(format!("/{node_name}")) && topic.is_match(topic_name)
+            }),
             Form::Hop(patterns) => {
                 let name = format!("/{name}");
                 let mut parts = name.splitn(patterns.len(), ':');

@@ -84,7 +84,7 @@ impl RecordedTotals {
         let text = |key: &str| metadata.get(key).map(String::as_str);
         let number = |key: &str| text(key)?.parse::<u64>().ok();
         let scope =
-            [Scope::File, Scope::Recording].into_iter().find(|of| text("scope") == Some(of.name()))?;
+            [Scope::File, Scope::Recording].into_iter().find(|scope| text("scope") == Some(scope.name()))?;
         let lost = match text("messages_lost_in_transport") {
             Some(lost) => Some(lost.parse().ok()?),
             None => None,

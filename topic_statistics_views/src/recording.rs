@@ -137,16 +137,18 @@ impl Recording {
 
     /// Returns each condition with each topic that it is about, in the order of the conditions.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
-        let of = |number: usize| {
+        let verdicts_of = |number: usize| {
             let verdicts = self
                 .topics
                 .values()
                 .flat_map(|topic| topic.verdicts.iter().map(move |verdict| (topic, verdict)));
-            verdicts.filter(move |(_, of)| of.0 == number).map(|(topic, of)| (topic, &of.1))
+            verdicts
+                .filter(move |(_, verdict)| verdict.0 == number)
+                .map(|(topic, verdict)| (topic, &verdict.1))
         };
         let all = self.conditions.iter().enumerate();
         all.flat_map(|(number, condition)| {
-            of(number).map(move |(topic, verdict)| (condition, topic, verdict))
+            verdicts_of(number).map(move |(topic, verdict)| (condition, topic, verdict))
         })
         .collect()
     }
@@ -194,19 +196,19 @@ impl RecordedTopic {
         let rate = Merged::of_rate(window.rate, window.length);
         self.rate.merge(&rate);
         let mut slot = Slot::new(window, started, rate);
-        for of in &window.metrics {
-            let figures = Merged::from(&of.figures);
-            let known = self.metrics.iter().position(|metric| metric.name == of.name);
+        for measured in &window.metrics {
+            let figures = Merged::from(&measured.figures);
+            let known = self.metrics.iter().position(|metric| metric.name == measured.name);
             if known.is_none() && self.metrics.len() >= Self::MAX_METRICS {
                 continue;
             }
             let position = known.unwrap_or_else(|| {
-                self.metrics.push(RecordedMetric::new(&of.name, &of.unit));
+                self.metrics.push(RecordedMetric::new(&measured.name, &measured.unit));
                 self.metrics.len() - 1
             });
             slot.set_metric(position, figures);
             let metric = &mut self.metrics[position];
-            let distribution = window.distributions.iter().find(|(metric, _)| metric.name() == of.name);
+            let distribution = window.distributions.iter().find(|(metric, _)| metric.name() == measured.name);
             metric.add(&figures, distribution.map(|(_, distribution)| &**distribution));
         }
         let ended = slot.ended;

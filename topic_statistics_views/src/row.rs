@@ -302,7 +302,7 @@ impl Row {
         metrics.find(|measured| measured.name == metric).map_or(Figures::NONE, |measured| measured.figures)
     }
 
-    /// Returns the two metrics that a table shows first. A source of statistics of a publisher, a service or a timer has
+    /// Returns the two metrics that a table shows first. The statistics of a publisher, a service or a timer have
     /// another period than messages.
     pub fn metrics(&self) -> [Metric; 2] {
         let [first, second] = self.kind.metrics();

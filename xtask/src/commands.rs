@@ -41,6 +41,17 @@ pub fn when_idle(environment: &Environment) -> Command {
     command
 }
 
+/// The crates whose code runs in a model.
+const MODELLED: [&str; 7] = [
+    "crossbeam-queue",
+    "crossbeam-utils",
+    "generator",
+    "loom",
+    "scoped-tls",
+    "topic_statistics_core",
+    "tracing-core",
+];
+
 /// Returns the command that runs the models [when nothing else runs](when_idle). Arguments that are added go to the
 /// test program.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
@@ -49,11 +60,13 @@ pub fn models(environment: &Environment, project: &Path, locked: bool) -> Comman
         .current_dir(project)
         .args(["cargo", "test", "--package", "topic_statistics_core", "--lib"])
         .args(locked.then_some("--locked"))
+        // A model runs a hundred thousand times: without optimisation the models would take minutes.
+        .args(MODELLED.iter().flat_map(|package| {
+            ["--config".to_owned(), format!("profile.dev.package.{package}.opt-level=2")]
+        }))
         // The other tests run outside of a model, where the types of the model checker do nothing.
         .args(["--", "--skip", "tests::"])
         .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
-        // A model runs a hundred thousand times: without optimisation the models would take minutes.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
         .env("RUSTFLAGS", "--cfg topic_statistics_loom");
     models
 }

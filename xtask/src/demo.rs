@@ -128,7 +128,8 @@ impl Process {
         end_with_this_process(&mut command);
         // Nobody else's nodes are in the table.
         let domain = domain().context(
-            "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
+            "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from \
+             7650 on",
         )?;
         let child = command
             .env("ROS_DOMAIN_ID", domain.to_string())
@@ -202,13 +203,17 @@ impl Metric {
     }
 
     fn value(&self, data_type: u8) -> String {
-        let value = self.statistics.iter().find(|(of, _)| *of == data_type).and_then(|(_, value)| *value);
+        let value = self.statistics.iter().find(|(kind, _)| *kind == data_type).and_then(|(_, value)| *value);
         value.map_or("NaN".to_owned(), |value| format!("{value:.3}"))
     }
 
     fn columns(&self) -> [String; 9] {
-        let count =
-            self.statistics.iter().find(|(of, _)| *of == 5).and_then(|(_, value)| *value).unwrap_or_default();
+        let count = self
+            .statistics
+            .iter()
+            .find(|(kind, _)| *kind == 5)
+            .and_then(|(_, value)| *value)
+            .unwrap_or_default();
         [
             self.source.clone(),
             self.metric.clone(),
@@ -322,8 +327,8 @@ mod tests {
                 );
             }
             let lines = table.lines();
-            let ends = |of: &str, texts: &[&str]| {
-                texts.iter().map(|text| of.find(text).unwrap() + text.len()).collect::<Vec<_>>()
+            let ends = |line: &str, texts: &[&str]| {
+                texts.iter().map(|text| line.find(text).unwrap() + text.len()).collect::<Vec<_>>()
             };
             let numbers = ends(&lines[0], &["window", "average", " min", " max", "std dev", "count"]);
             for line in &lines[1..] {

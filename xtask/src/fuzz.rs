@@ -169,7 +169,8 @@ fn crash(target: &str, log: &str, input: Option<&Path>) -> Result<String> {
     let Some(file) = input else { return Ok(format!("FAILED: {}", reason.join("\n"))) };
     let bytes = fs::read(file).with_context(|| format!("Cannot read {}", file.display()))?;
     Ok(format!(
-        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run --manifest-path testing/fuzz/Cargo.toml --bin {target} -- {file}\n\
+        "FAILED: {}\ninput: {}\nrun it again: cargo xtask run -- cargo run \
+         --manifest-path testing/fuzz/Cargo.toml --bin {target} -- {file}\n\
          keep it: cp {file} testing/fuzz/seeds/{target}/",
         reason.join("\n"),
         bytes.escape_ascii(),
@@ -225,7 +226,8 @@ mod tests {
         let file = directory.path().join("crash-1");
         fs::write(&file, b"a\x1b\xff").unwrap();
         let log = format!(
-            "\nthread '<unnamed>' (1) panicked at testing/fuzz/src/check.rs:19:9:\na warning has '\\u{{2}}'\nnote: run with\n\
+            "\nthread '<unnamed>' (1) panicked at testing/fuzz/src/check.rs:19:9:\n\
+             a warning has '\\u{{2}}'\nnote: run with\n\
              ==1== ERROR: libFuzzer: deadly signal\nartifact_prefix='x/'; Test unit written to {}\n",
             file.display()
         );

@@ -132,8 +132,8 @@ enum Verb {
         /// The time between two lines, in seconds
         #[arg(long, default_value_t = 60.0)]
         interval: f64,
-        /// The scenario: the churn; the robot, whose reported figures are all compared with its processes' logs; or nodes in
-        /// Python with the preloaded library
+        /// The scenario: the churn; the robot, whose reported figures are all compared with its processes' logs; or
+        /// nodes in Python with the preloaded library
         #[arg(long, value_enum, default_value = "churn")]
         scenario: Scenario,
     },

@@ -138,8 +138,8 @@ mod tests {
                 assert_eq!(package[key], library[key], "{key} of {name}");
             }
             // A program may need a newer compiler than the library does.
-            let minor = |of: &Value| -> u32 {
-                of["rust_version"].as_str().unwrap().split('.').nth(1).unwrap().parse().unwrap()
+            let minor = |package: &Value| -> u32 {
+                package["rust_version"].as_str().unwrap().split('.').nth(1).unwrap().parse().unwrap()
             };
             assert!(minor(package) >= minor(library), "rust-version of {name}");
             for lint in &lints {
@@ -154,8 +154,9 @@ mod tests {
             let dependencies = package["dependencies"].as_array().unwrap().iter();
             for dependency in dependencies.filter(|dependency| dependency["path"].is_null()) {
                 let name = dependency["name"].as_str().unwrap();
-                let (version, of) = versions.entry(name).or_insert((&dependency["req"], &package["name"]));
-                assert_eq!(**version, dependency["req"], "{name}, of {of} and of {}", package["name"]);
+                let (version, dependent) =
+                    versions.entry(name).or_insert((&dependency["req"], &package["name"]));
+                assert_eq!(**version, dependency["req"], "{name}, of {dependent} and of {}", package["name"]);
             }
         }
     }

@@ -53,7 +53,7 @@ impl Observer {
             let names = self.node.get_node_names().unwrap();
             programs()
                 .iter()
-                .all(|(program, _)| names.iter().any(|of| program.ends_with(&format!("/{}", of.name))))
+                .all(|(program, _)| names.iter().any(|node| program.ends_with(&format!("/{}", node.name))))
         });
     }
 }

@@ -113,7 +113,7 @@ fn a_callback_that_blocks_the_executor_does_not_silence_the_statistics() {
     reader.read_until("age of seconds after silent windows", |metrics| {
         let ages: Vec<&Metric> = of(metrics, IMU, "message_age").collect();
         let is_late = |window: &Metric| window.count() == 1.0 && window.minimum() > 4000.0;
-        ages.windows(3).any(|of| of[0].count() == 0.0 && of[1].count() == 0.0 && is_late(of[2]))
+        ages.windows(3).any(|three| three[0].count() == 0.0 && three[1].count() == 0.0 && is_late(three[2]))
     });
     let ages = reader.windows(IMU, "message_age");
     for window in &ages {

@@ -211,7 +211,8 @@ impl rosidl_runtime_rs::Message for {name} {{
                 let cow = if access == Access::Owned { "Owned" } else { "Borrowed" };
                 let ty = self.element(element, Layer::Idiomatic);
                 format!(
-                    "<{ty} as rosidl_runtime_rs::Message>::into_rmw_message(std::borrow::Cow::{cow}({value})).into_owned()"
+                    "<{ty} as rosidl_runtime_rs::Message>::\
+                     into_rmw_message(std::borrow::Cow::{cow}({value})).into_owned()"
                 )
             }
             (Element::String | Element::WString, _) => {

@@ -48,10 +48,10 @@ impl rosidl_runtime_rs::Service for {name} {{
     pub(super) fn action(&self, name: &str) -> String {
         let Self { package, namespace } = self;
         let c_name = self.c_name(name);
-        let of = |other: &str| if *package == other { "super".to_owned() } else { other.to_owned() };
-        let uuid = format!("{}::msg::rmw::UUID", of("unique_identifier_msgs"));
-        let time = format!("{}::msg::rmw::Time", of("builtin_interfaces"));
-        let cancel = format!("{}::srv::rmw::CancelGoal", of("action_msgs"));
+        let module = |other: &str| if *package == other { "super".to_owned() } else { other.to_owned() };
+        let uuid = format!("{}::msg::rmw::UUID", module("unique_identifier_msgs"));
+        let time = format!("{}::msg::rmw::Time", module("builtin_interfaces"));
+        let cancel = format!("{}::srv::rmw::CancelGoal", module("action_msgs"));
         format!(
             r#"
 #[link(name = "{package}__rosidl_typesupport_c")]

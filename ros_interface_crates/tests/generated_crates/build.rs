@@ -194,14 +194,14 @@ impl Tables {
 }
 
 /// The names of the constants of a structure.
-fn constants_of(items: &[Item], of: &ItemStruct) -> Vec<String> {
+fn constants_of(items: &[Item], structure: &ItemStruct) -> Vec<String> {
     items
         .iter()
         .filter_map(|item| match item {
             Item::Impl(item) if item.trait_.is_none() => Some(item),
             _ => None,
         })
-        .filter(|item| matches!(&*item.self_ty, Type::Path(path) if path.path.is_ident(&of.ident)))
+        .filter(|item| matches!(&*item.self_ty, Type::Path(path) if path.path.is_ident(&structure.ident)))
         .flat_map(|item| &item.items)
         .filter_map(|item| match item {
             ImplItem::Const(constant) => Some(constant.ident.to_string()),
@@ -218,13 +218,13 @@ fn kind(package: &str, ty: &Type) -> Result<String, Box<dyn Error>> {
     }
     let (name, arguments) = last_segment(ty)?;
     Ok(match (name.as_str(), &arguments[..]) {
-        ("Sequence", [GenericArgument::Type(of)]) => {
-            format!("shape: Shape::Sequence, element: {}", element(package, of)?)
+        ("Sequence", [GenericArgument::Type(item)]) => {
+            format!("shape: Shape::Sequence, element: {}", element(package, item)?)
         }
-        ("BoundedSequence", [GenericArgument::Type(of), bound]) => format!(
+        ("BoundedSequence", [GenericArgument::Type(item), bound]) => format!(
             "shape: Shape::BoundedSequence({}), element: {}",
             bound.to_token_stream(),
-            element(package, of)?
+            element(package, item)?
         ),
         _ => format!("shape: Shape::Single, element: {}", element(package, ty)?),
     })

@@ -35,7 +35,7 @@ impl Distributions {
     #[inline]
     pub fn accept(&mut self, metric: Metric, sample: f64) {
         let Some(list) = &mut self.0 else { return };
-        if let Some((_, distribution)) = list.0.iter_mut().find(|(of, _)| *of == metric) {
+        if let Some((_, distribution)) = list.0.iter_mut().find(|(listed, _)| *listed == metric) {
             distribution.accept(sample);
         }
     }
@@ -47,7 +47,7 @@ impl Distributions {
         }
         let list = &mut self.0.get_or_insert_default().0;
         for (metric, distribution) in later.iter() {
-            match list.iter_mut().find(|(of, _)| *of == metric) {
+            match list.iter_mut().find(|(listed, _)| *listed == metric) {
                 // There is room for a sample per nanosecond in 292 years.
                 Some((_, sum)) => drop(sum.merge(distribution)),
                 None => {
@@ -66,16 +66,19 @@ impl Distributions {
 
     /// Returns the distribution of a metric.
     pub fn get(&self, metric: Metric) -> Option<&Distribution> {
-        self.iter().find(|(of, _)| *of == metric).map(|(_, distribution)| distribution)
+        self.iter().find(|(listed, _)| *listed == metric).map(|(_, distribution)| distribution)
     }
 
     /// Ends a window with these metrics. A metric without samples, or with discarded samples, has no distribution.
     pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
         let mut list = self.0.map(|list| list.0).unwrap_or_default();
-        list.retain(|(of, distribution)| {
-            let summary = metrics.iter().find(|(metric, _)| metric == of).map(|(_, summary)| summary);
+        list.retain(|(listed, distribution)| {
+            let summary = metrics.iter().find(|(metric, _)| metric == listed).map(|(_, summary)| summary);
             let count = summary.map_or(0, |summary| summary.sample_count);
-            debug_assert!(count == 0 || count == distribution.count(), "{of}: not the samples of the window");
+            debug_assert!(
+                count == 0 || count == distribution.count(),
+                "{listed}: not the samples of the window"
+            );
             count > 0
         });
         list.shrink_to_fit();

@@ -100,8 +100,8 @@ pub enum Metric {
     /// The calls of a client that ended in a window without a response: the promise, the client or the executor was
     /// dropped; one value per window. *High*: the service does not respond in the time that the caller waits.
     DroppedCalls,
-    /// The time from a call of a client to its response, on the monotonic clock. *High*: the network, the service or the
-    /// client's executor is slow. The delays of the response, and the service's own metrics, show where.
+    /// The time from a call of a client to its response, on the monotonic clock. *High*: the network, the service or
+    /// the client's executor is slow. The delays of the response, and the service's own metrics, show where.
     RoundTrip,
     /// The time from the sending of a request to the start of its service, on the clocks of two nodes, as service
     /// introspection tells them. No node measures it: `topic_monitor --services` does.
@@ -113,12 +113,13 @@ pub enum Metric {
     OldestCall,
     /// The time between two callback starts of a timer, on the monotonic clock.
     TimerPeriod,
-    /// Callback start less the time for which rcl has scheduled it, on the timer's clock. *High*: another callback of the
-    /// executor or the worker took long, or the host has no CPU time left.
+    /// Callback start less the time for which rcl has scheduled it, on the timer's clock. *High*: another callback of
+    /// the executor or the worker took long, or the host has no CPU time left.
     TimerLateness,
-    /// The periods of a timer without a call: rcl skips those that have passed before a late call; one value per window.
+    /// The periods of a timer without a call: rcl skips periods that pass before a late call; one value per window.
     SkippedPeriods,
-    /// The duration of a timer's callback as a percentage of the timer's period. *Above 100*: it cannot keep its period.
+    /// The duration of a timer's callback as a percentage of the timer's period. *Above 100*: the timer cannot keep its
+    /// period.
     CallbackShare,
     /// The goals that an action server received, or that an action client sent, in a window; one value per window.
     Goals,
@@ -133,8 +134,8 @@ pub enum Metric {
     /// The time from a request to cancel a goal, as the code of an action server learns of it, to the canceled goal.
     /// *High*: the server takes long to stop.
     CancelDelay,
-    /// The duration of a goal that succeeded: of a server from the start of its execution, of a client from the sending to
-    /// the result.
+    /// The duration of a goal that succeeded: of a server from the start of its execution, of a client from the sending
+    /// to the result.
     GoalSucceeded,
     /// Likewise of a goal that was canceled.
     GoalCanceled,
@@ -148,20 +149,20 @@ pub enum Metric {
     AbortedGoals,
     /// The goals that were rejected in a window; one value per window.
     RejectedGoals,
-    /// The goals that an action client dropped in a window before it had their results; one value per window. *High*: the
-    /// server does not end in the time that the caller waits.
+    /// The goals that an action client dropped in a window before it had their results; one value per window. *High*:
+    /// the server does not end in the time that the caller waits.
     DroppedGoals,
     /// The goals under way at the end of a window: received or sent, and not ended; one value per window.
     ActiveGoals,
     /// The most goals under way at once in a window; one value per window.
     MaxActiveGoals,
-    /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window. *Growing from
-    /// window to window*: the goal is stuck, or a client's goal has no server.
+    /// The age of the oldest goal under way at the end of a window, 0 if there is none; one value per window. *Growing
+    /// from window to window*: the goal is stuck, or a client's goal has no server.
     OldestGoal,
     /// The time from the source timestamp of a message to the publication that its callback makes: a hop of a chain of
-    /// nodes. No node measures it itself: the preloaded library does. *High*: the network, the executor or the callback is
-    /// slow; the metrics of the subscription show which. NaN in a window in which it is not known which message caused a
-    /// publication.
+    /// nodes. No node measures it itself: the preloaded library does. *High*: the network, the executor or the callback
+    /// is slow; the metrics of the subscription show which. NaN in a window with a publication whose cause is not
+    /// known.
     InputToOutput,
 }
 

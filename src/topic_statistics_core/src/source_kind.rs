@@ -108,8 +108,8 @@ impl SourceKind {
         }
     }
 
-    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node, an
-    /// executor for anything, and a hop for messages that cause a publication.
+    /// Returns whether silence is normal: a service or an action server waits for its clients, a client for its node,
+    /// an executor for anything, and a hop for messages that cause a publication.
     pub const fn may_be_silent(self) -> bool {
         matches!(
             self,

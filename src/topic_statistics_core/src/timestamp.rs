@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Points in time, and steps of the clock that they are of.
+//! Points in time, and steps of their clock.
 
 use std::time::{Duration, SystemTime};
 
-/// A point in time: nanoseconds since the epoch of a clock. Whoever returns one says of which: of the system clock, or
-/// of ROS time, which is simulated time if the node uses it.
+/// A point in time: nanoseconds since the epoch of a clock. The item that returns it names the clock: the system clock,
+/// or ROS time, which is simulated time if the node uses it.
 ///
 /// ```
 /// # extern crate topic_statistics_core as rclrs_topic_statistics;

@@ -131,7 +131,7 @@ impl WindowStatistics {
 
     /// Returns the summary of a metric; None if it is not measured.
     pub fn get(&self, metric: Metric) -> Option<&Summary> {
-        self.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary)
+        self.metrics.iter().find(|(measured, _)| *measured == metric).map(|(_, summary)| summary)
     }
 
     /// Returns the distribution of a metric's samples, the same samples as its summary's.

@@ -16,8 +16,14 @@ use crate::{
 
 mod distribution;
 
-fn figures(of: &Summary) -> [f64; 5] {
-    [of.average, of.minimum, of.maximum, of.standard_deviation, of.sample_count as f64]
+fn figures(summary: &Summary) -> [f64; 5] {
+    [
+        summary.average,
+        summary.minimum,
+        summary.maximum,
+        summary.standard_deviation,
+        summary.sample_count as f64,
+    ]
 }
 
 /// Returns the figures of samples, in the simplest way.
@@ -95,8 +101,8 @@ pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Ta
     let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(..)));
     tally.bounded += u64::from(is_bounded);
     equal("number of metrics", ours.metrics.len(), expected.metrics.len())?;
-    for ((metric, summary), (of, samples)) in ours.metrics.iter().zip(&expected.metrics) {
-        equal("metric", metric, of)?;
+    for ((metric, summary), (expected_metric, samples)) in ours.metrics.iter().zip(&expected.metrics) {
+        equal("metric", metric, expected_metric)?;
         check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
         let distribution = ours.distribution(*metric);
         // By docs/distributions.md.

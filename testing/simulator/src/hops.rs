@@ -98,7 +98,8 @@ struct Publisher {
 struct Created {
     hop: Arc<Windowed<Hop>>,
     times: WindowTimes,
-    /// The publications of the window under way: of a message, and when; None if it is not known of which.
+    /// The publications of the window under way, each with the message that caused it, and its time. None if that
+    /// message is not known.
     publications: Vec<Option<(Message, i64)>>,
     steps: Vec<FoundStep>,
     /// When the last step of the clock was found, on the monotonic clock.
@@ -169,12 +170,12 @@ impl World {
             }
             10..40 => self.create()?,
             40..70 => {
-                let of = self.random.usize(..self.publishers.len());
-                self.end_window(of)?;
+                let index = self.random.usize(..self.publishers.len());
+                self.end_window(index)?;
             }
             _ => {
-                let of = self.random.usize(..self.threads.len());
-                self.run_thread(of);
+                let index = self.random.usize(..self.threads.len());
+                self.run_thread(index);
             }
         }
         Ok(())
@@ -283,8 +284,8 @@ impl World {
                 self.tally.messages += 1;
             }
             Step::Publish(truth) => {
-                let of = self.random.usize(..self.publishers.len());
-                let publisher = &mut self.publishers[of];
+                let publisher_index = self.random.usize(..self.publishers.len());
+                let publisher = &mut self.publishers[publisher_index];
                 publisher.hops.record(thread.activity.cause(), self.now);
                 match (truth, thread.taken) {
                     (Truth::Message, Some(message)) if message.topic != 0 => {
@@ -333,16 +334,16 @@ impl World {
     }
 
     /// Ends the windows of a publisher's hops.
-    fn end_window(&mut self, of: usize) -> Result<(), String> {
-        self.history.push(format!("{} ms: the windows of publisher {of} end", self.now / MS));
-        for (topic, hop) in &mut self.publishers[of].created {
+    fn end_window(&mut self, index: usize) -> Result<(), String> {
+        self.history.push(format!("{} ms: the windows of publisher {index} end", self.now / MS));
+        for (topic, hop) in &mut self.publishers[index].created {
             if hop.times.start == self.now {
                 continue;
             }
             let expected = hop.end_window(self.now, self.clocks.offset(), self.has_distributions);
             let ours = hop.hop.end_window(&*self.clocks).ok_or("no window")?.statistics;
             let compared = check::window(&ours, &expected, &mut self.tally);
-            compared.map_err(|error| format!("hop of publisher {of} from topic {topic}: {error}"))?;
+            compared.map_err(|error| format!("hop of publisher {index} from topic {topic}: {error}"))?;
             self.tally.hops += 1;
         }
         Ok(())
@@ -362,7 +363,7 @@ impl Publisher {
 }
 
 impl Created {
-    /// Ends the window, and returns the knowledge of it.
+    /// Ends the window, and returns what the oracle knows about it.
     fn end_window(&mut self, now: i64, offset: i64, has_distributions: bool) -> Window {
         let (start, before) = (self.times.start, self.times.offset);
         let step = self.times.end(now, offset, 0);

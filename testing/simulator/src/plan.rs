@@ -75,8 +75,8 @@ impl fmt::Display for Plan {
             Fault::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| fault.text()).collect();
         write!(
             f,
-            "{subscriptions} subscriptions, {publishers} publishers of each topic, about {rate} messages a window, {windows} windows, \
-             simulated time: {is_simulated}; faults: {}",
+            "{subscriptions} subscriptions, {publishers} publishers of each topic, about {rate} messages a window, \
+             {windows} windows, simulated time: {is_simulated}; faults: {}",
             if faults.is_empty() { "none".to_owned() } else { faults.join(", ") }
         )
     }

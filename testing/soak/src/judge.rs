@@ -59,7 +59,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     if points.len() < 3 {
         return None;
     }
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let mean = |coordinate: fn(&(f64, f64)) -> f64| points.iter().map(coordinate).sum::<f64>() / count;
     let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
     let x_squares: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
     if x_squares <= 0.0 {

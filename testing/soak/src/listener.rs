@@ -32,7 +32,7 @@ use crate::{
 pub const LISTENER: &str = "listener";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The incarnation of a publisher with an incompatible QoS: no message of it may arrive.
+/// The incarnation of a publisher with an incompatible QoS: none of its messages may arrive.
 const INCOMPATIBLE: u64 = 0;
 
 /// The messages of one publisher that were received.
@@ -229,7 +229,9 @@ impl Member {
     }
 
     fn row(&self, tally: &Tally, incarnations: &[u64]) -> Row {
-        let last = incarnations.iter().filter_map(|of| Some((*of, tally.heard.get(of)?.last)));
+        let last = incarnations
+            .iter()
+            .filter_map(|incarnation| Some((*incarnation, tally.heard.get(incarnation)?.last)));
         Row {
             name: self.name.clone(),
             received: tally.received,

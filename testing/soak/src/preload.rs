@@ -4,8 +4,8 @@
 //!
 //! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
 //! (`host.py`). In each cycle they create and destroy a node with endpoints, and fork; now and then a talker is
-//! replaced. At the end of a cycle all pause. Then the sums of all windows have to be what the processes have counted themselves,
-//! and what the host has received what the talkers have sent.
+//! replaced. At the end of a cycle all pause. Then the sums of all windows have to equal the processes' own counts, and
+//! the host has to have received all messages that the talkers have sent.
 
 use std::{
     collections::BTreeMap,
@@ -177,7 +177,8 @@ pub fn run(options: &Options) -> Result<()> {
             "The statistics made {} allocations for messages",
             sample.allocations
         );
-        let now = [&sample.host, &sample.control].map(|of| [of.threads, of.descriptors]).concat();
+        let now =
+            [&sample.host, &sample.control].map(|process| [process.threads, process.descriptors]).concat();
         ensure!(now[0] == now[2] + 1, "The host has {} threads, the control {}", now[0], now[2]);
         match baseline {
             None if number + 1 >= WARM_UP_CYCLES => baseline = now.try_into().ok(),
@@ -305,7 +306,9 @@ impl Soak {
             let ages = TOPICS.map(|topic| read.get(&format!("/host:{topic} message_age")).copied());
             let unequal = expected.iter().find(|(source, expected)| read.get(*source) != Some(*expected));
             let lost = sent.iter().find(|(talker, sent)| {
-                [&host, &control].iter().any(|of| of.received.get(*talker).copied().unwrap_or(0) != **sent)
+                [&host, &control]
+                    .iter()
+                    .any(|process| process.received.get(*talker).copied().unwrap_or(0) != **sent)
             });
             difference = format!(
                 "{unequal:?} is {:?}; {lost:?} of {:?}; {received} are {ages:?}",

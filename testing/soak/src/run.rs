@@ -119,7 +119,8 @@ pub fn run(options: &Options) -> Result<()> {
     let domain = domain();
     let window = options.window.to_string();
     println!(
-        "{TOPICS} topics, {} publishers' nodes in {PROCESSES} processes, {} messages/s, windows of {} ms, domain {domain}",
+        "{TOPICS} topics, {} publishers' nodes in {PROCESSES} processes, {} messages/s, windows of {} ms, \
+         domain {domain}",
         PROCESSES * 4,
         TOPICS as u32 * RATE,
         options.window
@@ -323,10 +324,12 @@ impl Soak {
         for (incarnation, counts) in &published {
             for (index, count) in counts {
                 let row = &report.rows[*index];
-                let last = row.last.iter().find(|(of, _)| of == incarnation).map(|(_, last)| *last);
+                let last =
+                    row.last.iter().find(|(publisher, _)| publisher == incarnation).map(|(_, last)| *last);
                 ensure!(
                     last == Some(*count),
-                    "{}: publisher {incarnation} has published {count} messages; the last one received has the number {last:?}",
+                    "{}: publisher {incarnation} has published {count} messages; the last one received has the \
+                     number {last:?}",
                     row.name
                 );
             }
@@ -359,7 +362,8 @@ impl Soak {
         }
         let is_unknown =
             |row: &&Row| row.received > 0 && row.counted.is_some_and(|counted| counted.lost.is_none());
-        let counted = |of: fn(&Counted) -> u64| report.rows.iter().flat_map(|row| &row.counted).map(of).sum();
+        let counted =
+            |count: fn(&Counted) -> u64| report.rows.iter().flat_map(|row| &row.counted).map(count).sum();
         Ok(Sample {
             messages: counted(|counted| counted.received),
             lost: counted(|counted| counted.lost.unwrap_or(0)),

@@ -17,7 +17,7 @@ fn a_short_run_passes_and_its_lines_have_the_senders_losses() {
     let printed = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
-    let column = |name: &str| lines[1].iter().position(|of| *of == name).unwrap();
+    let column = |name: &str| lines[1].iter().position(|heading| *heading == name).unwrap();
     let rows = &lines[2..lines.len() - 1];
     assert!(rows.len() >= 5, "{printed}");
     let last = |name: &str| rows[rows.len() - 1][column(name)].parse::<u64>().unwrap();
@@ -45,7 +45,7 @@ fn a_short_run_of_nodes_with_the_preloaded_library_has_their_own_counts() {
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
     let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
     let last = |name: &str| {
-        let column = lines[0].iter().position(|of| *of == name).unwrap();
+        let column = lines[0].iter().position(|heading| *heading == name).unwrap();
         lines[lines.len() - 2][column].parse::<u64>().unwrap()
     };
     assert!(last("messages") > 500 && last("calls") > 50 && last("killed") > 0, "{printed}");

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends goals of type `test_msgs/action/Fibonacci`.
 
-Reads commands from standard input, one per line: `ACTION ORDER COUNT` sends COUNT goals at once, and `ACTION ORDER COUNT
-MS` cancels each of them so many milliseconds after its acceptance. Prints the status of each goal in one line, once all
-have ended: 4 succeeded, 5 canceled, 6 aborted, `rejected`.
+Reads commands from standard input, one per line: `ACTION ORDER COUNT` sends COUNT goals at once, and `ACTION ORDER
+COUNT MS` cancels each of them MS milliseconds after its acceptance. Prints the status of each goal in one line, once
+all have ended: 4 succeeded, 5 canceled, 6 aborted, `rejected`.
 """
 
 import sys

@@ -3,9 +3,9 @@
 20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its client.
 
 Reads commands from standard input, one per line, and answers each with a line of JSON: `destroy N`, `create N`; `goal
-ORDER` has the client send a goal, `clients N` waits until the server has discovered so many, `publishers` is the
+ORDER` has the client send a goal, `clients N` waits until the server has discovered N clients, `publishers` is the
 number of publishers on /statistics. With --operator it is a node `operator` with a client of the action; `parameters N`
-reads and sets those of so many nodes, and answers with all that came back. The program ends with its input.
+reads and sets the parameters of N nodes, and answers with all responses. The program ends with its input.
 
 A goal has a feedback for each number up to its order, and all of them as its result; an order below 0 is rejected, and
 one above 100 goes on until it is canceled.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node with service introspection, of the service `serve` of type `test_msgs/srv/BasicTypes`.
 
-`introspected.py server MS STATE` responds after so many milliseconds. `introspected.py client - STATE` reads commands
+`introspected.py server MS STATE` responds after MS milliseconds. `introspected.py client - STATE` reads commands
 from standard input, one per line: `COUNT MS` calls COUNT times, each time takes the response no earlier than MS later,
 and prints the mean round trip in ms, by a clock of its own. STATE is METADATA, CONTENTS or OFF. Ends with its standard
 input.

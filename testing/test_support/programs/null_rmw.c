@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A middleware that delivers a message at each take, at once, and drops what is published: what remains is the cost of what
- * stands before rmw. Calls go through the PLT, as those of rcl. See rmw/rmw.h.
+/* A middleware that delivers a message at each take, at once, and drops published messages: only the layers above rmw
+ * cost time. Calls go through the PLT, as rcl's do. See rmw/rmw.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -406,7 +406,7 @@ impl Metric {
     }
 
     fn value(&self, data_type: u64) -> f64 {
-        self.points.iter().find(|(of, _)| *of == data_type).unwrap().1
+        self.points.iter().find(|(point_type, _)| *point_type == data_type).unwrap().1
     }
 
     pub fn average(&self) -> f64 {
@@ -508,7 +508,7 @@ impl From<Child> for Reader {
 
 /// Returns the windows of one metric.
 pub fn of<'a>(metrics: &'a [Metric], source: &'a str, metric: &'a str) -> impl Iterator<Item = &'a Metric> {
-    metrics.iter().filter(move |of| of.source == source && of.metric == metric)
+    metrics.iter().filter(move |window| window.source == source && window.metric == metric)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Libraries that are preloaded into whole processes: small ones in C, of the tests; and that of the statistics.
+//! Libraries that are preloaded into whole processes: the tests' small ones in C, and the statistics' own.
 
 use std::{
     fs,

@@ -44,7 +44,7 @@ fn last(windows: &Windows, metric: Metric) -> f64 {
     windows.all(metric).last().unwrap().average
 }
 
-/// Waits for so many milliseconds. No executor is needed for that.
+/// Waits for this number of milliseconds. It needs no executor.
 fn after(milliseconds: u64) -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
@@ -329,7 +329,8 @@ fn a_goal_of_a_stuck_server_shows_in_every_window_until_it_is_dropped() {
     windows.wait_for(Metric::Goals, 2.0);
     let from = windows.all(Metric::OldestGoal).len();
     windows.wait_for_more(4);
-    let ages: Vec<f64> = windows.all(Metric::OldestGoal)[from..].iter().map(|of| of.average).collect();
+    let ages: Vec<f64> =
+        windows.all(Metric::OldestGoal)[from..].iter().map(|summary| summary.average).collect();
     assert!(ages.windows(2).all(|pair| (150.0..1000.0).contains(&(pair[1] - pair[0]))), "{ages:?}");
     assert_eq!((last(&windows, Metric::ActiveGoals), windows.sum(Metric::DroppedGoals)), (2.0, 0.0));
     drop(other);

@@ -163,7 +163,8 @@ fn a_call_without_a_response_shows_in_every_window_until_it_is_dropped() {
     windows.wait_for(Metric::Calls, 3.0);
     let from = windows.all(Metric::OldestCall).len();
     windows.wait_for_more(4);
-    let ages: Vec<f64> = windows.all(Metric::OldestCall)[from..].iter().map(|of| of.average).collect();
+    let ages: Vec<f64> =
+        windows.all(Metric::OldestCall)[from..].iter().map(|summary| summary.average).collect();
     assert!(ages.windows(2).all(|pair| (150.0..1000.0).contains(&(pair[1] - pair[0]))), "{ages:?}");
     wait_for("an error", || client.health().borrow().level == Level::Error);
     assert_eq!(windows.sum(Metric::DroppedCalls), 0.0);

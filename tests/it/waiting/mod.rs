@@ -63,27 +63,27 @@ impl Windows {
         windows
             .iter()
             .filter_map(|window| window.get(metric))
-            .filter(|of| of.sample_count > 0)
+            .filter(|summary| summary.sample_count > 0)
             .copied()
             .collect()
     }
 
     /// Returns the sum of all samples of a metric.
     fn sum(&self, metric: Metric) -> f64 {
-        self.all(metric).iter().map(|of| of.average * of.sample_count as f64).sum()
+        self.all(metric).iter().map(|summary| summary.average * summary.sample_count as f64).sum()
     }
 
     /// Returns the number of all samples of a metric.
     fn count(&self, metric: Metric) -> u64 {
-        self.all(metric).iter().map(|of| of.sample_count).sum()
+        self.all(metric).iter().map(|summary| summary.sample_count).sum()
     }
 
     fn maximum(&self, metric: Metric) -> f64 {
-        self.all(metric).iter().map(|of| of.maximum).fold(f64::NEG_INFINITY, f64::max)
+        self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NEG_INFINITY, f64::max)
     }
 
     fn minimum(&self, metric: Metric) -> f64 {
-        self.all(metric).iter().map(|of| of.minimum).fold(f64::INFINITY, f64::min)
+        self.all(metric).iter().map(|summary| summary.minimum).fold(f64::INFINITY, f64::min)
     }
 
     /// Waits until that many values were counted in finished windows.

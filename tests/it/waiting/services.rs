@@ -294,7 +294,10 @@ fn a_service_without_clients_has_windows_without_requests_and_is_no_fault() {
     let _spinning = Spinning::start(executor);
     windows.wait_for_more(4);
     for metric in [Metric::Requests, Metric::ActiveRequests, Metric::MaxActiveRequests] {
-        assert!(windows.all(metric).iter().all(|of| of.average == 0.0 && of.sample_count == 1), "{metric}");
+        assert!(
+            windows.all(metric).iter().all(|summary| summary.average == 0.0 && summary.sample_count == 1),
+            "{metric}"
+        );
     }
     assert_eq!(windows.count(Metric::SourceToCallback) + windows.count(Metric::RequestPeriod), 0);
     assert_eq!(service.health().borrow().level, rclrs_topic_statistics::health::Level::Ok);

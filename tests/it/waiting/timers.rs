@@ -133,10 +133,16 @@ fn a_blocked_executor_is_the_lateness_of_a_timer_and_its_skipped_periods() {
             let (log, windows) = blocked_for(milliseconds);
             let expected = log.expected();
             let count = windows.count(Metric::TimerLateness);
-            let (latest, skipped) = (windows.maximum(Metric::TimerLateness), windows.sum(Metric::SkippedPeriods));
+            let (latest, skipped) =
+                (windows.maximum(Metric::TimerLateness), windows.sum(Metric::SkippedPeriods));
             let mean = windows.sum(Metric::TimerLateness) / count as f64;
-            let injected = log.blocks.iter().map(|(begin, end)| (end - begin) as f64 / 1e6).fold(0.0, f64::max);
-            println!("{milliseconds} ms: {latest:.3} {mean:.3} {skipped} {count}, injected {injected:.3}, overslept {}, {expected:?}", log.overslept);
+            let injected =
+                log.blocks.iter().map(|(begin, end)| (end - begin) as f64 / 1e6).fold(0.0, f64::max);
+            println!(
+                "{milliseconds} ms: {latest:.3} {mean:.3} {skipped} {count}, injected {injected:.3}, \
+                 overslept {}, {expected:?}",
+                log.overslept
+            );
             assert_eq!(count, expected.count, "each call has a lateness");
             assert_eq!(windows.count(Metric::CallbackDuration), count);
             attempts.push(format!("{latest} {mean} {skipped}, injected {injected}, {expected:?}"));
@@ -203,7 +209,7 @@ fn every_form_of_a_timer_is_measured_and_has_a_name() {
         measured!(statistics.create_timer_repeating(Duration::from_micros(1500), || ())),
     );
     let names: Vec<&str> = watched.iter().map(|(name, _)| &**name).collect();
-    let timer = |of: &str| format!("/controller:timer/{of}");
+    let timer = |period: &str| format!("/controller:timer/{period}");
     assert_eq!(names[0], timer("20ms"));
     assert_eq!(names[repeating - 1], timer("20ms (6)"));
     assert_eq!(&names[repeating..], ["start", &timer("1ms"), &timer("1ms (2)"), &timer("1.5ms")]);

@@ -7,7 +7,7 @@ fn noise(chance: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| chance.f64()).sum::<f64>() - 6.0
 }
 
-/// Windows of which each depends on the one before.
+/// Windows that each depend on the one before.
 fn correlated(chance: &mut fastrand::Rng, count: usize, dependence: f64) -> Vec<f64> {
     let mut last = 0.0;
     std::iter::repeat_with(|| {
@@ -40,10 +40,10 @@ fn windows_that_depend_on_each_other_are_no_change_though_a_test_of_windows_says
     let (mut changed, mut naive, mut decided) = (0, 0, 0);
     for _ in 0..300 {
         let [before, after] = [0; 2].map(|_| correlated(&mut chance, 600, 0.8));
-        let of = verdict("message_age", &before, &after);
-        assert!(of.windows > 1, "{of:?}");
-        changed += u32::from(!matches!(of.verdict, Verdict::CouldBeChance | Verdict::TooFew));
-        decided += u32::from(of.verdict != Verdict::TooFew);
+        let comparison = verdict("message_age", &before, &after);
+        assert!(comparison.windows > 1, "{comparison:?}");
+        changed += u32::from(!matches!(comparison.verdict, Verdict::CouldBeChance | Verdict::TooFew));
+        decided += u32::from(comparison.verdict != Verdict::TooFew);
         naive += u32::from(rank_test(&before, &after).p_value < SIGNIFICANCE);
     }
     assert!(changed <= 12, "{changed} of 300, 3 are expected");
@@ -56,10 +56,17 @@ fn independent_windows_are_taken_as_they_are_and_a_change_is_found() {
     let mut chance = fastrand::Rng::with_seed(2);
     let mut windows = |mean: f64| -> Vec<f64> { (0..100).map(|_| mean + noise(&mut chance)).collect() };
     let (before, after) = (windows(10.0), windows(11.0));
-    let of = verdict("message_age", &before, &after);
-    assert_eq!((of.verdict, of.windows, of.blocks), (Verdict::Worse, 1, (100, 100)), "{of:?}");
-    assert!(of.superiority > 0.7 && of.p_value < 1e-4, "{of:?}");
-    assert!((of.baseline - 10.0).abs() < 0.5 && (of.now - 11.0).abs() < 0.5, "{of:?}");
+    let comparison = verdict("message_age", &before, &after);
+    assert_eq!(
+        (comparison.verdict, comparison.windows, comparison.blocks),
+        (Verdict::Worse, 1, (100, 100)),
+        "{comparison:?}"
+    );
+    assert!(comparison.superiority > 0.7 && comparison.p_value < 1e-4, "{comparison:?}");
+    assert!(
+        (comparison.baseline - 10.0).abs() < 0.5 && (comparison.now - 11.0).abs() < 0.5,
+        "{comparison:?}"
+    );
     for (quantity, up, down) in [
         ("message_age", Verdict::Worse, Verdict::Better),
         ("message_period.max", Verdict::Worse, Verdict::Better),
@@ -77,8 +84,11 @@ fn independent_windows_are_taken_as_they_are_and_a_change_is_found() {
 fn a_bag_against_itself_is_chance_and_a_single_outlier_is_too() {
     let mut chance = fastrand::Rng::with_seed(3);
     let windows = correlated(&mut chance, 100, 0.0);
-    let of = verdict("message_age", &windows, &windows);
-    assert_eq!((of.verdict, of.superiority, of.p_value), (Verdict::CouldBeChance, 0.5, 1.0));
+    let comparison = verdict("message_age", &windows, &windows);
+    assert_eq!(
+        (comparison.verdict, comparison.superiority, comparison.p_value),
+        (Verdict::CouldBeChance, 0.5, 1.0)
+    );
     let mut outlier = windows.clone();
     outlier[50] = 1e9;
     assert_eq!(verdict("message_age", &windows, &outlier).verdict, Verdict::CouldBeChance);
@@ -87,17 +97,17 @@ fn a_bag_against_itself_is_chance_and_a_single_outlier_is_too() {
 #[test]
 fn too_few_blocks_say_nothing() {
     let windows: Vec<f64> = (0..100).map(|number| f64::from(number * 7 % 10)).collect();
-    let of = verdict("rate", &windows[..7], &windows);
-    assert_eq!((of.verdict, of.blocks), (Verdict::TooFew, (7, 100)));
-    assert!(of.p_value.is_nan() && of.superiority.is_nan() && !of.baseline.is_nan());
+    let comparison = verdict("rate", &windows[..7], &windows);
+    assert_eq!((comparison.verdict, comparison.blocks), (Verdict::TooFew, (7, 100)));
+    assert!(comparison.p_value.is_nan() && comparison.superiority.is_nan() && !comparison.baseline.is_nan());
     let trend: Vec<f64> = (0..500).map(f64::from).collect();
     assert_eq!(
         verdict("rate", &trend, &trend).verdict,
         Verdict::TooFew,
         "no block is independent of the last"
     );
-    let of = verdict("rate", &[], &windows);
-    assert!(of.verdict == Verdict::TooFew && of.baseline.is_nan());
+    let comparison = verdict("rate", &[], &windows);
+    assert!(comparison.verdict == Verdict::TooFew && comparison.baseline.is_nan());
 }
 
 #[test]
@@ -123,10 +133,12 @@ fn p_values_are_adjusted_for_their_number() {
                 one("/imu", &format!("quantity_{number}"), &before, &after)
             })
             .collect();
-        one_by_one += all.iter().filter(|of| of.p_value < SIGNIFICANCE).count();
+        one_by_one += all.iter().filter(|change| change.p_value < SIGNIFICANCE).count();
         adjust(&mut all);
-        together +=
-            all.iter().filter(|of| of.verdict == Verdict::Worse || of.verdict == Verdict::Better).count();
+        together += all
+            .iter()
+            .filter(|change| change.verdict == Verdict::Worse || change.verdict == Verdict::Better)
+            .count();
     }
     assert!(one_by_one >= 5, "{one_by_one}");
     assert!(together <= 1, "{together}");

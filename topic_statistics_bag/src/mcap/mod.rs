@@ -3,9 +3,9 @@
 //! MCAP files.
 //!
 //! A file is read from its start to its end, record by record, and never as a whole: memory does not depend on what a
-//! file says. Chunks are decompressed as streams. A message is in the figures only if its whole chunk is as its checksum
-//! and its index say. The summary at the end of a complete file tells which chunks can be skipped, and where to go on
-//! behind damaged bytes; without it, the next chunk is looked for.
+//! file says. Chunks are decompressed as streams. A message is in the figures only if its whole chunk matches its
+//! checksum and its index. The summary at the end of a complete file tells which chunks can be skipped, and where to go
+//! on behind damaged bytes; without it, the next chunk is looked for.
 
 mod chunk;
 mod head;
@@ -93,8 +93,8 @@ pub(crate) fn start<R: Read + Seek>(file: R) -> io::Result<Option<i64>> {
     let mut input = Input::new(file)?;
     let (mut summary, mut first) = (Summary::default(), None);
     summary.read(&mut input, |kind, body, _| {
-        if let (op::STATISTICS, Ok(Record::Statistics(of))) = (kind, mcap::parse_record(kind, body)) {
-            first = (of.message_count > 0).then_some(of.message_start_time);
+        if let (op::STATISTICS, Ok(Record::Statistics(statistics))) = (kind, mcap::parse_record(kind, body)) {
+            first = (statistics.message_count > 0).then_some(statistics.message_start_time);
         }
     })?;
     input.seek(MAGIC)?;

@@ -229,24 +229,25 @@ mod tests {
 
     #[test]
     fn a_time_is_since_the_start_or_since_the_epoch() {
-        let of = |text: &str| parse(&["a.mcap", "--from", text]).map(|arguments| arguments.from.unwrap());
-        assert_eq!(of("1.5").unwrap(), BagTime::After(Duration::from_millis(1500)));
+        let from = |text: &str| parse(&["a.mcap", "--from", text]).map(|arguments| arguments.from.unwrap());
+        assert_eq!(from("1.5").unwrap(), BagTime::After(Duration::from_millis(1500)));
         let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
-        assert_eq!(of("2026-03-01T12:00:00Z").unwrap(), BagTime::At(noon));
-        assert_eq!(of("2026-03-01T13:00:00+01:00").unwrap(), BagTime::At(noon));
+        assert_eq!(from("2026-03-01T12:00:00Z").unwrap(), BagTime::At(noon));
+        assert_eq!(from("2026-03-01T13:00:00+01:00").unwrap(), BagTime::At(noon));
         for wrong in ["-1", "NaN", "soon", "2026-03-01T12:00:00", "9999-01-01T00:00:00Z"] {
-            assert_eq!(of(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+            assert_eq!(from(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }
 
     #[test]
     fn an_origin_is_since_the_epoch() {
-        let of = |text: &str| parse(&["a.mcap", "--origin", text]).map(|arguments| arguments.origin.unwrap());
+        let origin =
+            |text: &str| parse(&["a.mcap", "--origin", text]).map(|arguments| arguments.origin.unwrap());
         let noon = Timestamp::from_nanoseconds(1_772_366_400_000_000_000);
-        assert_eq!(of("2026-03-01T12:00:00Z").unwrap(), noon);
-        assert_eq!(of("1772366400000000000").unwrap(), noon);
+        assert_eq!(origin("2026-03-01T12:00:00Z").unwrap(), noon);
+        assert_eq!(origin("1772366400000000000").unwrap(), noon);
         for wrong in ["1.5", "soon", "99999999999999999999"] {
-            assert_eq!(of(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+            assert_eq!(origin(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }
 

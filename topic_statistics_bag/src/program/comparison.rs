@@ -128,7 +128,7 @@ impl Changes {
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let (changed, other): (Vec<_>, Vec<_>) = self.0.iter().partition(|change| word(change).is_some());
         let count = |verdict| other.iter().filter(|change| change.verdict == verdict).count();
-        let name_of = |of: &Comparison| format::name(&of.topic);
+        let name_of = |change: &Comparison| format::name(&change.topic);
         let width = changed
             .iter()
             .map(|change| name_of(change).chars().count())
@@ -138,18 +138,18 @@ impl Changes {
         if !changed.is_empty() {
             writeln!(to, "{:width$} {:26} baseline    now  p-value  blocks", "topic", "quantity")?;
         }
-        for of in &changed {
+        for change in &changed {
             writeln!(
                 to,
                 "{:width$} {:26} {:>8} {:>6} {:>8} {:>3}/{:<3} {}",
-                format::end_of(&name_of(of), width),
-                format::start_of(&format::name(&of.quantity), 26),
-                figure(of.baseline),
-                figure(of.now),
-                p_value(of.p_value),
-                of.blocks.0,
-                of.blocks.1,
-                word(of).unwrap_or_default(),
+                format::end_of(&name_of(change), width),
+                format::start_of(&format::name(&change.quantity), 26),
+                figure(change.baseline),
+                figure(change.now),
+                p_value(change.p_value),
+                change.blocks.0,
+                change.blocks.1,
+                word(change).unwrap_or_default(),
             )?;
         }
         writeln!(
@@ -159,23 +159,24 @@ impl Changes {
             count(Verdict::CouldBeChance),
             count(Verdict::TooFew),
         )?;
-        if self.0.iter().all(|of| of.verdict == Verdict::TooFew && !is_missing(of)) {
-            let why = "nothing can be said: each bag has to have 8 whole windows at least, and more if they depend on each other";
+        if self.0.iter().all(|change| change.verdict == Verdict::TooFew && !is_missing(change)) {
+            let why = "nothing can be said: each bag has to have 8 whole windows at least, and more if they depend \
+                       on each other";
             print_error(why);
         }
         Ok(())
     }
 }
 
-/// Returns whether a quantity of the baseline is no longer measured, as of a topic that is missing.
-fn is_missing(of: &Comparison) -> bool {
-    of.baseline.is_finite() && of.now.is_nan()
+/// Returns whether a quantity of the baseline is no longer measured, for example because its topic is missing.
+fn is_missing(change: &Comparison) -> bool {
+    change.baseline.is_finite() && change.now.is_nan()
 }
 
-/// Returns the change as a word. None: it is none, or could be chance.
-fn word(of: &Comparison) -> Option<&'static str> {
-    match of.verdict {
-        _ if is_missing(of) => Some("missing"),
+/// Returns the change as a word. None if nothing has changed, or if the change could be chance.
+fn word(change: &Comparison) -> Option<&'static str> {
+    match change.verdict {
+        _ if is_missing(change) => Some("missing"),
         Verdict::Better => Some("better"),
         Verdict::Worse => Some("worse"),
         Verdict::Different => Some("different"),

@@ -5,25 +5,25 @@
 
 use super::layout::{add_common, without_msg, Definitions, Field, Kind, Shape, HEADER};
 
-/// Reads the definition of a type (`package/Name`) and of those that it needs. None if it is none.
+/// Reads the definition of a type (`package/Name`) and of the types that it needs. None if the text is no definition.
 pub(super) fn parse(name: &str, text: &str) -> Option<Definitions> {
     let mut definitions = Definitions::new();
-    let (mut of, mut fields) = (name.to_owned(), vec![]);
+    let (mut type_name, mut fields) = (name.to_owned(), vec![]);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if line.starts_with("====") {
             let next = lines.next()?.strip_prefix("MSG:")?.trim();
-            definitions.insert(std::mem::replace(&mut of, without_msg(next)), fields);
+            definitions.insert(std::mem::replace(&mut type_name, without_msg(next)), fields);
             fields = vec![];
             continue;
         }
-        let package = of.split('/').next().unwrap_or_default();
+        let package = type_name.split('/').next().unwrap_or_default();
         match line_of(line, package)? {
             Line::Field(field) => fields.push(field),
             Line::Other => {}
         }
     }
-    definitions.insert(of, fields);
+    definitions.insert(type_name, fields);
     add_common(&mut definitions);
     Some(definitions)
 }

@@ -40,8 +40,8 @@ module std_msgs {{ module msg {{ struct Header {{ builtin_interfaces::msg::Time 
     HeaderStamp::of("pkg/msg/Type", "ros2idl", &definition)
 }
 
-fn steps(of: HeaderStamp) -> Vec<Step> {
-    match of {
+fn steps(stamp: HeaderStamp) -> Vec<Step> {
+    match stamp {
         HeaderStamp::At(layout) => layout.0.to_vec(),
         other => panic!("{other:?}"),
     }
@@ -58,9 +58,10 @@ fn a_header_that_is_first_needs_no_step() {
 
 #[test]
 fn fields_before_a_header_are_stepped_over() {
-    let before = "uint8 a\nstring<=5 b 'x'\nfloat64[] c\nint16[3] d\nPart e\nPart[<=4] f\nstring[2] g\nstd_msgs/Header header\n";
+    let before = "uint8 a\nstring<=5 b 'x'\nfloat64[] c\nint16[3] d\nPart e\nPart[<=4] f\nstring[2] g\n\
+                  std_msgs/Header header\n";
     let part = "================\nMSG: pkg/Part\nbyte a\nfloat64 b\n";
-    let of = HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{before}{part}{HEADER_MSG}"));
+    let stamp = HeaderStamp::of("pkg/msg/Type", "ros2msg", &format!("{before}{part}{HEADER_MSG}"));
     let primitives = |size, count| Step::Primitives { size, count };
     let expected = [
         primitives(1, 1),
@@ -75,7 +76,7 @@ fn fields_before_a_header_are_stepped_over() {
         Step::Repeat { steps: 1, times: Some(2) },
         Step::String,
     ];
-    assert_eq!(steps(of), expected);
+    assert_eq!(steps(stamp), expected);
     let same =
         idl("octet a; string<5> b; sequence<double> c; @unit(value=\"m\") short d[3]; pkg::msg::Part e; \
          sequence<pkg::msg::Part, 4> f; string g[2]; std_msgs::msg::Header header;");
@@ -184,19 +185,23 @@ proptest! {
     }
 
     #[test]
-    fn any_definition_is_read_or_refused(text in "(uint8|string|Header|pkg/X|\\[|\\]|<=|=|\n|MSG: |====|#|[a-z0-9/ ]){0,40}", idl: bool) {
+    fn any_definition_is_read_or_refused(
+        text in "(uint8|string|Header|pkg/X|\\[|\\]|<=|=|\n|MSG: |====|#|[a-z0-9/ ]){0,40}", idl: bool
+    ) {
         HeaderStamp::of("pkg/msg/X", if idl { "ros2idl" } else { "ros2msg" }, &text);
     }
 
     #[test]
-    fn any_idl_is_read_or_refused(text in "(module|struct|typedef|sequence|long|\\{|\\}|;|<|>|@|\\(|\\)|::|\"|//|/\\*|\n| |[a-z0-9,]){0,60}") {
+    fn any_idl_is_read_or_refused(
+        text in "(module|struct|typedef|sequence|long|\\{|\\}|;|<|>|@|\\(|\\)|::|\"|//|/\\*|\n| |[a-z0-9,]){0,60}"
+    ) {
         HeaderStamp::of("pkg/msg/X", "ros2idl", &text);
     }
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let of = msg("string[] a\nPart[] b\nstd_msgs/Header header\n====\nMSG: pkg/Part\nfloat64[] x\nstring[] y\n");
-        let HeaderStamp::At(layout) = of else { panic!() };
+        let stamp = msg("string[] a\nPart[] b\nstd_msgs/Header header\n====\nMSG: pkg/Part\nfloat64[] x\nstring[] y\n");
+        let HeaderStamp::At(layout) = stamp else { panic!() };
         layout.read(&mut &[&[0, 1, 0, 0], &bytes[..]].concat()[..]);
     }
 }

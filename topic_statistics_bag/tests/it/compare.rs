@@ -47,10 +47,10 @@ fn a_bag_whose_messages_are_later_is_worse_and_the_same_again_is_not() {
     let kept: Profile = serde_json::from_str(&serde_json::to_string(&baseline).unwrap()).unwrap();
     assert_eq!(kept, baseline);
     let same = compare(&kept, &profile(2, 4 * MS)).unwrap();
-    assert!(same.iter().all(|of| of.verdict == Verdict::CouldBeChance), "{same:#?}");
+    assert!(same.iter().all(|comparison| comparison.verdict == Verdict::CouldBeChance), "{same:#?}");
     let later = compare(&kept, &profile(3, 5 * MS)).unwrap();
-    for of in &later {
-        let expected = match &*of.quantity {
+    for comparison in &later {
+        let expected = match &*comparison.quantity {
             "message_age" | "message_age.max" | "source_to_receive_ms" | "source_to_receive_ms.max" => {
                 Verdict::Worse
             }
@@ -58,7 +58,7 @@ fn a_bag_whose_messages_are_later_is_worse_and_the_same_again_is_not() {
             "message_period.max" => Verdict::Worse,
             _ => Verdict::CouldBeChance,
         };
-        assert_eq!(of.verdict, expected, "{of:?}");
+        assert_eq!(comparison.verdict, expected, "{comparison:?}");
     }
     assert_eq!(later.len(), 11, "{later:#?}");
 }

@@ -148,9 +148,11 @@ fn behind_damaged_bytes_the_next_chunk_is_found_with_and_without_an_index() {
         // The head of the third chunk: its kind and its length.
         damaged[chunks[2]..chunks[2] + 9].fill(0xff);
         let bag = read(&damaged);
-        let skipped = bag.notes().iter().any(
-            |note| matches!(note, NoteKind::Skipped { from, to } if (*from, *to) == (chunks[2] as u64, chunks[3] as u64)),
-        );
+        let damaged_chunk = (chunks[2] as u64, chunks[3] as u64);
+        let skipped = bag
+            .notes()
+            .iter()
+            .any(|note| matches!(note, NoteKind::Skipped { from, to } if (*from, *to) == damaged_chunk));
         assert!(skipped, "{:?}", bag.notes());
         assert!(bag.statistics.messages > messages.len() as u64 * 3 / 4, "{}", bag.statistics.messages);
     }

@@ -50,7 +50,7 @@ fn record(kind: u8, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// A chunk of that content, of which it says that it has `size` bytes.
+/// A chunk with this content. It claims that the content has `size` bytes.
 fn chunk(compression: &str, content: &[u8], size: u64) -> Vec<u8> {
     let mut body = vec![];
     body.extend(0_u64.to_le_bytes());
@@ -106,12 +106,12 @@ fn lengths_that_a_file_claims_take_no_memory() {
 
 #[test]
 fn memory_does_not_grow_with_the_length_of_a_bag_nor_with_its_topics() {
-    let of = |count: i64| {
+    let memory = |count: i64| {
         let messages: Vec<_> = (0..count).map(|number| Message::at(0, number * MS)).collect();
         let options = WriteOptions::new().compression(Some(Compression::Zstd));
         peak(&mcap(options, &[Channel::new("/imu", IMU)], &messages))
     };
-    let (short, long) = (of(100_000), of(1_000_000));
+    let (short, long) = (memory(100_000), memory(1_000_000));
     assert!(long < short + 10_000, "{short} kB, {long} kB");
     let channels: Vec<_> = (0..60_000).map(|number| Channel::new(&format!("/{number}"), IMU)).collect();
     let messages: Vec<_> = (0..60_000).map(|number| Message::at(number, number as i64 * MS)).collect();

@@ -271,7 +271,8 @@ fn what_is_no_bag_is_refused() {
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::EmptyDirectory { .. })));
     fs::write(empty.path().join("metadata.yaml"), "a: [").unwrap();
     assert!(matches!(Bag::open([empty.path()]), Err(BagError::Metadata { .. })));
-    let mode = "rosbag2_bagfile_information: {relative_file_paths: [file.mcap], compression_mode: message, compression_format: own}";
+    let mode = "rosbag2_bagfile_information: {relative_file_paths: [file.mcap], compression_mode: message, \
+                compression_format: own}";
     let (channels, messages) = two_topics(1);
     fs::write(&file, mcap(WriteOptions::new(), &channels, &messages)).unwrap();
     fs::write(directory.path().join("metadata.yaml"), mode).unwrap();
@@ -313,7 +314,8 @@ fn a_reading_shows_its_progress_and_can_be_ended() {
     let mut all = Stop { windows: 1000, progress: vec![] };
     let statistics = bag.read(&ReadOptions::new(), &mut all).unwrap();
     assert!(!statistics.is_interrupted && statistics.messages == 150_000);
-    let (total, done): (Vec<_>, Vec<_>) = all.progress.iter().map(|of| (of.total, of.done)).unzip();
+    let (total, done): (Vec<_>, Vec<_>) =
+        all.progress.iter().map(|progress| (progress.total, progress.done)).unzip();
     assert!(total.iter().all(|total| *total == bytes.len() as u64));
     assert!(done.is_sorted() && done.last() == total.last(), "{done:?}");
     let (megabytes, count) = (bytes.len() / 1_000_000, done.len());

@@ -194,7 +194,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn a_damaged_database_is_read_or_refused(places in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..20)) {
+    fn a_damaged_database_is_read_or_refused(
+        places in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..20)
+    ) {
         thread_local! {
             static FILE: Vec<u8> = fs::read(Database::new(&messages()[..100], true).path()).unwrap();
         }

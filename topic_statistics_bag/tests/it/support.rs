@@ -129,7 +129,7 @@ impl Visitor for Windows {
 
 impl Windows {
     pub fn of(&self, topic: &str) -> Vec<&WindowStatistics> {
-        self.0.iter().filter(|(of, ..)| of == topic).map(|(_, window, _)| window).collect()
+        self.0.iter().filter(|(name, ..)| name == topic).map(|(_, window, _)| window).collect()
     }
 
     /// All figures as text, in which NaN equals NaN.

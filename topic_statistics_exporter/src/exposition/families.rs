@@ -48,7 +48,7 @@ pub fn write_state<W: Writer>(state: &State, now: Instant, unix_time: f64, mut w
     write_diagnostics(&mut writer, state);
     write_health(&mut writer, state, |metric| {
         let families = OF_METRICS.iter().find(|families| families.metric == Some(metric));
-        families.map_or(("other", ""), |of| (of.base_name, of.distribution.unit))
+        families.map_or(("other", ""), |families| (families.base_name, families.distribution.unit))
     });
     write_exporter(&mut writer, state);
     write_push(&mut writer, state);
@@ -70,8 +70,11 @@ fn write_metric<W: Writer>(
     if metrics.is_empty() {
         return;
     }
-    let windows =
-        || metrics.iter().filter_map(|(labels, of)| of.window.as_ref().map(|window| (labels, *of, window)));
+    let windows = || {
+        metrics
+            .iter()
+            .filter_map(|(labels, metric)| metric.window.as_ref().map(|window| (labels, *metric, window)))
+    };
     type Figure = fn(&WindowState) -> Option<f64>;
     let mean: (&Family, Figure) = (&families.mean, |window| window.figures.mean);
     let others: [(&Family, Figure); 3] = [
@@ -101,8 +104,9 @@ fn write_metric<W: Writer>(
             // Nothing was measured, or the values cannot be summed.
             _ if total.count == 0 => {}
             _ => {
-                let last = metric.distribution.as_ref().filter(|of| of.life.is_current(now));
-                let quantiles = last.map_or_else(Default::default, |of| of.quantiles);
+                let last =
+                    metric.distribution.as_ref().filter(|distribution| distribution.life.is_current(now));
+                let quantiles = last.map_or_else(Default::default, |distribution| distribution.quantiles);
                 writer
                     .summary(labels, SummaryValue { count: total.count, sum: total.sum, created, quantiles });
             }
@@ -120,8 +124,10 @@ fn write_metric<W: Writer>(
     // The bounds are in seconds.
     let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
     for (labels, metric) in metrics {
-        if let Some(of) = metric.distribution.as_ref().filter(|of| of.total.count() > 0) {
-            writer.histogram(labels, &of.total, bounds, of.life.created);
+        if let Some(distribution) =
+            metric.distribution.as_ref().filter(|distribution| distribution.total.count() > 0)
+        {
+            writer.histogram(labels, &distribution.total, bounds, distribution.life.created);
         }
     }
 }
@@ -145,7 +151,8 @@ fn write_sources<W: Writer>(
             SeriesKind::Subscription,
             Kind::Counter,
             "",
-            "Messages that a subscription has received, at least: the largest sample count of each window. High: the topic is busy",
+            "Messages that a subscription has received, at least: the largest sample count of each window. High: \
+             the topic is busy",
             &|source| count(source.received()),
         ),
         (
@@ -153,7 +160,8 @@ fn write_sources<W: Writer>(
             SeriesKind::Publisher,
             Kind::Counter,
             "",
-            "Messages that a publisher has published, at least: the largest sample count of each window. High: the topic is busy",
+            "Messages that a publisher has published, at least: the largest sample count of each window. High: \
+             the topic is busy",
             &|source| count(source.published()),
         ),
         (
@@ -161,8 +169,8 @@ fn write_sources<W: Writer>(
             SeriesKind::Subscription,
             Kind::Counter,
             "",
-            "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. High: \
-             messages are lost on the network or in a queue",
+            "Messages that a subscription has lost, by all gaps in sequence numbers; one that came late is among them. \
+             High: messages are lost on the network or in a queue",
             &|source| source.lost().map(first_zero::<W>),
         ),
         (
@@ -194,14 +202,15 @@ fn write_sources<W: Writer>(
             SeriesKind::Any,
             Kind::Gauge,
             "seconds",
-            "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or hangs",
+            "When the last window of a source was received, in seconds since the epoch. Low: the node has ended or \
+             hangs",
             &|source| source.last_window(now, unix_time),
         ),
     ];
-    for (name, of, kind, unit, help, get) in families {
+    for (name, series_kind, kind, unit, help, get) in families {
         writer.family(&family(name, kind, unit, help));
         for (labels, source) in sources {
-            let labels = labels.of_kind(of);
+            let labels = labels.of_kind(series_kind);
             match (get(source), kind) {
                 (Some(value), Kind::Counter) => writer.counter(labels, value, source.created()),
                 (Some(value), _) => writer.gauge(labels, value),
@@ -212,8 +221,8 @@ fn write_sources<W: Writer>(
 }
 
 fn write_reported_losses<W: Writer>(writer: &mut W, state: &State) {
-    let help = "Messages that the subscriptions of a node to a topic have lost together, as the node has reported in events. High: \
-                messages are lost on the network or in a queue";
+    let help = "Messages that the subscriptions of a node to a topic have lost together, as the node has reported in \
+                events. High: messages are lost on the network or in a queue";
     writer.family(&family("messages_reported_lost", Kind::Counter, "", help));
     for (name, losses) in state.reported_losses() {
         let topic = name.name.as_deref().unwrap_or_default();
@@ -284,8 +293,8 @@ fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
     write(
         "exporter_messages_refused",
         Kind::Counter,
-        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, a limit of time series is too \
-         low, or nodes are excluded",
+        "What was not accepted, by the reason. High: nodes publish what is wrong or the same twice, a limit of time \
+         series is too low, or nodes are excluded",
         &[
             (&[("reason", "duplicate")], counts.duplicate as f64),
             (&[("reason", "excluded")], counts.excluded as f64),
@@ -319,7 +328,8 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "exporter_push_requests_lost",
         Kind::Counter,
         "",
-        "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take them",
+        "Requests that no collector has, by the reason. High: the collector was away for too long, or does not take \
+         them",
         &[
             (&[("reason", "damaged")], push.dropped.damaged as f64),
             (&[("reason", "expired")], push.dropped.expired as f64),
@@ -338,8 +348,8 @@ fn write_push<W: Writer>(writer: &mut W, state: &State) {
         "exporter_push_attempts_failed",
         Kind::Counter,
         "",
-        "Attempts after which a request waits and is sent again, by the reason. High: the collector is away or busy, or it does not \
-         know the exporter",
+        "Attempts after which a request waits and is sent again, by the reason. High: the collector is away or busy, \
+         or it does not know the exporter",
         &[
             (&[("reason", "busy")], push.failed_attempts.busy as f64),
             (&[("reason", "denied")], push.failed_attempts.denied as f64),

@@ -20,21 +20,24 @@ type Expected = (&'static str, &'static str);
 /// families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
-    let help = "Health of a source, as its node or topic_monitor judges it: 0 OK, 1 warning, 2 error, 3 stale. High: it is not as \
-                its author expects";
+    let help = "Health of a source, as its node or topic_monitor judges it: 0 OK, 1 warning, 2 error, 3 stale. High: \
+                it is not as its author expects";
     writer.family(&family("health_level", Kind::Gauge, "", help));
     for (labels, health) in healths() {
         writer.gauge(&W::labels(&labels), f64::from(health.level as u8));
     }
-    let help = "Messages per second of a source, as its health is judged by: counted over as many windows as that takes. Low: \
-                messages do not arrive";
+    let help =
+        "Messages per second of a source, as its health is judged by: counted over as many windows as that \
+                takes. Low: messages do not arrive";
     writer.family(&family("judged_rate", Kind::Gauge, "hertz", help));
     for (labels, health) in healths() {
         if let Some(rate) = health.rate {
             writer.gauge(&W::labels(&labels), rate);
         }
     }
-    let help = "Windows of a source by its health when they were received. High, other than ok: it is often not as expected";
+    let help =
+        "Windows of a source by its health when they were received. High, other than ok: it is often not as \
+                expected";
     writer.family(&family("windows_judged", Kind::Counter, "", help));
     for (labels, health) in healths() {
         for level in HealthState::LEVELS {
@@ -55,8 +58,8 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
         }
     }
     for ((name, unit), series) in expected {
-        let help = "A limit that the author of a node, or of topic_monitor's file, expects to be kept: bound is lower or upper, \
-                    level is what the health becomes otherwise";
+        let help = "A limit that the author of a node, or of topic_monitor's file, expects to be kept: bound is lower \
+                    or upper, level is what the health becomes otherwise";
         writer.family(&family(&format!("expected_{name}"), Kind::Gauge, unit, help));
         for (labels, value) in series {
             writer.gauge(&labels, value);

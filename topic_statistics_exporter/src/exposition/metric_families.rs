@@ -86,8 +86,8 @@ impl MetricFamilies {
                 Kind::Summary,
                 "",
                 format!(
-                    "Sum and count of the samples of all windows, but those with a negative sample; quantiles of the last \
-                     window: {what}. {high}"
+                    "Sum and count of the samples of all windows, but those with a negative sample; quantiles of the \
+                     last window: {what}. {high}"
                 ),
             ),
         };

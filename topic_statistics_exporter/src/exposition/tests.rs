@@ -128,9 +128,9 @@ fn read_protobuf(mut bytes: &[u8]) -> Values {
         assert!(!family.help().is_empty() && !family.metric.is_empty());
         for metric in &family.metric {
             let created = [
-                metric.counter.as_ref().map(|of| of.created_timestamp),
-                metric.summary.as_ref().map(|of| of.created_timestamp),
-                metric.histogram.as_ref().map(|of| of.created_timestamp),
+                metric.counter.as_ref().map(|counter| counter.created_timestamp),
+                metric.summary.as_ref().map(|summary| summary.created_timestamp),
+                metric.histogram.as_ref().map(|histogram| histogram.created_timestamp),
             ];
             // All are of this test; 1.6e9 s is in 2020.
             assert!(created.into_iter().flatten().all(|created| created.unwrap().seconds > 1_600_000_000));
@@ -322,7 +322,7 @@ fn a_metric_has_the_kind_of_its_source() {
         assert_eq!(value(&format!("{family}_mean_seconds"), &labels), Some(0.02), "{kind}: {values:#?}");
     }
     let [plan, map] =
-        [("service", "/plan"), ("client", "/map")].map(|(kind, of)| [("kind", kind), ("topic", of)]);
+        [("service", "/plan"), ("client", "/map")].map(|(kind, topic)| [("kind", kind), ("topic", topic)]);
     assert_eq!((value("requests_total", &plan), value("calls_total", &map)), (Some(6.0), Some(6.0)));
     assert_eq!(value("skipped_periods_total", &[("kind", "timer"), ("name", "timer/10ms")]), Some(6.0));
     assert_eq!(value("active_requests", &plan), Some(2.0), "it is no sum");
@@ -431,7 +431,8 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
     let (mut bytes, mut buckets) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), vec![]);
     while !bytes.is_empty() {
         let family = MetricFamily::decode_length_delimited(&mut bytes).unwrap();
-        buckets.extend(family.metric.iter().flat_map(|metric| &metric.histogram).map(|of| of.bucket.clone()));
+        let histograms = family.metric.iter().flat_map(|metric| &metric.histogram);
+        buckets.extend(histograms.map(|histogram| histogram.bucket.clone()));
     }
     let of_b: Vec<_> =
         buckets[0].iter().map(|bucket| (bucket.upper_bound(), bucket.cumulative_count())).collect();
@@ -456,7 +457,12 @@ proptest! {
         let start = Now::read();
         let mut state = State::new(Limits::default(), start);
         let (source, metric) = (SourceName::new("/a:/b"), Metric::MessageAge);
-        let message = MetricDistribution { source, metric, window: Window { start: 0, stop: 1 }, distribution: Box::new(window) };
+        let message = MetricDistribution {
+            source,
+            metric,
+            window: Window { start: 0, stop: 1 },
+            distribution: Box::new(window),
+        };
         state.accept(Ok(Received::Distribution(message)), start);
         let (mut bytes, mut histogram) = (&*Format::Protobuf.encode(&state, start.monotonic, 1e9, vec![]), None);
         while !bytes.is_empty() {
@@ -478,13 +484,19 @@ proptest! {
         let mut buckets: Vec<(i32, i64)> = indices.flatten().zip(counts).collect();
         let end = |index: f64| (index * (-f64::from(histogram.schema())).exp2()).exp2();
         for sample in samples {
-            // A bucket that has it, up to half a bucket; and rounding.
+            // A bucket has the sample, within half a bucket and rounding.
             let has = |(index, count): &&mut (i32, i64)| {
                 let index = f64::from(*index);
-                *count > 0 && end(index - 1.5) < sample * 1e-3 * (1.0 + 1e-9) && sample * 1e-3 * (1.0 - 1e-9) < end(index + 0.5)
+                *count > 0
+                    && end(index - 1.5) < sample * 1e-3 * (1.0 + 1e-9)
+                    && sample * 1e-3 * (1.0 - 1e-9) < end(index + 0.5)
             };
             let bucket = buckets.iter_mut().find(has);
-            prop_assert!(bucket.is_some(), "{sample} ms is in none of {buckets:?} of the schema {}", histogram.schema());
+            prop_assert!(
+                bucket.is_some(),
+                "{sample} ms is in none of {buckets:?} of the schema {}",
+                histogram.schema()
+            );
             bucket.unwrap().1 -= 1;
         }
         prop_assert!(buckets.iter().all(|(_, count)| *count == 0), "{buckets:?}");

@@ -20,7 +20,7 @@ impl Listen {
     /// The valid texts.
     pub const RIGHT: &str = "an address and a port: 127.0.0.1:9877, localhost:9877, [::1]:9877 or :9877";
 
-    /// Returns the addresses, of which the first possible one is meant. A name is looked up.
+    /// Returns the addresses; the first possible one is meant. A name is looked up.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         if self.host.is_empty() {
             // On Linux, [::] is also every IPv4 address.

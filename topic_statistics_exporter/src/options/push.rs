@@ -126,8 +126,8 @@ impl PushOptions {
         })
     }
 
-    /// Returns how to push, on the host of that name, and what to log. None if no collector is given, or the environment
-    /// turns it off. `get` returns an environment variable.
+    /// Returns how to push, on the host of that name, and what to log. None if no collector is given, or if the
+    /// environment turns pushing off. `get` returns an environment variable.
     pub fn complete(
         self,
         host: &str,
@@ -311,8 +311,9 @@ mod tests {
             Limits { bytes: 64_000_000, age: Duration::from_secs(72 * 3600) }
         );
         assert_eq!(value(&by_environment, "service.instance.id"), Some("spot-1"));
-        let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 --otlp-resource robot=2,service.instance.id=two \
-                         --otlp-temporality delta --otlp-compression none --otlp-buffer-megabytes 1";
+        let arguments = "--otlp-endpoint https://here/ --otlp-interval 0.5 \
+                         --otlp-resource robot=2,service.instance.id=two --otlp-temporality delta \
+                         --otlp-compression none --otlp-buffer-megabytes 1";
         let by_arguments = complete(&arguments.split_whitespace().collect::<Vec<_>>(), &variables).unwrap();
         assert_eq!(by_arguments.client.url, "https://here/v1/metrics");
         assert_eq!((by_arguments.interval, by_arguments.client.gzip), (Duration::from_millis(500), false));
@@ -366,7 +367,8 @@ mod tests {
             warnings,
             [
                 "OTEL_EXPORTER_OTLP_PROTOCOL is \"http/json\", and is ignored: it has to be http/protobuf or grpc",
-                "The client certificate is \"/key.pem\", and is ignored: it needs both files, the certificate and its key",
+                "The client certificate is \"/key.pem\", and is ignored: it needs both files, the certificate and its \
+                 key",
             ]
         );
     }

@@ -31,8 +31,8 @@ use crate::{
     state::{Histogram, QUANTILES},
 };
 
-/// The bytes of the data points of a request, at most. A server of HTTP takes 20 MiB, and one of gRPC 4 MiB, with names,
-/// descriptions and the resource.
+/// The largest size of the data points of a request, in bytes. An HTTP server takes 20 MiB and a gRPC server 4 MiB,
+/// including names, descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
 /// Makes requests. Each continues the one before.

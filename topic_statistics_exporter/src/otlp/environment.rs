@@ -73,7 +73,8 @@ pub enum Temporality {
 }
 
 impl Environment {
-    /// Reads the variables. `get` returns the value of one. An unusable value counts as unset, as the specification says.
+    /// Reads the variables. `get` returns the value of one. An unusable value counts as unset, as the specification
+    /// says.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> (Self, Vec<Warning>) {
         let get = |name: &str| get_if_set(&get, name);
         // The more special variable wins.
@@ -166,8 +167,8 @@ impl Endpoint {
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// The URL for requests. The path of metrics is there once, and gRPC has none. Without a scheme, gRPC has TLS unless
-    /// it is `insecure`.
+    /// The URL for requests. It has the path of metrics once; with gRPC it has no path. Without a scheme, gRPC has TLS
+    /// unless it is `insecure`.
     pub fn url(&self, protocol: Protocol, insecure: bool) -> String {
         match (protocol, self) {
             (Protocol::HttpProtobuf, Self::Metrics(url)) => url.clone(),
@@ -295,7 +296,8 @@ mod tests {
     #[test]
     fn metrics_have_a_url_of_their_own_or_one_below_the_endpoint() {
         let url = |variables: &[(&str, &str)]| {
-            Endpoint::of_environment(get(variables)).map(|of| of.url(Protocol::HttpProtobuf, false))
+            Endpoint::of_environment(get(variables))
+                .map(|endpoint| endpoint.url(Protocol::HttpProtobuf, false))
         };
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
         let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
@@ -341,8 +343,8 @@ mod tests {
         );
         assert_eq!(
             warning("OTEL_EXPORTER_OTLP_HEADERS", "secret"),
-            "OTEL_EXPORTER_OTLP_HEADERS is not valid, and is ignored: it has to be name=value,name=value, with %2C for a \
-             comma in a value"
+            "OTEL_EXPORTER_OTLP_HEADERS is not valid, and is ignored: it has to be name=value,name=value, with %2C for \
+             a comma in a value"
         );
         for (name, value) in [
             ("OTEL_METRIC_EXPORT_INTERVAL", "0"),

@@ -190,7 +190,8 @@ mod tests {
             let length = |joined: i32| {
                 let sides = [&samples.positive, &samples.negative].into_iter().filter(|side| !side.is_empty());
                 let lengths = sides.map(|side| {
-                    let [first, last] = [side.keys().next(), side.keys().last()].map(|index| index.unwrap() + samples.shift);
+                    let ends = [side.keys().next(), side.keys().last()];
+                    let [first, last] = ends.map(|index| index.unwrap() + samples.shift);
                     (last >> joined) - (first >> joined) + 1
                 });
                 lengths.max().unwrap_or(0)
@@ -198,7 +199,8 @@ mod tests {
             prop_assert!(length(joined) <= 160);
             prop_assert!(joined == 0 || length(joined - 1) > 160, "no more resolution is given up than needed");
             prop_assert_eq!(point.count, windows.iter().map(|window| window.len() as u64).sum::<u64>());
-            let total: u64 = [&point.positive, &point.negative].into_iter().flatten().flat_map(|side| &side.bucket_counts).sum();
+            let sides = [&point.positive, &point.negative].into_iter().flatten();
+            let total: u64 = sides.flat_map(|side| &side.bucket_counts).sum();
             prop_assert_eq!(total + point.zero_count, point.count);
             prop_assert_eq!(point.sum.is_some(), samples.negative.is_empty());
         }

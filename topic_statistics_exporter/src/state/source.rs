@@ -184,8 +184,8 @@ impl Source {
         self.metrics.get(metric)
     }
 
-    /// Returns whether it is a service, a client, a timer or one end of an action: it has a metric that no other kind
-    /// has, and none that such a source does not have. None for other sources.
+    /// Returns the kind of a service, a client, a timer or one end of an action: the source has a metric that only this
+    /// kind has, and no metric that this kind does not have. None for other sources.
     pub fn kind(&self) -> Option<SourceKind> {
         const KINDS: [SourceKind; 6] = [
             SourceKind::Subscription,
@@ -197,7 +197,7 @@ impl Source {
         ];
         KINDS.into_iter().skip(1).find(|kind| {
             let mut metrics = self.metrics.keys().filter_map(MetricName::known);
-            let is_its_own = |metric| KINDS.iter().all(|of| of == kind || !of.measures(metric));
+            let is_its_own = |metric| KINDS.iter().all(|other| other == kind || !other.measures(metric));
             metrics.clone().all(|metric| kind.measures(metric)) && metrics.any(is_its_own)
         })
     }
@@ -223,8 +223,8 @@ impl Source {
         self.total_windows
     }
 
-    /// Returns when the last metric of a window was received, in seconds since the epoch, of which `now` is
-    /// `unix_time`.
+    /// Returns when the last metric of a window was received, in seconds since the epoch. `unix_time` is `now` in these
+    /// seconds.
     ///
     /// It is the time that the clock showed then, as long as the clock was not stepped.
     pub fn last_window(&self, now: Instant, unix_time: f64) -> Option<f64> {

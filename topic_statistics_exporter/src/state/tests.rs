@@ -84,9 +84,9 @@ fn the_windows_of_two_subscriptions_of_a_node_add_up() {
     for stop in [100, 101] {
         for after in [0, 150_000] {
             for metric in ["message_age", "message_period"] {
-                let mut of = message("cpp_listener", metric, "ms", stop, FIGURES);
-                (of.window_start.nanosec, of.window_stop.nanosec) = (after, after);
-                state.accept(MetricWindow::new(&of).map(Received::Window), start);
+                let mut message = message("cpp_listener", metric, "ms", stop, FIGURES);
+                (message.window_start.nanosec, message.window_stop.nanosec) = (after, after);
+                state.accept(MetricWindow::new(&message).map(Received::Window), start);
             }
         }
     }
@@ -121,9 +121,9 @@ fn a_step_of_the_system_clock_changes_no_lifetime() {
     for (second, begin, stop) in
         [(0, 100, 101), (1, 101, 3702), (2, 3702, 3703), (3, 3703, 104), (4, 104, 105)]
     {
-        let mut of = message("/a:/b", "message_age", "ms", stop, FIGURES);
-        of.window_start.sec = begin;
-        state.accept(MetricWindow::new(&of).map(Received::Window), at(start, f64::from(second)));
+        let mut message = message("/a:/b", "message_age", "ms", stop, FIGURES);
+        message.window_start.sec = begin;
+        state.accept(MetricWindow::new(&message).map(Received::Window), at(start, f64::from(second)));
     }
     assert_eq!(total(only(&state), Metric::MessageAge).count, 250);
     state.expire(at(start, 23.9).monotonic);
@@ -180,7 +180,7 @@ fn reported_losses_are_of_the_topic_and_not_of_a_source() {
         "topic_statistics_messages_reported_lost_total{node=\"/a\",topic=\"/b\"} 3.0",
         "topic_statistics_windows_total{node=\"/a\",topic=\"/b\"} 1.0",
     ] {
-        assert!(text.lines().any(|of| of == line), "no {line} in {text}");
+        assert!(text.lines().any(|written| written == line), "no {line} in {text}");
     }
     state.expire(at(start, 15.0).monotonic);
     assert_eq!(state.series(), Source::SERIES + MetricState::SERIES + 1);
@@ -224,11 +224,11 @@ fn no_total_begins_after_its_samples() {
             sec: seconds.floor() as i32,
             nanosec: (seconds.fract() * 1e9) as u32,
         };
-        let mut of = message("/a:/b", "message_age", "ms", 100, FIGURES);
-        of.window_start = time(epoch - begin_before);
-        of.window_stop = time(epoch - begin_before + length);
+        let mut message = message("/a:/b", "message_age", "ms", 100, FIGURES);
+        message.window_start = time(epoch - begin_before);
+        message.window_stop = time(epoch - begin_before + length);
         let mut state = State::new(Limits::default(), start);
-        state.accept(MetricWindow::new(&of).map(Received::Window), received);
+        state.accept(MetricWindow::new(&message).map(Received::Window), received);
         let source = only(&state);
         let metric = source.metric_state(&MetricName::Known(Metric::MessageAge)).unwrap();
         let created = metric.window.as_ref().unwrap().life.created;
@@ -540,7 +540,7 @@ proptest! {
         }
         for (source, count) in counts {
             let name = SourceName::new(&format!("/node_{source}:/imu"));
-            let (_, state) = state.sources().find(|(of, _)| **of == name).unwrap();
+            let (_, state) = state.sources().find(|(key, _)| **key == name).unwrap();
             prop_assert_eq!(state.received(), Some(count));
             let total = total(state, Metric::MessageAge);
             prop_assert_eq!(total.count, count);

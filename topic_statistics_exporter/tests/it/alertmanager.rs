@@ -161,7 +161,7 @@ fn what_another_alert_explains_is_not_told() {
     assert_eq!(posted.status, 200, "{}", posted.text());
 
     let find_alert = |list: &[Value], labels: &Value| -> Option<Value> {
-        list.iter().find(|of| of["labels"] == *labels).cloned()
+        list.iter().find(|alert| alert["labels"] == *labels).cloned()
     };
     let mut all = vec![];
     wait_for("the state of each alert", || {
@@ -179,7 +179,7 @@ fn what_another_alert_explains_is_not_told() {
         let found = find_alert(&all, &alert.labels).unwrap();
         let sources = found["status"]["inhibitedBy"].as_array().unwrap();
         let names = sources.iter().map(|source| {
-            let source = all.iter().find(|of| of["fingerprint"] == *source).unwrap();
+            let source = all.iter().find(|candidate| candidate["fingerprint"] == *source).unwrap();
             source["labels"]["alertname"].as_str().unwrap().strip_prefix("TopicStatistics").unwrap()
         });
         assert_eq!(names.collect::<Vec<_>>(), Vec::from_iter(alert.explained_by), "{}", alert.labels);

@@ -163,7 +163,8 @@ fn the_compose_file_names_files_that_are_there_and_options_that_there_are() {
     }
 }
 
-/// Docker and Grafana are not run: the compose file by the schema of its specification, the dashboards by Grafana's models.
+/// Docker and Grafana are not run. The compose file is checked by the schema of its specification, the dashboards by
+/// Grafana's models.
 #[test]
 fn files_of_engines_that_are_not_run_are_valid() {
     let Some(packages) = python_packages("schemas") else {
@@ -244,8 +245,8 @@ fn nginx_adds_tls_and_a_password() {
         .replace("127.0.0.1:9877", &exporter.address.to_string())
         .replace("/etc/topic-statistics-exporter", directory.path().to_str().unwrap());
     // A package that is only unpacked has no folders for them.
-    let folders =
-        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {of};"));
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|folder| format!("{folder}_temp_path {folder};"));
     let configuration = configuration.replacen("http {", &format!("http {{ {}", folders.join(" ")), 1);
     fs::write(path("nginx.conf"), configuration).unwrap();
     let global = format!("daemon off; error_log stderr; pid {};", path("nginx.pid").display());

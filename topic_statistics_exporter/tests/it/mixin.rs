@@ -11,7 +11,8 @@ use crate::{otlp::python_packages, prometheus::folder};
 /// Renders the mixin by jsonnet, and returns the content of each file. None where jsonnet cannot be installed.
 fn rendered() -> Option<serde_json::Map<String, Value>> {
     let packages = python_packages("jsonnet")?;
-    let program = "import _jsonnet, sys; print(_jsonnet.evaluate_snippet('mixin', '(import \"mixin.libsonnet\").rendered'))";
+    let program = "import _jsonnet, sys; \
+                   print(_jsonnet.evaluate_snippet('mixin', '(import \"mixin.libsonnet\").rendered'))";
     let output = Command::new("python3")
         .args(["-c", program])
         .env("PYTHONPATH", packages)

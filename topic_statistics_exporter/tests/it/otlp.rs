@@ -155,8 +155,12 @@ fn points<'a>(request: &'a Value, name: &'a str) -> impl Iterator<Item = (String
 
 fn attributes(attributes: &Value) -> String {
     let attributes = array(attributes).iter();
-    let pairs = attributes.map(|of| {
-        format!("{}={}", of["key"].as_str().unwrap(), of["value"]["string_value"].as_str().unwrap())
+    let pairs = attributes.map(|attribute| {
+        format!(
+            "{}={}",
+            attribute["key"].as_str().unwrap(),
+            attribute["value"]["string_value"].as_str().unwrap()
+        )
     });
     pairs.collect::<Vec<_>>().join(",")
 }
@@ -240,12 +244,13 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     assert!(exporter.process.wait().success());
     let count = |collector: &Collector| -> f64 {
         let points = collector.points("topic_statistics.message_age_count");
-        points.filter(|(of, _)| of == IMU).map(|(_, point)| float(&point["as_double"])).sum()
+        points.filter(|(attributes, _)| attributes == IMU).map(|(_, point)| float(&point["as_double"])).sum()
     };
     collector.read_until("the last request", |collector| count(collector) >= sent.count);
 
     assert_eq!(count(&collector), sent.count);
-    let sums = collector.points("topic_statistics.message_age_sum").filter(|(of, _)| of == IMU);
+    let sums =
+        collector.points("topic_statistics.message_age_sum").filter(|(attributes, _)| attributes == IMU);
     let sum: f64 = sums.map(|(_, point)| float(&point["as_double"])).sum();
     assert!((sum - sent.sum).abs() <= 1e-9 * sent.sum, "{sum} s of {} s", sent.sum);
     assert_each_interval_follows_the_one_before(&collector);
@@ -263,7 +268,8 @@ fn each_figure_arrives_once_and_in_order_whatever_the_collector_does() {
     assert_eq!(
         resource,
         format!(
-            "service.name=topic_statistics_exporter,service.version={},service.instance.id={host},host.name={host},site=north",
+            "service.name=topic_statistics_exporter,service.version={},service.instance.id={host},\
+             host.name={host},site=north",
             env!("CARGO_PKG_VERSION")
         )
     );
@@ -335,7 +341,9 @@ fn assert_each_interval_follows_the_one_before(collector: &Collector) {
 /// The merged deltas have the samples of the merged windows: their number, their sum, and their quantiles within the
 /// width of a bucket and half a bucket for the change of the unit.
 fn assert_distribution(collector: &Collector, sent: &Distribution) {
-    let points = collector.points("topic_statistics.message_age_distribution").filter(|(of, _)| of == IMU);
+    let points = collector
+        .points("topic_statistics.message_age_distribution")
+        .filter(|(attributes, _)| attributes == IMU);
     let points: Vec<_> = points.map(|(_, point)| point).collect();
     assert_eq!(points.iter().map(|point| number(&point["count"])).sum::<i128>(), sent.count().into());
     assert_eq!(
@@ -383,9 +391,9 @@ pub fn assert_retries(collector: &Collector) {
     }
 }
 
-/// The values of a gauge of `/listener:/imu`, without those of reports without a new window.
+/// The values of a gauge of `/listener:/imu`, without the repeated values of reports that had no new window.
 fn values(collector: &Collector, name: &str) -> Vec<f64> {
-    let points = collector.points(name).filter(|(of, _)| of == IMU);
+    let points = collector.points(name).filter(|(attributes, _)| attributes == IMU);
     let mut values: Vec<f64> = points.map(|(_, point)| float(&point["as_double"])).collect();
     values.dedup();
     values
@@ -456,10 +464,12 @@ fn it_has_the_figures_that_a_reader_got() {
     }
     // Summaries are cumulative: from one report to the next they grow by the windows between them.
     let windows = reader.windows("/listener:/imu", "message_age");
-    let totals = collector.points(COUNT).filter(|(of, _)| of == IMU);
+    let totals = collector.points(COUNT).filter(|(attributes, _)| attributes == IMU);
     let totals: BTreeMap<_, _> = totals.map(|(_, total)| (times(total).1, total)).collect();
     let mut begun = vec![];
-    for (_, mean) in collector.points("topic_statistics.message_age_mean").filter(|(of, _)| of == IMU) {
+    for (_, mean) in
+        collector.points("topic_statistics.message_age_mean").filter(|(attributes, _)| attributes == IMU)
+    {
         let is_of = |window: &test_support::Metric| window.average() * 1e-3 == float(&mean["as_double"]);
         let Some(at) = windows.iter().position(is_of) else { continue };
         let read: f64 = windows[..=at].iter().map(test_support::Metric::count).sum();

@@ -60,7 +60,8 @@ impl Prometheus {
         let text = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
              rule_files: {rules:?}\n\
-             scrape_configs:\n- job_name: topic_statistics\n  static_configs:\n  - {{targets: ['{target}'], labels: {{robot: r1}}}}\n"
+             scrape_configs:\n- job_name: topic_statistics\n  static_configs:\n  - {{targets: ['{target}'], \
+             labels: {{robot: r1}}}}\n"
         );
         fs::write(&configuration, text).unwrap();
         let address = free_port();
@@ -258,7 +259,7 @@ fn assert_counts_grow_with_the_windows_of(reader: &Reader, prometheus: &Promethe
     let mut before = vec![];
     for (time, mean) in means {
         let Some(index) = windows.iter().position(|window| window.average() * 1e-3 == mean) else { continue };
-        let at = |samples: &Samples| samples.iter().find(|(of, _)| *of == time).unwrap().1;
+        let at = |samples: &Samples| samples.iter().find(|(scraped, _)| *scraped == time).unwrap().1;
         let read: f64 = windows[..=index].iter().map(test_support::Metric::count).sum();
         let sum: f64 = windows[..=index].iter().map(|window| window.average() * 1e-3 * window.count()).sum();
         before.push((at(&counts) - read, at(&sums) - sum));
@@ -342,7 +343,7 @@ fn panels(instance: &str) -> Vec<Panel> {
                     .as_array()
                     .unwrap()
                     .iter()
-                    .map(|of| query(of["expr"].as_str().unwrap()))
+                    .map(|target| query(target["expr"].as_str().unwrap()))
                     .collect(),
             }
         }));

@@ -15,8 +15,8 @@ use topic_statistics_views::row::{Figures, Window};
 pub struct Hops {
     /// By the name of the source: a node can have several of one name, which are numbered.
     hops: BTreeMap<String, Hop>,
-    /// `source_to_callback_ms` and `publication_seq_gap` of a subscription, and `publish_duration_ms` of a publisher, by
-    /// the name of the source.
+    /// `source_to_callback_ms` and `publication_seq_gap` of a subscription, and `publish_duration_ms` of a publisher,
+    /// by the name of the source.
     received: BTreeMap<String, Windows>,
     gaps: BTreeMap<String, Windows>,
     publications: BTreeMap<String, Windows>,
@@ -176,8 +176,13 @@ impl Hops {
 
     /// Accepts a window of a source.
     pub fn accept(&mut self, source: &str, window: &Window) {
-        let figures_of =
-            |metric: Metric| window.metrics.iter().find(|of| of.name == metric.name()).map(|of| of.figures);
+        let figures_of = |metric: Metric| {
+            window
+                .metrics
+                .iter()
+                .find(|measured| measured.name == metric.name())
+                .map(|measured| measured.figures)
+        };
         if let Some((node, _)) = source.split_once(':') {
             self.nodes.insert(node.to_owned());
         }
@@ -269,11 +274,12 @@ impl Hops {
         let count = known().map(|figures| figures.count).fold(0, u64::saturating_add);
         let sum: f64 = known().map(|figures| figures.mean * figures.count as f64).sum();
         let HopId { node, input, output } = &hop.id;
-        let of = |windows: &BTreeMap<String, Windows>, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
-            let name = format!("{node}:{topic}");
-            let found = windows.iter().filter(|(source, _)| plain(source) == name);
-            found.filter_map(|(_, windows)| get(windows)).reduce(u64::saturating_add)
-        };
+        let sum_of =
+            |windows: &BTreeMap<String, Windows>, topic: &str, get: &dyn Fn(&Windows) -> Option<u64>| {
+                let name = format!("{node}:{topic}");
+                let found = windows.iter().filter(|(source, _)| plain(source) == name);
+                found.filter_map(|(_, windows)| get(windows)).reduce(u64::saturating_add)
+            };
         let lost = |windows: &Windows| {
             // Without a sample the middleware may not number messages.
             let gaps = || windows.within(span).filter(|gap| gap.count > 0 && gap.mean >= 0.0);
@@ -288,11 +294,11 @@ impl Hops {
             count,
             of_one_window: known().map(|figures| figures.count).max().unwrap_or_default(),
             // Without a sample the middleware may have no source timestamps.
-            received: of(&self.received, input, &|windows| {
+            received: sum_of(&self.received, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),
-            lost: of(&self.gaps, input, &lost),
-            publications: of(&self.publications, output, &|windows| Some(windows.count(span))),
+            lost: sum_of(&self.gaps, input, &lost),
+            publications: sum_of(&self.publications, output, &|windows| Some(windows.count(span))),
         }
     }
 }

@@ -37,12 +37,13 @@ impl Nodes {
         let usual = Selection { patterns: vec![], all: false, own: None };
         for topic in topics.into_keys().filter(|topic| usual.is_wanted(topic)) {
             let name = |namespace: &str, name: &str| format!("{}/{name}", namespace.trim_end_matches('/'));
-            for of in self.node.get_subscriptions_info_by_topic(&topic).unwrap_or_default() {
-                let node = nodes.entry(name(&of.node_namespace, &of.node_name)).or_default();
+            for subscription in self.node.get_subscriptions_info_by_topic(&topic).unwrap_or_default() {
+                let node =
+                    nodes.entry(name(&subscription.node_namespace, &subscription.node_name)).or_default();
                 node.inputs.insert(topic.clone());
             }
-            for of in self.node.get_publishers_info_by_topic(&topic).unwrap_or_default() {
-                let node = nodes.entry(name(&of.node_namespace, &of.node_name)).or_default();
+            for publisher in self.node.get_publishers_info_by_topic(&topic).unwrap_or_default() {
+                let node = nodes.entry(name(&publisher.node_namespace, &publisher.node_name)).or_default();
                 node.outputs.insert(topic.clone());
             }
         }
@@ -124,10 +125,10 @@ fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
 mod tests {
     use super::*;
 
-    fn nodes(of: &[(&str, &[&str], &[&str])]) -> BTreeMap<String, Topics> {
+    fn nodes(nodes: &[(&str, &[&str], &[&str])]) -> BTreeMap<String, Topics> {
         let set = |topics: &[&str]| topics.iter().map(|topic| (*topic).to_owned()).collect();
         let topics = |inputs, outputs| Topics { inputs: set(inputs), outputs: set(outputs) };
-        of.iter().map(|(node, inputs, outputs)| ((*node).to_owned(), topics(inputs, outputs))).collect()
+        nodes.iter().map(|(node, inputs, outputs)| ((*node).to_owned(), topics(inputs, outputs))).collect()
     }
 
     #[test]

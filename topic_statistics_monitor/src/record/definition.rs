@@ -165,7 +165,7 @@ fn type_hash(files: &impl Files, (package, name): &Name) -> Option<String> {
     let description: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let wanted = format!("{package}/msg/{name}");
     let hashes = description["type_hashes"].as_array()?;
-    let hash = hashes.iter().find(|of| of["type_name"] == wanted.as_str())?;
+    let hash = hashes.iter().find(|entry| entry["type_name"] == wanted.as_str())?;
     Some(hash["hash_string"].as_str()?.to_owned())
 }
 

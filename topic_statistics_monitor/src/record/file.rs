@@ -299,14 +299,15 @@ impl BagFile {
     /// Writes the chunk that is under way to the disk, with the totals of topics that have lost something since the
     /// last call. After a crash, these are the last ones.
     pub fn flush(&mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
-        let lossy = |of: &&TopicInFile| of.losses != of.told;
-        let totals: Vec<_> = self.topics.values().filter(lossy).flat_map(|of| totals(of, &whole)).collect();
+        let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.told;
+        let totals: Vec<_> =
+            self.topics.values().filter(lossy).flat_map(|in_file| totals(in_file, &whole)).collect();
         self.reserve(1024 * totals.len() as u64)?;
         for record in &totals {
             self.writer.write_metadata(record)?;
             self.end += 128;
         }
-        self.topics.values_mut().for_each(|of| of.told = of.losses);
+        self.topics.values_mut().for_each(|in_file| in_file.told = in_file.losses);
         self.writer.flush()?;
         self.pending = 0;
         self.count_chunk();
@@ -315,7 +316,7 @@ impl BagFile {
 
     /// Writes the totals and the end of the file.
     pub fn finish(mut self, whole: impl Fn(&TopicInFile) -> Written) -> Result<(), WriteError> {
-        for record in self.topics.values().flat_map(|of| totals(of, &whole)) {
+        for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
             self.writer.write_metadata(&record)?;
         }
         let metadata = [("serialized_metadata", self.rosbag2_metadata()), ("ROS_DISTRO", distribution())];
@@ -340,7 +341,7 @@ impl BagFile {
         let (duration, count) = (json!({ "nanoseconds": stop - start }), self.messages);
         let starting_time = json!({ "nanoseconds_since_epoch": start });
         let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let topics = self.topics.values().filter_map(|of| Some((of, of.channels.as_ref()?)));
+        let topics = self.topics.values().filter_map(|in_file| Some((in_file, in_file.channels.as_ref()?)));
         let topics = topics.map(|(TopicInFile { topic, written, .. }, channels)| {
             json!({
                 "topic_metadata": {
@@ -377,10 +378,10 @@ impl BagFile {
 }
 
 /// Returns the records of a topic's totals: of this file, and of the recording.
-fn totals(of: &TopicInFile, whole: impl Fn(&TopicInFile) -> Written) -> [Metadata; 2] {
-    let name = &of.topic.name;
-    let file = of.written.totals(name, Scope::File, of.lost());
-    let recording = whole(of).totals(name, Scope::Recording, of.losses);
+fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> Written) -> [Metadata; 2] {
+    let name = &in_file.topic.name;
+    let file = in_file.written.totals(name, Scope::File, in_file.lost());
+    let recording = whole(in_file).totals(name, Scope::Recording, in_file.losses);
     [file, recording].map(|totals| Metadata { name: TOTALS.to_owned(), metadata: totals.to_metadata() })
 }
 

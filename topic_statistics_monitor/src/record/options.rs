@@ -51,7 +51,8 @@ impl Options {
             return self.path.clone();
         }
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
-        let extension = self.path.extension().map_or_else(|| "mcap".into(), |of| of.to_string_lossy());
+        let extension =
+            self.path.extension().map_or_else(|| "mcap".into(), |extension| extension.to_string_lossy());
         self.path.with_file_name(format!("{stem}_{number}.{extension}"))
     }
 }

@@ -61,8 +61,8 @@ mod tests {
         let imu = QoSProfile::sensor_data_default().keep_last(5);
         let map = QoSProfile::topics_default().keep_last(1).transient_local();
         let value: Value = serde_json::from_str(&offered([&imu, &map, &imu])).unwrap();
-        let policies = |of: &Value| {
-            ["history", "depth", "reliability", "durability"].map(|key| of[key].as_u64().unwrap())
+        let policies = |profile: &Value| {
+            ["history", "depth", "reliability", "durability"].map(|key| profile[key].as_u64().unwrap())
         };
         let profiles = value.as_array().unwrap();
         assert_eq!(profiles.len(), 2);

@@ -71,8 +71,8 @@ impl Reports {
 }
 
 impl Drop for Reports {
-    /// Waits for the thread, which has the node: the middleware must not be there when the process ends, because its own
-    /// threads and destructors would meet then.
+    /// Waits for the thread, which keeps the node alive. The middleware must be gone when the process ends: otherwise
+    /// its own threads and destructors would meet.
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.events.take() {
             drop(sender);

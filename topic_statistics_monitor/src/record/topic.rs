@@ -187,7 +187,7 @@ impl RecordedTopic {
             return; // Messages of those before may still wait.
         }
         let node = node_of(all);
-        let qos = all.iter().take(MAX).map(|of| of.qos_profile).collect();
+        let qos = all.iter().take(MAX).map(|publisher| publisher.qos_profile).collect();
         *lock(&self.publishers) = Publishers { node, qos };
     }
 
@@ -243,12 +243,13 @@ fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
-/// Returns the fully qualified name of the node of all these publishers; `None` if they are of several, and if the
-/// middleware has not heard of one.
+/// Returns the fully qualified name of the node of all these publishers. `None` if they belong to several nodes, or if
+/// the middleware does not know the node of one.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
-    let name = |of: &TopicEndpointInfo| {
-        let is_known = of.node_name != UNKNOWN_NODE;
-        is_known.then(|| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name))
+    let name = |publisher: &TopicEndpointInfo| {
+        let is_known = publisher.node_name != UNKNOWN_NODE;
+        is_known
+            .then(|| format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name))
     };
     let mut nodes = all.iter().map(name);
     let first = nodes.next().flatten();

@@ -84,10 +84,10 @@ impl Writer {
                 self.file.set_losses(&topic, before);
             }
         }
-        self.before.extend(self.file.topics.iter().map(|(index, of)| (*index, of.losses)));
+        self.before.extend(self.file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
         let ended = match ended {
             Ended::Failed(WriteError::Failed(_)) => ended, // it is not complete, and cannot be
-            _ => match self.file.finish(|of| of.topic.written()) {
+            _ => match self.file.finish(|in_file| in_file.topic.written()) {
                 Ok(()) => ended,
                 Err(error) => Ended::Failed(error),
             },
@@ -115,7 +115,7 @@ impl Writer {
             }
             if Instant::now() >= next_flush {
                 if !is_flushed {
-                    self.file.flush(|of| of.topic.written())?;
+                    self.file.flush(|in_file| in_file.topic.written())?;
                 }
                 (next_flush, is_flushed) = (Instant::now() + Self::FLUSH, true);
             }
@@ -152,8 +152,8 @@ impl Writer {
             BagFile::create(&path, &self.options).map_err(|error| WriteError::Failed(error.to_string()))?;
         self.files += 1;
         let file = std::mem::replace(&mut self.file, next);
-        self.before.extend(file.topics.iter().map(|(index, of)| (*index, of.losses)));
-        file.finish(|of| of.topic.written())
+        self.before.extend(file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
+        file.finish(|in_file| in_file.topic.written())
     }
 }
 

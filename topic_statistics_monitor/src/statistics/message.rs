@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on /statistics or /statistics/distribution, with its names and figures checked; and what an executor ran, from
-//! its status on /diagnostics.
+//! A message on /statistics or /statistics/distribution, with its names and figures checked; and what an executor ran,
+//! from its status on /diagnostics.
 
 use std::time::Instant;
 

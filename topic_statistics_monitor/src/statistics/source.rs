@@ -61,7 +61,7 @@ impl Source {
         // All metrics of a window have the same start and stop, rclcpp's too: it reads the clock once.
         let is_same = |window: &Window| {
             (window.start, window.stop) == (start, stop)
-                && !window.metrics.iter().any(|of| of.name == metric.name)
+                && !window.metrics.iter().any(|present| present.name == metric.name)
         };
         let completes_last =
             !self.incomplete.as_ref().is_some_and(|(window, _)| is_same(window)) && self.complete();
@@ -101,7 +101,7 @@ impl Source {
     pub fn accept_distribution(&mut self, message: &SourceDistribution) {
         let SourceDistribution { received_at, metric, distribution, .. } = message;
         self.row.last_minute.add(*metric, distribution, *received_at);
-        self.distributions.retain(|(of, _)| of != metric);
+        self.distributions.retain(|(present, _)| present != metric);
         self.distributions.push((*metric, Arc::new((**distribution).clone())));
     }
 

@@ -72,8 +72,8 @@ impl Told {
                     is_counted = true;
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.mean >= seconds * 1e3,
-                // A window has one sample of the clock, or of a count, whether it has messages or not. An executor has no
-                // messages, and a hop only those that cause a publication.
+                // A window has one sample of the clock, or of a count, with and without messages. An executor has no
+                // messages. A hop has only the messages that cause a publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}

@@ -131,30 +131,30 @@ impl Subscribed {
     /// Returns the publishers of the messages received by this and earlier subscriptions, the latest first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 has no GIDs. Where all publishers in it are of one node, that is the node of as many
-        // GIDs.
+        // The graph of rclrs 0.8 has no GIDs. If all publishers in the graph belong to one node, that node has as many
+        // GIDs as the graph has publishers.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
             let gid: String = totals.gid.iter().map(|byte| format!("{byte:02x}")).collect();
-            let at = earlier.iter().position(|of| of.gid == gid);
+            let at = earlier.iter().position(|known| known.gid == gid);
             let (received, lost, out_of_order) = match at.map(|at| earlier.swap_remove(at)) {
-                Some(of) => (
-                    of.received.saturating_add(totals.received),
-                    sum(of.lost, totals.lost),
-                    sum(of.out_of_order, totals.out_of_order),
+                Some(known) => (
+                    known.received.saturating_add(totals.received),
+                    sum(known.lost, totals.lost),
+                    sum(known.out_of_order, totals.out_of_order),
                 ),
                 None => (totals.received, totals.lost, totals.out_of_order),
             };
             let last_message = totals.last_message.as_nanoseconds();
-            let same = before.iter().find(|of| of.gid == gid && of.received == received);
+            let same = before.iter().find(|known| known.gid == gid && known.received == received);
             let last_received =
-                same.map_or_else(|| between(last_read, now, age(last_message)), |of| of.last_received);
+                same.map_or_else(|| between(last_read, now, age(last_message)), |known| known.last_received);
             Publisher { gid, node: None, received, lost, out_of_order, last_message, last_received }
         };
         let mut publishers: Vec<Publisher> =
             self.subscription.publishers().into_iter().map(publisher).collect();
-        publishers.extend(earlier.into_iter().map(|of| Publisher { node: None, ..of }));
+        publishers.extend(earlier.into_iter().map(|publisher| Publisher { node: None, ..publisher }));
         publishers.sort_by_key(|publisher| std::cmp::Reverse(publisher.last_received));
         publishers.truncate(Self::MAX_PUBLISHERS);
         publishers.iter_mut().take(nodes.len()).for_each(|publisher| publisher.node = node.cloned());

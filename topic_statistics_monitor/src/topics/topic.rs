@@ -88,8 +88,11 @@ impl Topic {
     ) {
         self.row.publisher_count = Some(publishers.len());
         let nodes = publishers.iter().take(Self::MAX_NODES);
-        self.row.nodes =
-            nodes.map(|of| format!("{}/{}", of.node_namespace.trim_end_matches('/'), of.node_name)).collect();
+        self.row.nodes = nodes
+            .map(|publisher| {
+                format!("{}/{}", publisher.node_namespace.trim_end_matches('/'), publisher.node_name)
+            })
+            .collect();
         let Some(first) = publishers.first() else {
             self.gone_since.get_or_insert_with(Instant::now);
             let name = name(&self.row.name);
@@ -101,16 +104,16 @@ impl Topic {
             return;
         };
         self.gone_since = None;
-        let is_offered = |wanted: &str| publishers.iter().any(|of| of.topic_type == wanted);
+        let is_offered = |wanted: &str| publishers.iter().any(|publisher| publisher.topic_type == wanted);
         // Of several types, the one already subscribed.
         let message_type = match &self.subscribed {
             Some(subscribed) if is_offered(&subscribed.message_type) => subscribed.message_type.clone(),
             _ => first.topic_type.clone(),
         };
-        let of_type = publishers.iter().filter(|of| of.topic_type == message_type);
+        let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
         let qos = match context.best_effort {
             true => Qos::WEAKEST,
-            false => Qos::of_all(of_type.map(|of| &of.qos_profile)),
+            false => Qos::of_all(of_type.map(|publisher| &publisher.qos_profile)),
         };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
@@ -121,7 +124,7 @@ impl Topic {
             recorded.set_publishers(&publishers);
         }
         if self.failed.is_none() {
-            let other = publishers.iter().find(|of| of.topic_type != message_type);
+            let other = publishers.iter().find(|publisher| publisher.topic_type != message_type);
             self.row.problem = other.map(|other| {
                 Problem::Error(format!(
                     "{} publishes {} on it, which is not shown: all publishers of a topic need the same type",

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_last_minute_begins_anew_after_a_window_that_was_not_read() {
         let windows = three_windows();
-        let count = |of: &WindowStatistics| of.distribution(Metric::MessageSize).unwrap().count();
+        let count = |window: &WindowStatistics| window.distribution(Metric::MessageSize).unwrap().count();
         let read = |numbers: &[usize]| {
             let mut state = State {
                 since: at(0),

@@ -336,9 +336,12 @@ mod tests {
                 "{width}: {words:?}"
             );
             // Only the titles of percentiles contain "1 min": the last minute.
-            let ends = |line: &str, of: &[&str]| -> Vec<usize> {
-                let mut ends: Vec<usize> =
-                    of.iter().flat_map(|of| line.match_indices(of)).map(|(at, of)| at + of.len()).collect();
+            let ends = |line: &str, titles: &[&str]| -> Vec<usize> {
+                let mut ends: Vec<usize> = titles
+                    .iter()
+                    .flat_map(|title| line.match_indices(title))
+                    .map(|(at, title)| at + title.len())
+                    .collect();
                 ends.sort_unstable();
                 ends
             };

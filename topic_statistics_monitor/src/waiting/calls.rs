@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn mean(window: &Window, metric: Metric) -> f64 {
-        let metric = window.metrics.iter().find(|of| of.name == metric.name()).unwrap();
+        let metric = window.metrics.iter().find(|measured| measured.name == metric.name()).unwrap();
         metric.figures.mean
     }
 
@@ -305,12 +305,14 @@ mod tests {
         assert_eq!((mean(&window, Metric::Requests), mean(&window, Metric::ActiveRequests)), (1.0, 0.0));
         assert!([Metric::Calls, Metric::Responses, Metric::RoundTrip]
             .iter()
-            .all(|of| mean(&window, *of).is_nan()));
+            .all(|metric| mean(&window, *metric).is_nan()));
         let mut client_only = Calls::default();
         assert!([event(0, 1, 0), event(3, 1, 30)].into_iter().all(|event| client_only.accept(event)));
         let window = end(&mut client_only, 1000);
         assert_eq!((mean(&window, Metric::Calls), mean(&window, Metric::RoundTrip)), (1.0, 30.0));
-        assert!([Metric::Requests, Metric::ResponseDuration].iter().all(|of| mean(&window, *of).is_nan()));
+        assert!([Metric::Requests, Metric::ResponseDuration]
+            .iter()
+            .all(|metric| mean(&window, *metric).is_nan()));
         let nothing = end(&mut Calls::default(), 1000);
         assert!(nothing.rate.is_nan() && nothing.received.is_none());
     }

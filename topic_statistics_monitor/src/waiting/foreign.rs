@@ -119,14 +119,14 @@ impl ForeignMessage {
     ///
     /// # Safety
     ///
-    /// It is of that type, and its C struct begins with a `T`, of which all bits are valid.
-    pub unsafe fn first_fields<T: Copy>(mut self, of: ForeignType) -> T {
+    /// The message is of the type `foreign_type`. Its C struct begins with a `T`, and any bits are a valid `T`.
+    pub unsafe fn first_fields<T: Copy>(mut self, foreign_type: ForeignType) -> T {
         const { assert!(mem::size_of::<T>() <= 8 * WORDS && mem::align_of::<T>() <= 16) };
         let struct_: *mut c_void = self.0.as_mut_ptr().cast();
         // SAFETY: The caller grants it. The struct is not used any more.
         unsafe {
             let first = *struct_.cast::<T>();
-            (of.fini)(struct_);
+            (foreign_type.fini)(struct_);
             first
         }
     }

@@ -183,7 +183,7 @@ mod tests {
         let span = Span { start: 0, stop: 1, ended: ms(milliseconds), length: Duration::from_secs(1) };
         let window = goals.end_window(&span);
         move |metric: Metric| {
-            let metric = window.metrics.iter().find(|of| of.name == metric.name()).unwrap();
+            let metric = window.metrics.iter().find(|measured| measured.name == metric.name()).unwrap();
             (metric.figures.mean, metric.figures.count)
         }
     }
@@ -198,17 +198,20 @@ mod tests {
         goals.accept_feedback(&c, ms(250));
         goals.accept(&[(a, SUCCEEDED), (b, EXECUTING), (c, ACCEPTED)], false, ms(300));
         goals.accept(&[(a, SUCCEEDED), (b, CANCELING), (c, ABORTED)], false, ms(400));
-        let of = figures(&mut goals, 500);
+        let figure = figures(&mut goals, 500);
         assert_eq!(
-            [Metric::Goals, Metric::ActiveGoals, Metric::OldestGoal].map(|metric| of(metric).0),
+            [Metric::Goals, Metric::ActiveGoals, Metric::OldestGoal].map(|metric| figure(metric).0),
             [3.0, 1.0, 400.0]
         );
-        assert_eq!((of(Metric::GoalSucceeded), of(Metric::GoalAborted)), ((300.0, 1), (100.0, 1)));
-        assert_eq!((of(Metric::GoalToFeedback), of(Metric::FeedbackPeriod)), ((150.0, 1), (100.0, 1)));
+        assert_eq!((figure(Metric::GoalSucceeded), figure(Metric::GoalAborted)), ((300.0, 1), (100.0, 1)));
+        assert_eq!(
+            (figure(Metric::GoalToFeedback), figure(Metric::FeedbackPeriod)),
+            ((150.0, 1), (100.0, 1))
+        );
         goals.accept(&[(b, CANCELED)], false, ms(640));
-        let of = figures(&mut goals, 1000);
-        assert_eq!((of(Metric::CancelDelay), of(Metric::GoalCanceled)), ((240.0, 1), (540.0, 1)));
-        assert_eq!((of(Metric::Goals).0, of(Metric::ActiveGoals).0, goals.received), (0.0, 0.0, 3));
+        let figure = figures(&mut goals, 1000);
+        assert_eq!((figure(Metric::CancelDelay), figure(Metric::GoalCanceled)), ((240.0, 1), (540.0, 1)));
+        assert_eq!((figure(Metric::Goals).0, figure(Metric::ActiveGoals).0, goals.received), (0.0, 0.0, 3));
     }
 
     #[test]
@@ -216,14 +219,14 @@ mod tests {
         let (mut goals, [a, b]) = (Goals::default(), [[1; 16], [2; 16]]);
         assert!(figures(&mut goals, 0)(Metric::Goals).0.is_nan(), "nothing is known yet");
         goals.accept(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
-        let of = figures(&mut goals, 100);
+        let figure = figures(&mut goals, 100);
         assert_eq!(
-            [Metric::Goals, Metric::SucceededGoals, Metric::ActiveGoals].map(|of_| of(of_).0),
+            [Metric::Goals, Metric::SucceededGoals, Metric::ActiveGoals].map(|metric| figure(metric).0),
             [0.0, 0.0, 1.0]
         );
         goals.accept(&[(a, SUCCEEDED), (b, SUCCEEDED)], false, ms(200));
-        let of = figures(&mut goals, 300);
-        assert_eq!((of(Metric::SucceededGoals).0, of(Metric::GoalSucceeded).1), (1.0, 0));
+        let figure = figures(&mut goals, 300);
+        assert_eq!((figure(Metric::SucceededGoals).0, figure(Metric::GoalSucceeded).1), (1.0, 0));
         goals.accept(&[([3; 16], ACCEPTED)], false, ms(400));
         goals.accept(&[([4; 16], ACCEPTED)], false, ms(500));
         assert_eq!(figures(&mut goals, 600)(Metric::DroppedGoals).0, 1.0);

@@ -34,7 +34,9 @@ fn until_status(reader: &Program, name: &str, level: u8, is: impl Fn(&Value) -> 
         while let (None, Some(line)) = (&found, reader.try_read()) {
             let array: Value = serde_json::from_str(&line).unwrap();
             let mut statuses = array["status"].as_array().unwrap().iter();
-            found = statuses.find(|of| of["name"] == name && of["level"] == level && is(of)).cloned();
+            found = statuses
+                .find(|status| status["name"] == name && status["level"] == level && is(status))
+                .cloned();
         }
         found.is_some()
     });

@@ -262,7 +262,8 @@ fn the_statistics_of_a_cpp_node_are_shown() {
     let monitor = Json::start(&["--from-statistics"], domain);
     let window = monitor.until("window", |json| json["topic"] == "cpp_listener");
     let figures = |metric: &str| {
-        ["mean", "min", "max", "std_dev", "count"].map(|of| window["metrics"][metric][of].as_f64().unwrap())
+        ["mean", "min", "max", "std_dev", "count"]
+            .map(|figure| window["metrics"][metric][figure].as_f64().unwrap())
     };
     assert_eq!(figures("message_age"), [1.5, 0.5, 2.5, 0.25, 50.0]);
     assert_eq!(figures("message_period"), [20.0, 19.0, 21.0, 0.25, 50.0]);

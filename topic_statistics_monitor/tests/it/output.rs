@@ -159,16 +159,20 @@ fn windows_are_published_if_asked_for_and_only_then() {
     let _publishing = Json::start(&["--publish", "imu"], domain);
     let has_gaps = !middleware::lacks_sequence_numbers("gaps that the monitor publishes");
     reader.read_until("windows of the monitor", |metrics| {
-        let has = |metric: &str| metrics.iter().any(|of| of.metric == metric && of.count() > 5.0);
+        let has = |metric: &str| metrics.iter().any(|window| window.metric == metric && window.count() > 5.0);
         has("message_age") && has("message_period") && (!has_gaps || has("publication_seq_gap"))
     });
-    assert!(reader.metrics.iter().any(|of| of.source == "/topic_monitor:/imu"));
+    assert!(reader.metrics.iter().any(|window| window.source == "/topic_monitor:/imu"));
     let reading = Json::start(&["--from-statistics", "/topic_monitor:/imu"], domain);
     reading.until("percentiles and bytes of the monitor", |json| {
         json["last_minute"]["message_age"]["count"].as_u64() > Some(5)
             && json["bandwidth"].as_f64() > Some(0.0)
     });
-    assert!(reader.metrics.iter().all(|of| !of.source.starts_with("/silent")), "{:#?}", reader.metrics);
+    assert!(
+        reader.metrics.iter().all(|window| !window.source.starts_with("/silent")),
+        "{:#?}",
+        reader.metrics
+    );
 }
 
 #[test]

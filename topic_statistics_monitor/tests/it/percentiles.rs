@@ -24,8 +24,8 @@ const SIMULATED: [&str; 3] = ["--ros-args", "-p", "use_sim_time:=true"];
 /// The error of a distribution whose largest sample is 17 times its smallest one, at the scale 5.
 const ERROR: f64 = 0.022;
 
-fn number(of: &Value) -> f64 {
-    of.as_f64().unwrap_or(f64::NAN)
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
 }
 
 /// Asserts that each percentile is the sender's, up to the error.

@@ -37,7 +37,8 @@ fn names(directory: &Path) -> Vec<String> {
 fn figures<'a>(found: &'a Value, attributes: &[(&str, &str)]) -> BTreeMap<&'a str, f64> {
     let is_it = |row: &&Value| {
         ["topic", "metric", "condition"].iter().all(|name| {
-            let expected = attributes.iter().find(|(of, _)| of == name).map(|(_, value)| *value);
+            let expected =
+                attributes.iter().find(|(attribute, _)| attribute == name).map(|(_, value)| *value);
             row[*name].as_str() == expected
         })
     };
@@ -63,8 +64,8 @@ fn merged(windows: &[&Value], metric: &str) -> BTreeMap<&'static str, f64> {
     if metrics.is_empty() {
         return BTreeMap::from([("count", 0.0)]);
     }
-    let weighted = |of: &dyn Fn(&Value) -> f64| {
-        metrics.iter().map(|metric| of(metric) * number(metric, "count").unwrap()).sum::<f64>() / count
+    let weighted = |figure: &dyn Fn(&Value) -> f64| {
+        metrics.iter().map(|metric| figure(metric) * number(metric, "count").unwrap()).sum::<f64>() / count
     };
     let mean = weighted(&|metric| number(metric, "mean").unwrap());
     let square = |metric: &Value| {
@@ -198,7 +199,7 @@ fn the_page_is_readable_on_a_phone_in_print_in_light_and_dark_and_needs_no_netwo
         let charts = found["charts"].as_array().unwrap();
         let captions: Vec<&str> = charts.iter().map(|chart| chart["caption"].as_str().unwrap()).collect();
         for caption in ["Rate, Hz", "Period, ms", "Age, ms", "Delays, ms:", "Distribution of message_age"] {
-            assert!(captions.iter().any(|of| of.starts_with(caption)), "no {caption}: {captions:?}");
+            assert!(captions.iter().any(|shown| shown.starts_with(caption)), "no {caption}: {captions:?}");
         }
         let widths = charts.iter().map(|chart| chart["width"].as_f64().unwrap());
         assert!(widths.into_iter().all(|width| (340.0..640.0).contains(&width)), "{charts:?}");

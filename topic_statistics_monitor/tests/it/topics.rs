@@ -38,7 +38,7 @@ fn best_effort_and_transient_local_topics_are_subscribed_to() {
     assert_eq!(publisher.request("weak"), "done");
     // Publishers and totals have the same counts before and after it, also the publisher that has ended.
     let counts = |json: &Value| {
-        let received = |of: &Value| of["received"].as_u64().unwrap();
+        let received = |object: &Value| object["received"].as_u64().unwrap();
         let senders: u64 = json["senders"].as_array().unwrap().iter().map(received).sum();
         (senders, received(&json["total"]))
     };
@@ -98,7 +98,8 @@ fn best_effort_is_requested_of_reliable_publishers_too_if_that_is_wanted() {
     let observer = context(domain, &[]).create_basic_executor().create_node("observer").unwrap();
     wait_for("a subscription", || !observer.get_subscriptions_info_by_topic("/late").unwrap().is_empty());
     let subscribed = observer.get_subscriptions_info_by_topic("/late").unwrap();
-    let reliability: Vec<_> = subscribed.iter().map(|of| of.qos_profile.reliability).collect();
+    let reliability: Vec<_> =
+        subscribed.iter().map(|subscription| subscription.qos_profile.reliability).collect();
     assert_eq!(reliability, [QoSReliabilityPolicy::BestEffort]);
     // A publisher that offers no more than best effort needs no other subscription.
     assert_eq!(publisher.request("weak"), "done");

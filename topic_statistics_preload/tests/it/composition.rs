@@ -48,7 +48,7 @@ fn read_later_windows(reader: &mut Reader, nodes: &[usize]) {
     });
 }
 
-/// Waits until an observer knows of so many publishers on /statistics.
+/// Waits until an observer sees `count` publishers on /statistics.
 fn wait_for_publishers(observer: &mut Program, count: usize) {
     wait_for(&format!("{count} publishers on /statistics"), || {
         observer.request("publishers") == count.to_string()

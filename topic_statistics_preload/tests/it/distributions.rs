@@ -31,11 +31,11 @@ fn distributions_have_the_samples_of_their_windows_and_percentiles() {
     let of_metric = |metric: &str| -> Vec<MetricsDistribution> {
         let all = distributions.lock().unwrap();
         all.iter()
-            .filter(|of| of.measurement_source_name == source && of.metrics_source == metric)
+            .filter(|message| message.measurement_source_name == source && message.metrics_source == metric)
             .cloned()
             .collect()
     };
-    let count = |metric: &str| of_metric(metric).iter().map(|of| of.count).sum::<u64>();
+    let count = |metric: &str| of_metric(metric).iter().map(|message| message.count).sum::<u64>();
     wait_for("all messages", || count("message_age") >= COUNT);
     assert_eq!(subscriber.request("count").parse(), Ok(COUNT));
 

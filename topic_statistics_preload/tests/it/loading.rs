@@ -37,7 +37,8 @@ fn run(script: &str) -> Option<Output> {
     Some(command.output().unwrap())
 }
 
-/// Asserts that the script ends well with that on standard error, and that so many calls and requests are measured.
+/// Asserts that the script succeeds and prints `expected_errors` on standard error, and that `count` calls, responses
+/// and requests are measured.
 fn assert_measured(script: &str, expected_errors: &str, count: f64) {
     let Some(Output { status, stdout, stderr }) = run(script) else { return };
     let [printed, errors] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());

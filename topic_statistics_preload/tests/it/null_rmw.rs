@@ -79,7 +79,7 @@ impl Windows {
     fn of(&self, source: &str, metric: &str) -> impl Iterator<Item = f64> + '_ {
         let name = format!("{source} {metric}");
         let lines = self.0.lines().filter_map(|line| line.rsplit_once(' '));
-        lines.filter(move |(of, _)| *of == name).filter_map(|(_, value)| value.parse().ok())
+        lines.filter(move |(key, _)| *key == name).filter_map(|(_, value)| value.parse().ok())
     }
 
     /// Returns the sum of a metric in all windows of a source.
@@ -119,7 +119,7 @@ fn what_a_middleware_does_not_report_is_unknown_and_never_a_number() {
     const UNSUPPORTED: &str = "0xffffffffffffffff";
     const GARBAGE: &str = "7";
     // The middleware by its name in the table of docs/late.md, its source and received timestamp, its sequence number
-    // if it is always the same, and of which metrics there are figures.
+    // if it is always the same, and whether each metric of OF_THE_MIDDLEWARE has figures.
     for (name, source, received, number, known) in [
         ("rmw_fastrtps_cpp", SET.0, SET.1, "0", [true; 6]),
         ("rmw_fastrtps_dynamic_cpp", SET.0, SET.1, "0", [true; 6]),

@@ -68,7 +68,7 @@ impl State {
         may.then_some(after)
     }
 
-    /// Appends all orderings of at most so many letters that begin with these.
+    /// Appends all orderings of at most `letters` letters that begin with `begin`.
     fn orderings(self, begin: &str, letters: usize, to: &mut Vec<String>) {
         to.push(begin.to_owned());
         if begin.len() < letters {
@@ -99,7 +99,7 @@ fn output(program: &Path, libraries: &Path, script: &str, with_statistics: bool)
     output
 }
 
-/// Returns all orderings of at most so many letters: up to `all` with each end, longer ones with one of them.
+/// Returns all orderings of at most `letters` letters: up to `all` letters with each end, longer ones with one end.
 fn all(is_linked: bool, all: usize, letters: usize) -> Vec<String> {
     let mut scripts = vec![];
     State { is_linked, is_open: is_linked, ..State::default() }.orderings("", letters, &mut scripts);

@@ -82,7 +82,7 @@ extern "C-unwind" {
 /// What a node's name and namespace point to.
 const NAMESPACE: &CStr = c"/";
 
-/// A node, all of which share a context. It may be used by any thread.
+/// A node. All nodes share a context. Any thread may use it.
 struct OwnNode {
     node: *mut Node,
     _name: CString,
@@ -135,15 +135,15 @@ unsafe impl Sync for Endpoints {}
 impl Endpoints {
     fn new(node: &Arc<OwnNode>, name: &str) -> Self {
         let name = CString::new(name).unwrap();
-        let (topic, of) = (name.as_ptr(), node.node);
+        let (topic, handle) = (name.as_ptr(), node.node);
         // SAFETY: null_rmw.c reads the name only, which lives as long as the endpoints.
         unsafe {
             Self {
                 node: Arc::clone(node),
-                subscription: rmw_create_subscription(of, null(), topic, null(), null()),
-                publisher: rmw_create_publisher(of, null(), topic, null(), null()),
-                service: rmw_create_service(of, null(), topic, null()),
-                client: rmw_create_client(of, null(), topic, null()),
+                subscription: rmw_create_subscription(handle, null(), topic, null(), null()),
+                publisher: rmw_create_publisher(handle, null(), topic, null(), null()),
+                service: rmw_create_service(handle, null(), topic, null()),
+                client: rmw_create_client(handle, null(), topic, null()),
                 _name: name,
             }
         }

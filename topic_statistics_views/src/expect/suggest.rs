@@ -21,7 +21,8 @@ pub fn suggest(
     now: Instant,
 ) -> Option<String> {
     let mut text = format!(
-        "# What {program} saw in {} s, with a tolerance of {tolerance} %: a start. Choose the limits by what the robot needs.\n\
+        "# What {program} saw in {} s, with a tolerance of {tolerance} %: a start. \
+         Choose the limits by what the robot needs.\n\
          # Levels and limits: https://github.com/rclrs-topic-statistics/rclrs_topic_statistics/blob/main/docs/health.md\n\
          topics:\n",
         watched.as_secs()

@@ -165,7 +165,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_and_of_nothing_else() {
     let (mut recording, mut silent, mut imu) = (recording(""), Row::new("/silent"), Row::new("/imu"));
     for stop in 1..=3 {
         let mut empty = window(stop, 0.0, 0);
-        empty.metrics.iter_mut().for_each(|of| of.figures = Figures::NONE);
+        empty.metrics.iter_mut().for_each(|metric| metric.figures = Figures::NONE);
         silent.add_window(empty);
         recording.add(&silent);
         let mut window = window(stop, 100.0, 0);
@@ -177,7 +177,7 @@ fn a_topic_has_rows_and_charts_of_what_was_measured_and_of_nothing_else() {
     let page = render(&recording, &origin(), at(3));
     let section = |topic: &str| {
         let sections: Vec<&str> = page.split("<section").skip(1).collect();
-        let section = sections.iter().find(|of| of.contains(&format!("<h2>{topic}</h2>"))).unwrap();
+        let section = sections.iter().find(|part| part.contains(&format!("<h2>{topic}</h2>"))).unwrap();
         section.to_string()
     };
     let (silent, imu) = (section("/silent"), section("/imu"));

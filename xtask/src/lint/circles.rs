@@ -61,7 +61,7 @@ struct Module {
     items: BTreeSet<String>,
     /// The names that `use` brings, with their paths.
     imports: BTreeMap<String, Names>,
-    /// The modules of which `use` brings all names.
+    /// The modules that `use` imports as a whole (`use module::*`).
     globs: Vec<Names>,
     /// The paths in its code.
     paths: BTreeSet<Names>,
@@ -254,9 +254,9 @@ impl<'a> Visit<'a> for Module {
         syn::visit::visit_path(self, path);
     }
 
-    fn visit_macro(&mut self, of: &'a syn::Macro) {
-        self.visit_path(&of.path);
-        self.visit_tokens(of.tokens.clone());
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        self.visit_path(&call.path);
+        self.visit_tokens(call.tokens.clone());
     }
 }
 
@@ -274,8 +274,8 @@ impl Module {
                 return group.items.iter().for_each(|tree| self.import(tree, path, is_private))
             }
             UseTree::Glob(_) => return self.globs.push(path.clone()),
-            UseTree::Name(of) => (&of.ident, &of.ident),
-            UseTree::Rename(of) => (&of.ident, &of.rename),
+            UseTree::Name(name) => (&name.ident, &name.ident),
+            UseTree::Rename(rename) => (&rename.ident, &rename.rename),
         };
         let mut full = path.clone();
         full.extend(Some(name.unraw().to_string()).filter(|name| name != "self"));
@@ -294,7 +294,7 @@ impl Module {
         let (mut path, mut colons) = (vec![], 0);
         for token in tokens {
             match token {
-                TokenTree::Punct(of) if of.as_char() == ':' && !path.is_empty() && colons < 2 => {
+                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() && colons < 2 => {
                     colons += 1;
                     continue;
                 }
@@ -405,7 +405,8 @@ mod tests {
     fn tests_other_crates_and_what_stands_in_the_same_file_form_no_circle() {
         let root = "mod a; mod b; mod log { pub fn l() { super::f() } } fn f() { log::l() }";
         let a = "use crate::b::B; use log::log as _; pub struct A(B); #[cfg(test)] mod tests { use crate::b::*; }";
-        let b = "pub struct B; #[cfg(all(test, loom))] fn f(_: crate::a::A) {} #[cfg(test)] mod tests { use crate::a::A; }";
+        let b = "pub struct B; #[cfg(all(test, loom))] fn f(_: crate::a::A) {} \
+                 #[cfg(test)] mod tests { use crate::a::A; }";
         assert_eq!(circles(&[("lib.rs", root), ("a.rs", a), ("b.rs", b)]), [""; 0]);
     }
 

@@ -48,7 +48,12 @@ fn check_platform(os: &str, arch: &str) -> Result<()> {
 fn check_python(python: &OsStr) -> Result<()> {
     let name = python.display();
     let output = Command::new(python).args(["-c", PROBE]).output().with_context(|| {
-        format!("{name} was not found; install Python 3.{} to 3.{} (on Debian and Ubuntu: `sudo apt install python3 python3-venv python3-dev`), or name an interpreter by the variable PYTHON", PYTHON.start(), PYTHON.end())
+        format!(
+            "{name} was not found; install Python 3.{} to 3.{} (on Debian and Ubuntu: `sudo apt install python3 \
+             python3-venv python3-dev`), or name an interpreter by the variable PYTHON",
+            PYTHON.start(),
+            PYTHON.end()
+        )
     })?;
     if !output.status.success() {
         bail!("{name} does not work: {}", String::from_utf8_lossy(&output.stderr).trim());

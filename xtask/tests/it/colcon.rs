@@ -218,7 +218,7 @@ impl Page {
     }
 
     fn blocks(&self, section: &str) -> Vec<String> {
-        let blocks = self.0.iter().filter(|(of, _)| of == section);
+        let blocks = self.0.iter().filter(|(title, _)| title == section);
         let blocks: Vec<_> = blocks.map(|(_, block)| block.clone()).collect();
         assert!(!blocks.is_empty(), "the page has no commands in {section:?}");
         blocks
@@ -237,6 +237,7 @@ impl Home {
         home.install_tools(venv);
         home.make_repository();
         home.make_ros();
+        home.seed_build();
         home
     }
 
@@ -275,7 +276,8 @@ impl Home {
         }
         let instead = format!("[url \"file://{}\"]\n\tinsteadOf = {REPOSITORY}\n", repository.display());
         fs::write(self.directory.join(".gitconfig"), instead).unwrap();
-        let commit = "git init -q && git add -A && git -c user.name=test -c user.email=test@localhost commit -q -m tested";
+        let commit = "git init -q && git add -A && \
+                      git -c user.name=test -c user.email=test@localhost commit -q -m tested";
         self.paste(&[format!("cd ~/repository && {commit} && cd")]);
     }
 
@@ -306,6 +308,27 @@ impl Home {
         }
         fs::create_dir_all(&ros).unwrap();
         fs::write(ros.join("setup.bash"), setup).unwrap();
+    }
+
+    /// Copies the crates of crates.io that the tests were built with, because compiling them again takes minutes. cargo
+    /// compiles those with other features, those that depend on ROS 2, and those of this project.
+    fn seed_build(&self) {
+        let Some(target) = env::var_os("CARGO_TARGET_DIR") else { return };
+        // What has no fingerprint is compiled again, as what cannot be copied is.
+        let script = format!(
+            "mkdir -p {to}/deps && cd {from}/debug
+            cp -a .fingerprint build {to} && cp -a deps/*.{{d,rlib,rmeta,so}} {to}/deps || true
+            rm -rf {to}/.fingerprint/{{rclrs,ros,topic_statistics}}*
+            cd",
+            from = target.display(),
+            to = self.build().join("debug").display()
+        );
+        self.paste(&[script]);
+    }
+
+    /// Where the packages' common dependencies are compiled once, by cargo 1.91 or later.
+    fn build(&self) -> PathBuf {
+        self.directory.join("build")
     }
 
     fn cargo_home(&self) -> PathBuf {
@@ -379,9 +402,8 @@ impl Home {
             .env("RUSTUP_HOME", env::var_os("RUSTUP_HOME").map_or(rustup_home, PathBuf::from))
             .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git knows the repository
             .env("COLCON_HOME", self.directory.join("colcon")) // no defaults of whoever runs this
-            // The packages' common dependencies are compiled once (by cargo 1.91 or later), without data for a debugger
-            // or a second build.
-            .env("CARGO_BUILD_BUILD_DIR", self.directory.join("build"))
+            .env("CARGO_BUILD_BUILD_DIR", self.build())
+            // Without data for a debugger or a second build.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
             .env("CARGO_INCREMENTAL", "0")
@@ -423,8 +445,8 @@ impl Home {
 
     /// Pastes the section about a new state of the repository, which has another `Cargo.lock`.
     fn check_update(&self, blocks: &[String]) {
-        let commit = "cd ~/repository && sed -i '1s/$/ /' Cargo.lock && git -c user.name=test -c user.email=test@localhost \
-                      commit -q -a -m next && cd ~/ws";
+        let commit = "cd ~/repository && sed -i '1s/$/ /' Cargo.lock && \
+                      git -c user.name=test -c user.email=test@localhost commit -q -a -m next && cd ~/ws";
         self.paste(&[commit.to_owned()]);
         let changed = ["git -C src/rclrs_topic_statistics status --short".to_owned()];
         assert_eq!(self.paste(&changed), " M Cargo.lock\n");
@@ -531,13 +553,14 @@ impl Home {
             let line = received.recv_timeout(left).unwrap_or_else(|error| panic!("no {missing:?}: {error}"));
             let metric: Value = serde_json::from_str(&line).unwrap();
             let points = metric["statistics"].as_array().unwrap();
-            let point = |of: u64| points.iter().find(|point| point[0] == of).unwrap()[1].as_f64();
-            // A window through which messages came: the sample count, and then a minimum.
+            let point =
+                |data_type: u64| points.iter().find(|point| point[0] == data_type).unwrap()[1].as_f64();
+            // A window with messages throughout. Data type 5 is the sample count, 2 the minimum.
             if point(5).unwrap() < 20.0 {
                 continue;
             }
             if metric["source"] == "/listener:/imu" {
-                let [start, stop] = ["window_start", "window_stop"].map(|of| metric[of].as_i64().unwrap());
+                let [start, stop] = ["window_start", "window_stop"].map(|key| metric[key].as_i64().unwrap());
                 assert!((stop - start) < 900_000_000, "half a second, as the parameter says: {line}");
             }
             if metric["metric"] == "message_age" {

@@ -37,8 +37,8 @@ impl Sandbox {
         Sandbox(directory)
     }
 
-    fn path(&self, of: &str) -> PathBuf {
-        fs::canonicalize(self.0.path()).unwrap().join(of)
+    fn path(&self, relative: &str) -> PathBuf {
+        fs::canonicalize(self.0.path()).unwrap().join(relative)
     }
 
     /// xtask, with the prefix as the sourced ROS 2.

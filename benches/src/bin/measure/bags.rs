@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `bag_statistics` beside a plain reading of the same file by the crate `mcap`, and beside rosbag-doctor and `rosbags` of
-//! PyPI.
+//! `bag_statistics` beside a plain reading of the same file by the crate `mcap`, and beside rosbag-doctor and `rosbags`
+//! of PyPI.
 
 use std::{
     fs::{self, File},
@@ -90,7 +90,7 @@ pub fn measure() -> Result<Table> {
         python.env("PYTHONPATH", &packages).args(arguments);
         // A program that cannot read a file has no figures.
         run(&mut python)
-            .map_or_else(|_| "- | -".to_owned(), |of| format!("{:.1} | {:.0}", of.seconds, of.peak / 1e3))
+            .map_or_else(|_| "- | -".to_owned(), |run| format!("{:.1} | {:.0}", run.seconds, run.peak / 1e3))
     };
     let sensors = Case { name: "", topics: &SENSORS, seconds: 31, compression: None, has_index: true };
     let small = Case { topics: &SMALL, ..sensors };
@@ -143,8 +143,8 @@ fn python_packages() -> Result<PathBuf> {
 /// Returns the medians of several runs.
 fn median(mut run: impl FnMut() -> Result<Ended>) -> Result<Ended> {
     let runs: Vec<Ended> = (0..RUNS).map(|_| run()).collect::<Result<_>>()?;
-    let of = |figure: fn(&Ended) -> f64| quantile(runs.iter().map(figure).collect(), 0.5);
-    Ok(Ended { seconds: of(|run| run.seconds), peak: of(|run| run.peak) })
+    let middle = |figure: fn(&Ended) -> f64| quantile(runs.iter().map(figure).collect(), 0.5);
+    Ok(Ended { seconds: middle(|run| run.seconds), peak: middle(|run| run.peak) })
 }
 
 /// Runs a program to its end.

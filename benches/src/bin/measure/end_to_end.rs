@@ -97,9 +97,10 @@ pub fn table(compared: &[Compared]) -> Table {
          peak memory, MB | CPU to the start, ms",
     );
     for Compared { name, pairs } in compared {
-        let median = |of: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(of).collect(), 0.5);
-        let both = |decimals: usize, of: &dyn Fn(&Listened) -> f64| {
-            let [without, with] = [0, 1].map(|listener| median(&|pair| of(&pair[listener])));
+        let median =
+            |figure: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(figure).collect(), 0.5);
+        let both = |decimals: usize, figure: &dyn Fn(&Listened) -> f64| {
+            let [without, with] = [0, 1].map(|listener| median(&|pair| figure(&pair[listener])));
             format!("{without:.decimals$} -> {with:.decimals$}")
         };
         let ratios: Vec<f64> =

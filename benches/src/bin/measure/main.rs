@@ -57,11 +57,12 @@ struct Cli {
     /// Measure the exporter beside a minimal rclpy exporter: 1000 sources of 10 metrics, scraped every 5 s
     #[arg(long, group = "measurement")]
     exporter: bool,
-    /// Measure bag_statistics beside the crate `mcap`, rosbag-doctor and rosbags: 1 GB of a camera and a lidar, 10 million
-    /// small messages
+    /// Measure bag_statistics beside the crate `mcap`, rosbag-doctor and rosbags: 1 GB of a camera and a lidar, 10
+    /// million small messages
     #[arg(long, group = "measurement")]
     bag: bool,
-    /// Measure what an observer of a topic does to its subscriber: topic_monitor, a recording, the preloaded library, rclpy
+    /// Measure what an observer of a topic does to its subscriber: topic_monitor, a recording, the preloaded library,
+    /// rclpy
     #[arg(long, group = "measurement")]
     probe: bool,
     /// Measure what a message and a call cost with the preloaded library, of a middleware that does nothing
@@ -70,8 +71,8 @@ struct Cli {
     /// How many pairs of runs of --end-to-end
     #[arg(long, default_value_t = 8)]
     pairs: usize,
-    /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 10 of the probe, 30 of the exporter, 30 under
-    /// contention, 600 soaking]
+    /// How long each run is [default: 5 end to end, 10 at scale, 20 of the monitor, 10 of the probe, 30 of the
+    /// exporter, 30 under contention, 600 soaking]
     #[arg(long)]
     seconds: Option<u32>,
     #[command(subcommand)]

@@ -56,7 +56,8 @@ pub fn measure(seconds: f64) -> Result<()> {
     let (after, elapsed) = ((cpu_of(&monitor)?, cpu_of(&subscriber)?), started.elapsed().as_secs_f64());
     let mut table = Table::new("topic | rate Hz | received | lost | out of order");
     for (topic, object) in &topics {
-        let total = |of: &str| object["total"][of].as_u64().map_or("-".to_owned(), |count| count.to_string());
+        let total =
+            |key: &str| object["total"][key].as_u64().map_or("-".to_owned(), |count| count.to_string());
         let rate = object["rate"].as_f64().unwrap_or(f64::NAN);
         let [received, lost, order] = ["received", "lost", "out_of_order"].map(total);
         table.row(format!("{topic} | {rate:.1} | {received} | {lost} | {order}"));

@@ -160,7 +160,7 @@ fn run(programs: &Programs, rate: f64, observer: Observer, seconds: f64) -> Resu
     }
     let lost = running.and_then(|running| running.lost);
     let seen = lost.map(|lost| lost.saturating_sub(lost_before.unwrap_or_default()));
-    let [observer_cpu, talker_cpu] = [0, 1].map(|of| (cpu_after[of] - cpu_before[of]) / elapsed);
+    let [observer_cpu, talker_cpu] = [0, 1].map(|index| (cpu_after[index] - cpu_before[index]) / elapsed);
     Ok(Run { listened, observer_cpu, talker_cpu, seen })
 }
 

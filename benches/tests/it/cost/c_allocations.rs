@@ -254,9 +254,15 @@ impl Listener {
 /// Returns the largest difference between the allocations of any subscription and `before`: those of a plain
 /// subscription before the process had statistics.
 fn beyond_plain(before: Allocations, counted: &Counted) -> u64 {
-    let all = |of: &Allocations| of.taking.into_iter().chain(of.calling).collect::<Vec<_>>();
-    let differences = counted.values().flat_map(|of| {
-        all(of).into_iter().zip(all(&before)).map(|(of, plain)| of.abs_diff(plain)).collect::<Vec<_>>()
+    let all = |allocations: &Allocations| {
+        allocations.taking.into_iter().chain(allocations.calling).collect::<Vec<_>>()
+    };
+    let differences = counted.values().flat_map(|subscription| {
+        all(subscription)
+            .into_iter()
+            .zip(all(&before))
+            .map(|(count, plain)| count.abs_diff(plain))
+            .collect::<Vec<_>>()
     });
     differences.max().unwrap()
 }

@@ -116,7 +116,16 @@ impl fmt::Debug for Distribution {
 impl PartialEq for Distribution {
     /// Distributions are equal if all their figures and buckets are.
     fn eq(&self, other: &Self) -> bool {
-        let figures = |of: &Self| (of.minimum, of.sum, of.maximum, of.shift, of.zero_count, of.threshold);
+        let figures = |distribution: &Self| {
+            (
+                distribution.minimum,
+                distribution.sum,
+                distribution.maximum,
+                distribution.shift,
+                distribution.zero_count,
+                distribution.threshold,
+            )
+        };
         figures(self) == figures(other)
             && self.positive().eq(other.positive())
             && self.negative().eq(other.negative())
@@ -220,9 +229,10 @@ impl Distribution {
         let mut shift = self.shift.max(other.shift);
         // The first and the last bucket of each sign.
         let mut ranges = [false, true].map(|is_negative| {
-            let range = |of: &Self| {
-                of.range(is_negative)
-                    .map(|(low, high)| (low >> (shift - of.shift), high >> (shift - of.shift)))
+            let range = |distribution: &Self| {
+                distribution.range(is_negative).map(|(low, high)| {
+                    (low >> (shift - distribution.shift), high >> (shift - distribution.shift))
+                })
             };
             match (range(self), range(other)) {
                 (Some((low, high)), Some((other_low, other_high))) => {
@@ -262,10 +272,10 @@ impl Distribution {
             positive: Side::new(first(ranges[0])),
             negative: Side::new(first(ranges[1])),
         };
-        for of in [self, other] {
+        for distribution in [self, other] {
             for is_negative in [false, true] {
-                for (index, count) in of.side(is_negative) {
-                    sum.add_count(index >> (shift - of.shift), is_negative, count)?;
+                for (index, count) in distribution.side(is_negative) {
+                    sum.add_count(index >> (shift - distribution.shift), is_negative, count)?;
                 }
             }
         }

@@ -574,7 +574,10 @@ mod tests {
         #[test]
         fn any_interleaving_of_publishers_has_the_losses_that_there_were(
             publishers in prop::collection::vec(
-                (prop::collection::vec(fate(), 1..60), prop_oneof![Just(1), Just(u64::MAX - 20), any::<u32>().prop_map(u64::from)]),
+                (
+                    prop::collection::vec(fate(), 1..60),
+                    prop_oneof![Just(1), Just(u64::MAX - 20), any::<u32>().prop_map(u64::from)],
+                ),
                 1..5
             ),
             order in prop::collection::vec(any::<prop::sample::Index>(), MESSAGES),

@@ -164,7 +164,8 @@ fn quoted(word: &str) -> String {
 /// Returns all quantities for an error message.
 fn metrics() -> String {
     format!(
-        "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, gap, silent, {}",
+        "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, \
+         gap, silent, {}",
         names(Metric::ALL)
     )
 }

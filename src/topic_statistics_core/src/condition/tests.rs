@@ -239,7 +239,8 @@ proptest! {
     fn words_in_any_order_are_read_or_pointed_at(
         words in prop::collection::vec(
             prop::sample::select(vec![
-                "rate", "age", ".p99", "lost", "<", "=", "!=", "5", "1e3", "..", "±", "10%", "ms", "MB/s", " ", ":", "/imu", " (2)", "µ",
+                "rate", "age", ".p99", "lost", "<", "=", "!=", "5", "1e3", "..", "±", "10%",
+                "ms", "MB/s", " ", ":", "/imu", " (2)", "µ",
             ]),
             0..8,
         )

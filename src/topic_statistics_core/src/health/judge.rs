@@ -306,14 +306,14 @@ impl Judge {
     }
 }
 
-/// Returns the lowest value that the messages of a span are evidence of, the counted one, and the highest.
-type Of = fn(&Span) -> (f64, f64, f64);
+/// Returns three values of a span: the lowest that its messages are evidence of, the counted one, and the highest.
+type Evidence = fn(&Span) -> (f64, f64, f64);
 
 /// A quantity that is counted over as many windows as it takes.
 struct Counted {
     /// How far to look back, in seconds.
     looks_back: f64,
-    of: Of,
+    evidence: Evidence,
 }
 
 impl Judged {
@@ -349,18 +349,18 @@ impl Judged {
         let limits = [self.condition.lower_limit(), self.condition.upper_limit()];
         let limits = limits.into_iter().flatten().filter(|limit| *limit > 0.0);
         let seconds_per_message = |longest: Option<f64>| longest.unwrap_or(0.0) * Self::COUNTED;
-        let of_rate = |of: Of| {
+        let of_rate = |evidence: Evidence| {
             let lowest = limits.clone().reduce(f64::min);
-            Some(Counted { looks_back: seconds_per_message(lowest.map(|rate| 1.0 / rate)), of })
+            Some(Counted { looks_back: seconds_per_message(lowest.map(|rate| 1.0 / rate)), evidence })
         };
-        let of_period = |of: Of| {
+        let of_period = |evidence: Evidence| {
             let highest = limits.clone().reduce(f64::max);
-            Some(Counted { looks_back: seconds_per_message(highest.map(|period| period * 1e-3)), of })
+            Some(Counted { looks_back: seconds_per_message(highest.map(|period| period * 1e-3)), evidence })
         };
         match self.condition.quantity() {
             Rate | Metric(self::Metric::Frequency, Average | Minimum | Maximum) => of_rate(Span::rate),
             // The number of messages for a limit of bytes is not known in advance.
-            Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, of: Span::bandwidth }),
+            Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, evidence: Span::bandwidth }),
             Metric(metric, figure) if metric.is_period() => match figure {
                 Average => of_period(Span::period),
                 Minimum => of_period(|span| {
@@ -433,7 +433,7 @@ impl Judged {
     /// Judges over the shortest time, up to now, with enough messages to decide.
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
-            let (lowest, value, highest) = (counted.of)(&span);
+            let (lowest, value, highest) = (counted.evidence)(&span);
             if value.is_nan() {
                 return None; // the bytes are not known
             }

@@ -211,11 +211,11 @@ impl Expectations {
         errors.chain(self.warn_unless.iter().map(|condition| (Level::Warn, condition)))
     }
 
-    /// Returns the expectations of a source that may be silent: silence is only stale if an option or a condition limits
-    /// it.
+    /// Returns the expectations of a source that may be silent. Silence is stale only if an option or a condition
+    /// limits it.
     pub(crate) fn with_silence(self) -> Self {
         let is_limited = self.conditions().any(|(_, condition)| longest_period(condition).is_some());
-        let never = |of: Option<Duration>| of.or((!is_limited).then_some(Duration::MAX));
+        let never = |limit: Option<Duration>| limit.or((!is_limited).then_some(Duration::MAX));
         Self {
             first_message_within: never(self.first_message_within),
             stale_after: never(self.stale_after),

@@ -180,8 +180,9 @@ proptest! {
         let (lower, upper) = (1.0 / period, 1.0 / (period * (1.0 - tolerance)));
         // The limits sometimes equal rounded values.
         for expected in [format!("rate>={}", lower * (1.0 - 1e-9)), format!("rate<={}", upper * (1.0 + 1e-9))] {
-            let mut windows = Windows::new(warn_unless(&expected).stale_after(seconds(4.0 * period)).first_message_within(Duration::MAX),
-                Duration::from_secs_f64(window));
+            let expectations = warn_unless(&expected).stale_after(seconds(4.0 * period));
+            let expectations = expectations.first_message_within(Duration::MAX);
+            let mut windows = Windows::new(expectations, Duration::from_secs_f64(window));
             counts.iter().for_each(|messages| { windows.end(*messages, Value::Unknown); });
             prop_assert_eq!(windows.changes.len(), 0, "{}: {:?}", expected, windows.changes);
         }
@@ -225,7 +226,10 @@ proptest! {
     /// Any windows: nothing panics, silence is stale, and stale is silence.
     #[test]
     fn stale_is_silence_and_nothing_else(
-        windows_of in prop::collection::vec((prop::option::of(0_u64..4), prop::option::of(prop::num::f64::ANY)), 1..200),
+        windows_of in prop::collection::vec(
+            (prop::option::of(0_u64..4), prop::option::of(prop::num::f64::ANY)),
+            1..200,
+        ),
         text in prop::sample::select(vec!["rate>=2 age<5", "age.p99<5 lost=0", "silent<3s period.max>=2", "bandwidth>1",
             "rate!=1 frequency_hz<2", "rate=0"]),
     ) {
@@ -473,7 +477,11 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     let since = Some(Timestamp::from_nanoseconds(2_000_000_000));
     assert_eq!((health.level, health.since), (Level::Error, since));
     assert_eq!(health.to_string(), "rate 41 Hz, expected at least 50, since 3 s");
-    let failing: Vec<_> = judged.judge.conditions().map(|of| (of.level, of.fails, of.value)).collect();
+    let failing: Vec<_> = judged
+        .judge
+        .conditions()
+        .map(|condition| (condition.level, condition.fails, condition.value))
+        .collect();
     let (error, warn) = (Level::Error, Level::Warn);
     assert_eq!(failing, [(error, true, Some(41.0)), (warn, true, Some(41.0)), (warn, true, Some(90.0))]);
     judged.levels([(80, 10.0); 3]);

@@ -140,7 +140,10 @@ impl Values {
         let Some((_, ages)) = ages else { return };
         self.add_number("Earliest timestamp delay:", ages.minimum * 1e-3);
         self.add_number("Latest timestamp delay:", ages.maximum * 1e-3);
-        let is_age = |quantity| matches!(quantity, Quantity::Metric(Metric::MessageAge, figure) if figure.is_of_samples());
+        let is_age = |quantity| match quantity {
+            Quantity::Metric(Metric::MessageAge, figure) => figure.is_of_samples(),
+            _ => false,
+        };
         let (lowest, highest) = limits(judge, is_age);
         let seconds = |limit: Option<(Level, f64)>| limit.map_or(f64::NAN, |(_, limit)| limit * 1e-3);
         self.add_number("Earliest acceptable timestamp delay:", seconds(lowest));
@@ -200,12 +203,12 @@ type Limit = Option<(Level, f64)>;
 
 /// Returns the limits of a quantity: from the conditions for WARN, or else for ERROR.
 fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Limit, Limit) {
-    let limit = |of: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
+    let limit = |bound: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let limits = |level: Level| {
             let limits = judge
                 .conditions()
                 .filter(|judged| judged.level == level && is_it(judged.condition.quantity()))
-                .filter_map(|judged| of(judged.condition));
+                .filter_map(|judged| bound(judged.condition));
             Some((level, limits.reduce(better)?))
         };
         limits(Level::Warn).or_else(|| limits(Level::Error))

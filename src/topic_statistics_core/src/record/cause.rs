@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Which message has caused a publication: the one in whose callback it is.
+//! Which message caused a publication: the message whose callback publishes.
 //!
-//! Nobody tells rmw when a callback starts. A client library takes a message and calls its callback on the same thread,
-//! and what the thread does next shows that the callback has returned: it waits, takes something else, calls a timer, or
-//! says so by a tracepoint (rclcpp). rclpy triggers a guard condition between take and callback, and again after the
-//! callback.
+//! rmw does not learn when a callback starts. A client library takes a message and calls its callback on the same
+//! thread. What the thread does next shows that the callback has returned: it waits, takes something else, calls a
+//! timer, or reports it by a tracepoint (rclcpp). rclpy triggers a guard condition between take and callback, and again
+//! after the callback.
 //!
 //! | since the take, the thread has | the cause of a publication is |
 //! |---|---|

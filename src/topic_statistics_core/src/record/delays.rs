@@ -82,12 +82,12 @@ impl Delays {
     }
 }
 
-/// Returns those of the metrics that are measured.
+/// Returns the metrics that are enabled.
 pub(super) fn measured(
     metrics: impl IntoIterator<Item = (Metric, Summary)>,
-    of: MetricSet,
+    enabled: MetricSet,
 ) -> Vec<(Metric, Summary)> {
-    let mut measured = Vec::with_capacity(of.len());
-    measured.extend(metrics.into_iter().filter(|(metric, _)| of.contains(*metric)));
+    let mut measured = Vec::with_capacity(enabled.len());
+    measured.extend(metrics.into_iter().filter(|(metric, _)| enabled.contains(*metric)));
     measured
 }

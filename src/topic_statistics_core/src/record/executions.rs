@@ -258,10 +258,9 @@ impl Executions {
     }
 }
 
-/// Keeps the pairs with the longest waits. A pair that gave way and waits again longer is right, too: its longest wait
-/// is the new one.
+/// Keeps the pairs with the longest waits. A discarded pair may wait again, and longer: the new wait is its longest.
 fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
-    let is_pair = |of: &Wait| of.waiting == wait.waiting && of.running == wait.running;
+    let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
     if let Some(same) = waits.iter_mut().find(|wait| is_pair(wait)) {
         same.duration = same.duration.max(wait.duration);
     } else if waits.len() < Executions::WAITS {
@@ -287,10 +286,10 @@ impl Collector for Executions {
         match event {
             Event::Start { callback, ready } => {
                 self.count += 1;
-                let of = self.thread(thread);
-                of.running = Some((callback, at));
+                let state = self.thread(thread);
+                state.running = Some((callback, at));
                 let Some(ready) = ready else { return };
-                let had_to_wait = of.last.back().is_some_and(|run| run.end > ready);
+                let had_to_wait = state.last.back().is_some_and(|run| run.end > ready);
                 let waited = milliseconds_between(ready.min(at), at);
                 self.ready_to_run.accept(waited);
                 distributions.accept(Metric::ReadyToRun, waited);

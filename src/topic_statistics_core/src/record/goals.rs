@@ -49,7 +49,7 @@ const DURATIONS: [Metric; 7] = [
 ];
 
 fn index_of(metrics: &[Metric], metric: Metric) -> Option<usize> {
-    metrics.iter().position(|of| *of == metric)
+    metrics.iter().position(|measured| *measured == metric)
 }
 
 /// The goals under way: how many, and since when.

@@ -31,7 +31,7 @@ pub enum Output {
 #[derive(Debug, Default)]
 pub struct Hop {
     ages: AgeCollector,
-    /// Whether there was an ambiguous publication in this window: without it, a mean would be one of some messages only.
+    /// Whether this window had an ambiguous publication. A mean without it would be the mean of some messages only.
     is_ambiguous: bool,
     filter: StampFilter,
     /// When the last step of the system clock was found, on the monotonic clock.

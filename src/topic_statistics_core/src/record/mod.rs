@@ -3,13 +3,13 @@
 //! The code that runs with every message, publication and timed scope.
 //!
 //! The [`recorder`] of a subscription holds the collectors behind a lock that a message never waits for
-//! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. What the middleware reports with a message is a
-//! value of [`transport`]; what it means for each of them, [`middleware`] knows.
+//! (`CountingLock`), on the times of [`clock`] or of [`simulated_time`]. [`transport`] has what the middleware reports
+//! with a message, and [`middleware`] what each rmw implementation means by it.
 //!
-//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`], [`executions`] and
-//! [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is the
-//! collector of a [`source`] of statistics, whose windows the schedule ends. Which message has caused a publication,
-//! [`cause`] knows; the hops of a publisher are in [`publisher_hops`].
+//! [`publications`], [`requests`], [`calls`], [`goals`], [`timer_calls`], [`durations`], a [`count`], [`executions`]
+//! and [`hops`] are collected behind a lock that loses no sample ([`windowed`]). Each of them, and each recorder, is
+//! the collector of a [`source`] of statistics; the schedule ends its windows. [`cause`] finds the message that caused
+//! a publication; [`publisher_hops`] has the hops of a publisher.
 
 mod active;
 pub mod calls;

@@ -183,7 +183,7 @@ mod tests {
         publications.measure(preempted, || Ok::<_, ()>(()), |()| 0).unwrap();
         publish();
         let window = publications.end_window(&HostClock).unwrap().statistics;
-        let samples = |of: Metric| window.get(of).unwrap().sample_count;
+        let samples = |metric: Metric| window.get(metric).unwrap().sample_count;
         assert_eq!((window.count, samples(Metric::PublishDuration)), (4, 4));
         assert_eq!(samples(Metric::PublishPeriod), 0);
     }

@@ -288,9 +288,9 @@ impl Source {
     }
 
     /// Adds the distributions of a finished window to those of a subscription since its creation.
-    pub fn add_distributions(&self, of: &WindowStatistics) {
-        if self.is_subscription() && !of.distributions.is_empty() {
-            lock(&self.finished).distributions.merge(&of.distributions);
+    pub fn add_distributions(&self, window: &WindowStatistics) {
+        if self.is_subscription() && !window.distributions.is_empty() {
+            lock(&self.finished).distributions.merge(&window.distributions);
         }
     }
 

@@ -303,15 +303,15 @@ pub fn why_unmeasured(source: &Source, metric: Metric) -> String {
         return format!("{name} does not measure {metric}, because {why}");
     }
     format!(
-        "{name} does not measure {metric}; a metric is enabled when its source is created, so set this at the start, with the topic \
-         as the code has it, or enable the metric"
+        "{name} does not measure {metric}; a metric is enabled when its source is created, so set this at the \
+         start, with the topic as the code has it, or enable the metric"
     )
 }
 
 /// Returns the node's expectations for a level.
 fn of_level(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
     let conditions = node.expectations.iter().flat_map(|own| own.conditions());
-    conditions.filter(move |(of, _)| *of == level).map(|(_, condition)| condition)
+    conditions.filter(move |(condition_level, _)| *condition_level == level).map(|(_, condition)| condition)
 }
 
 fn needs_distributions(expectations: &Expectations) -> bool {
@@ -331,7 +331,10 @@ impl Judged {
         let quantiles = judge.expectations().conditions().filter_map(|(_, condition)| quantile(condition));
         let mut samples: Vec<(Metric, Figure, Distribution)> = vec![];
         for (metric, figure, _) in quantiles {
-            if samples.iter().all(|(of, one, _)| (*of, *one) != (metric, figure)) {
+            if samples
+                .iter()
+                .all(|(own_metric, own_figure, _)| (*own_metric, *own_figure) != (metric, figure))
+            {
                 samples.push((metric, figure, Distribution::default()));
             }
         }
@@ -401,7 +404,9 @@ fn value(
                 );
             }
             let Some(quantile) = figure.quantile() else { return figure.of(&summary).into() };
-            let of_it = samples.iter().find(|(of, one, _)| (*of, *one) == (metric, figure));
+            let of_it = samples
+                .iter()
+                .find(|(own_metric, own_figure, _)| (*own_metric, *own_figure) == (metric, figure));
             // Too few samples: unknown.
             of_it.map_or(Value::Unknown, |(.., samples)| samples.quantile(quantile).into())
         }

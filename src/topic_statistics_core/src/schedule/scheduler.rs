@@ -171,8 +171,8 @@ impl Scheduler {
                 }
                 drop(state);
                 self.log_error(&format!(
-                    "The topic statistics of {} did not end in time: the remaining messages are not published, and the file of \
-                     totals is written later or not at all",
+                    "The topic statistics of {} did not end in time: the remaining messages are not published, \
+                     and the file of totals is written later or not at all",
                     self.node_name
                 ));
                 return;

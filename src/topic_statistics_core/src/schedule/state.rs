@@ -324,7 +324,8 @@ impl Schedule {
             return false;
         }
         self.warnings.push(format!(
-            "More than {} subscriptions of different names have ended: the totals of {} and of others are no longer reported",
+            "More than {} subscriptions of different names have ended: the totals of {} and of others are no \
+             longer reported",
             Self::ENDED,
             forgotten.source_name
         ));
@@ -509,8 +510,8 @@ impl Schedule {
         }
         if self.outbox.discarded() > 0 && !std::mem::replace(&mut self.warned.discarded_windows, true) {
             self.warnings.push(format!(
-                "Windows of topic statistics are discarded, the oldest first: more than {} messages wait to be published. Use \
-                 longer windows or fewer metrics, or find the reader that has stopped",
+                "Windows of topic statistics are discarded, the oldest first: more than {} messages wait to be \
+                 published. Use longer windows or fewer metrics, or find the reader that has stopped",
                 Outbox::BOUND
             ));
         }

@@ -136,7 +136,7 @@ fn is_literal(expr: &syn::Expr) -> bool {
 /// Panics if documentation has code that rustdoc would test, or HTML.
 fn documentation(attributes: &[syn::Attribute]) {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        syn::Meta::NameValue(of) if of.path.is_ident("doc") => match &of.value {
+        syn::Meta::NameValue(name_value) if name_value.path.is_ident("doc") => match &name_value.value {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(line), .. }) => Some(line.value()),
             _ => panic!("documentation that is no text"),
         },
@@ -171,8 +171,8 @@ impl<'ast> Visit<'ast> for Harmless<'_> {
         );
     }
 
-    fn visit_macro(&mut self, of: &'ast syn::Macro) {
-        assert!(of.path.is_ident("panic"), "a macro that is not expected: {}", self.content);
+    fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
+        assert!(invocation.path.is_ident("panic"), "a macro that is not expected: {}", self.content);
     }
 
     fn visit_type_array(&mut self, array: &'ast syn::TypeArray) {

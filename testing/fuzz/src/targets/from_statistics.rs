@@ -236,7 +236,7 @@ fn status(input: &mut Input) -> DiagnosticStatus {
     DiagnosticStatus { values: values.collect(), ..Default::default() }
 }
 
-/// The distribution of a few samples. A part of it may be a lie.
+/// The distribution of a few samples. Some of its fields may be wrong.
 pub fn distribution(input: &mut Input) -> MetricsDistribution {
     let sources = ["/a:/b", "asked_for", "c", "/d:/e", "/f:g"];
     let metrics = [Metric::MessageAge, Metric::MessagePeriod, Metric::MessageSize, Metric::Duration];

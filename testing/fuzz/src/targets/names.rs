@@ -94,10 +94,10 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read: yaml_serde::Value = yaml_serde::from_str(&yaml).expect("YAML");
     assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");
-    for (index, of) in totals.iter().enumerate() {
+    for (index, expected) in totals.iter().enumerate() {
         let read = &read["topics"][index];
-        assert_eq!(read["topic_name"].as_str(), Some(&*of.topic_name), "{yaml}");
-        assert_eq!(read["measurement_source_name"].as_str(), Some(&*of.source_name), "{yaml}");
+        assert_eq!(read["topic_name"].as_str(), Some(&*expected.topic_name), "{yaml}");
+        assert_eq!(read["measurement_source_name"].as_str(), Some(&*expected.source_name), "{yaml}");
         assert_eq!(read["messages_received"].as_u64(), Some(3), "{yaml}");
     }
 }

@@ -17,7 +17,7 @@ use crate::{check::is_no_infinity, input::Input};
 /// What a model that keeps every event knows of a call: stamp and reception of each of its events.
 type Call = [Option<(Option<i64>, Instant)>; 4];
 
-/// Counts and times are those of a model that keeps everything. Figures are finite or NaN. JSON can be read.
+/// Counts and times equal those of a model that keeps everything. Figures are finite or NaN. JSON can be read.
 pub fn service_event(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.bool() {
@@ -72,8 +72,8 @@ fn calls(input: &mut Input) {
         assert_eq!(active.expect("a metric").figures.mean, waiting);
     }
     for metric in [Metric::RequestDelay, Metric::ResponseDuration, Metric::ResponseDelay, Metric::RoundTrip] {
-        let samples = |of: &BTreeMap<&str, Tally>| {
-            let Tally { count, min, max, .. } = of.get(metric.name()).copied().unwrap_or_default();
+        let samples = |tallies: &BTreeMap<&str, Tally>| {
+            let Tally { count, min, max, .. } = tallies.get(metric.name()).copied().unwrap_or_default();
             (count, min, max)
         };
         assert_eq!(samples(&seen), samples(&expected), "{metric}");

@@ -68,7 +68,7 @@ pub fn check(
 /// Compares the distribution of some of these samples.
 fn some_of(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<(), String> {
     let most = Naive::with_any_buckets(ours.scale(), samples);
-    let buckets = ours.positive().map(|of| (0, of)).chain(ours.negative().map(|of| (1, of)));
+    let buckets = ours.positive().map(|bucket| (0, bucket)).chain(ours.negative().map(|bucket| (1, bucket)));
     for (sign, (bucket, count)) in buckets {
         let most = most.counts[sign].get(&bucket).copied().unwrap_or(0);
         if count > most {
@@ -79,7 +79,7 @@ fn some_of(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<()
         return Err(format!("{} zeros, expected at most {}", ours.zero_count(), most.zero_count));
     }
     let (sum, size) =
-        (summary.average * summary.sample_count as f64, samples.iter().map(|of| of.abs()).sum());
+        (summary.average * summary.sample_count as f64, samples.iter().map(|sample| sample.abs()).sum());
     match is_same(ours.sum(), sum, size) {
         true => Ok(()),
         false => Err(format!("sum {}, expected {sum}", ours.sum())),

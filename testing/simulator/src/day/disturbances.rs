@@ -46,7 +46,7 @@ pub const KINDS: [(Kind, &str); 10] = [
 
 impl Disturbances {
     pub fn note(&mut self, kind: Kind, at: i64, text: &str) {
-        self.counts[KINDS.iter().position(|(of, _)| *of == kind).unwrap_or(0)] += 1;
+        self.counts[KINDS.iter().position(|(listed, _)| *listed == kind).unwrap_or(0)] += 1;
         self.last.truncate(9);
         self.last.push_front(format!("{:.1} s: {kind:?} {text}", at as f64 / S as f64));
     }

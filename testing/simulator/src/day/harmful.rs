@@ -42,54 +42,57 @@ const AFTER_SILENCE: i64 = 4;
 
 const HARMS: &[Harm] = &[
     harm("/joint_states", "half the rate", Level::Error, halve_rate),
-    harm("/joint_states", "2 % lost", Level::Warn, |of| of.lost = 0.02),
-    harm("/joint_states", "ages of 16 ms", Level::Error, |of| of.row.age = 16 * MS),
-    harm("/joint_states", "ages of 3 ms", Level::Warn, |of| of.row.age = 3 * MS),
+    harm("/joint_states", "2 % lost", Level::Warn, |stream| stream.lost = 0.02),
+    harm("/joint_states", "ages of 16 ms", Level::Error, |stream| stream.row.age = 16 * MS),
+    harm("/joint_states", "ages of 3 ms", Level::Warn, |stream| stream.row.age = 3 * MS),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/joint_states", "silence", Level::Stale, silence) },
-    harm("/tf", "2 % lost", Level::Warn, |of| of.lost = 0.02),
+    harm("/tf", "2 % lost", Level::Warn, |stream| stream.lost = 0.02),
     harm("/tf", "half the rate", Level::Warn, halve_rate),
     harm("/scan", "half the rate", Level::Warn, halve_rate),
-    harm("/scan", "ages of 110 ms", Level::Warn, |of| of.row.age = 110 * MS),
-    harm("/scan", "ages of 300 ms", Level::Error, |of| of.row.age = 300 * MS),
-    harm("/scan", "stamps are not set", Level::Error, |of| of.is_stamped = false),
+    harm("/scan", "ages of 110 ms", Level::Warn, |stream| stream.row.age = 110 * MS),
+    harm("/scan", "ages of 300 ms", Level::Error, |stream| stream.row.age = 300 * MS),
+    harm("/scan", "stamps are not set", Level::Error, |stream| stream.is_stamped = false),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/scan", "silence", Level::Stale, silence) },
     // 2 % above its limit, a bandwidth is counted for a minute.
-    Harm { cleared: 65, ..harm("/camera", "half the bandwidth", Level::Warn, |of| of.row.size /= 2) },
-    Harm { cleared: 65, ..harm("/camera", "a third of the rate", Level::Error, |of| of.row.period *= 3) },
-    harm("/camera", "callbacks of 32 ms", Level::Warn, |of| of.row.takes = 32 * MS),
+    Harm { cleared: 65, ..harm("/camera", "half the bandwidth", Level::Warn, |stream| stream.row.size /= 2) },
+    Harm {
+        cleared: 65,
+        ..harm("/camera", "a third of the rate", Level::Error, |stream| stream.row.period *= 3)
+    },
+    harm("/camera", "callbacks of 32 ms", Level::Warn, |stream| stream.row.takes = 32 * MS),
     Harm { raised: 5, cleared: 13, ..harm("/fix", "half the rate", Level::Warn, halve_rate) },
-    harm("/fix", "ages of 300 ms", Level::Warn, |of| of.row.age = 300 * MS),
+    harm("/fix", "ages of 300 ms", Level::Warn, |stream| stream.row.age = 300 * MS),
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/fix", "silence", Level::Stale, silence) },
     // 100 samples are a percentile: twice until it is raised, three times until it is cleared.
     Harm {
         raised: 200,
         cleared: 400,
-        ..harm("/temperature", "ages of 300 ms", Level::Warn, |of| of.row.age = 300 * MS)
+        ..harm("/temperature", "ages of 300 ms", Level::Warn, |stream| stream.row.age = 300 * MS)
     },
     Harm { raised: 10, cleared: AFTER_SILENCE, ..harm("/temperature", "silence", Level::Stale, silence) },
     Harm {
         raised: 25,
         cleared: 35,
-        ..harm("/battery", "callbacks of 3 s", Level::Warn, |of| of.row.takes = 3 * S)
+        ..harm("/battery", "callbacks of 3 s", Level::Warn, |stream| stream.row.takes = 3 * S)
     },
     Harm {
         raised: 25,
         cleared: 35,
-        ..harm("/battery", "stamps are not set", Level::Error, |of| of.is_stamped = false)
+        ..harm("/battery", "stamps are not set", Level::Error, |stream| stream.is_stamped = false)
     },
-    harm("/cmd_vel", "publications of 8 ms", Level::Error, |of| of.row.takes = 8 * MS),
+    harm("/cmd_vel", "publications of 8 ms", Level::Error, |stream| stream.row.takes = 8 * MS),
     harm("/cmd_vel", "half the rate", Level::Warn, halve_rate),
-    harm("/cmd_vel", "half the bandwidth", Level::Warn, |of| of.row.size /= 2),
+    harm("/cmd_vel", "half the bandwidth", Level::Warn, |stream| stream.row.size /= 2),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/cmd_vel", "silence", Level::Stale, silence) },
     Harm {
         raised: 7,
         cleared: 10,
-        ..harm("call_driver", "durations of 8 ms", Level::Warn, |of| of.row.takes = 8 * MS)
+        ..harm("call_driver", "durations of 8 ms", Level::Warn, |stream| stream.row.takes = 8 * MS)
     },
     harm("frames", "half the frequency", Level::Warn, halve_rate),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("frames", "silence", Level::Stale, silence) },
-    harm("/odom", "ages of 150 ms of simulated time", Level::Warn, |of| of.row.age = 150 * MS),
-    harm("/odom", "ages of 700 ms of simulated time", Level::Error, |of| of.row.age = 700 * MS),
+    harm("/odom", "ages of 150 ms of simulated time", Level::Warn, |stream| stream.row.age = 150 * MS),
+    harm("/odom", "ages of 700 ms of simulated time", Level::Error, |stream| stream.row.age = 700 * MS),
     Harm { cleared: AFTER_SILENCE, ..harm("/odom", "silence", Level::Warn, silence) },
     harm("/clock", "half the rate", Level::Warn, halve_rate),
 ];
@@ -130,8 +133,11 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     if let Some(Alarm { source, health, .. }) = day.alarms.first() {
         return Err(format!("{source} is {} before: {health}", health.level));
     }
-    let index =
-        day.streams.iter().position(|of| of.row.name == harm.source).ok_or("there is no such source")?;
+    let index = day
+        .streams
+        .iter()
+        .position(|stream| stream.row.name == harm.source)
+        .ok_or("there is no such source")?;
     let healthy = day.streams[index].row;
     (harm.change)(&mut day.streams[index]);
     let raised = wait_for(&mut day, began, harm, harm.raised, |level| level == harm.level)?;
@@ -157,8 +163,11 @@ fn find_late(seed: u64) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);
     let map = harm("/map", "", Level::Stale, silence);
-    let index =
-        day.streams.iter().position(|of| of.row.name == map.source).ok_or("there is no such source")?;
+    let index = day
+        .streams
+        .iter()
+        .position(|stream| stream.row.name == map.source)
+        .ok_or("there is no such source")?;
     let (began, sent) = (day.now, day.now + LATE + day.random.i64(0..S));
     day.streams[index].next = sent;
     let raised = wait_for(&mut day, began, &map, 10, |level| level == Level::Stale)?;
@@ -194,8 +203,13 @@ fn wait_for(
         None => {
             let changes = day.alarms.iter().filter(|alarm| is_of(alarm, harm));
             let changes: String = changes
-                .map(|of| {
-                    format!("\n  {:.1} s: {}: {}", (of.at - since) as f64 / 1e9, of.health.level, of.health)
+                .map(|alarm| {
+                    format!(
+                        "\n  {:.1} s: {}: {}",
+                        (alarm.at - since) as f64 / 1e9,
+                        alarm.health.level,
+                        alarm.health
+                    )
                 })
                 .collect();
             Err(format!("not found within {windows} windows{changes}"))

@@ -344,11 +344,12 @@ impl Stream {
                 let running = recorder.record(message, || now);
                 self.running = running.map(|running| (running, now + self.row.takes));
             }
-            (Measured::Publisher(of), _) => {
+            (Measured::Publisher(publisher), _) => {
                 let clock = Cell::new(now - self.row.takes);
-                let _published = of.measure(|| clock.replace(now), || Ok::<_, ()>(()), |()| self.row.size);
+                let _published =
+                    publisher.measure(|| clock.replace(now), || Ok::<_, ()>(()), |()| self.row.size);
             }
-            (Measured::Stopwatch(of), _) => of.record(|| self.row.takes as f64 * 1e-6),
+            (Measured::Stopwatch(stopwatch), _) => stopwatch.record(|| self.row.takes as f64 * 1e-6),
             (Measured::Counter(count), _) => count.add(1),
             (Measured::Subscription(..), Sample::Other) => {}
         }

@@ -53,9 +53,9 @@ pub type Rules = [Vec<&'static Rule>; 2];
 pub fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for rule in rules {
-        let of: Conditions =
+        let parsed: Conditions =
             rule.condition.parse().map_err(|error| format!("{}: {error}", rule.condition))?;
-        all.extend(of);
+        all.extend(parsed);
     }
     Ok(all)
 }

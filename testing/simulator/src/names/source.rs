@@ -104,9 +104,10 @@ impl Named {
     pub fn has_name(&self, name: &str) -> bool {
         let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
         let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
-        let is_of_code = |of: &str| of.strip_prefix(NODE).and_then(|of| of.strip_prefix(':')) == Some(name);
+        let is_of_code =
+            |shown: &str| shown.strip_prefix(NODE).and_then(|rest| rest.strip_prefix(':')) == Some(name);
         (is_of_topic && name == TOPIC)
-            || [plain, &self.shown].into_iter().any(|of| of == name || is_of_code(of))
+            || [plain, &self.shown].into_iter().any(|shown| shown == name || is_of_code(shown))
     }
 
     pub fn shown_number(&self) -> &str {
@@ -170,12 +171,12 @@ impl Named {
                     recorder.record_end(running, now);
                 }
             }
-            Measured::Publisher(of) => {
+            Measured::Publisher(publisher) => {
                 let mut time = now - takes;
                 let clock = || std::mem::replace(&mut time, now);
-                let _published = of.measure(clock, || Ok::<_, ()>(()), |()| 100);
+                let _published = publisher.measure(clock, || Ok::<_, ()>(()), |()| 100);
             }
-            Measured::Stopwatch(of) => of.record(|| self.mark),
+            Measured::Stopwatch(stopwatch) => stopwatch.record(|| self.mark),
             Measured::Counter(count) => {
                 count.add(self.counts);
                 self.samples += self.counts - 1;

@@ -100,7 +100,8 @@ impl World {
         let lived = self.live();
         let result = lived.map_err(|error| {
             let done = &self.history[self.history.len().saturating_sub(15)..];
-            let live: Vec<_> = self.sources.iter().map(|of| format!("{} {}", of.kind, of.task)).collect();
+            let live: Vec<_> =
+                self.sources.iter().map(|source| format!("{} {}", source.kind, source.task)).collect();
             let (window, time) = (self.windows, (self.now - 1000 * S) as f64 / 1e9);
             format!(
                 "equal names: window {window}, at {time:.3} s: {error}\n  {}\n  sources now: {}",
@@ -214,7 +215,7 @@ impl World {
         };
         let is_free = |number: &String| {
             let task = format!("{base}{number}");
-            self.sources.iter().all(|of| of.task != task)
+            self.sources.iter().all(|source| source.task != task)
         };
         let numbers = (1..).map(|number| if number == 1 { String::new() } else { format!(" ({number})") });
         let number = numbers.into_iter().find(is_free).ok_or("no number is free")?;
@@ -320,7 +321,8 @@ impl World {
         self.history.push(format!("{level} unless {texts:?}; refused: {is_refused}"));
         let unmeasured = self.schedule.find_unmeasured(&conditions);
         if unmeasured.is_some() != is_refused {
-            let found = unmeasured.map(|(source, metric, of)| format!("{}, {metric}: {of}", &*source.name));
+            let found = unmeasured
+                .map(|(source, metric, condition)| format!("{}, {metric}: {condition}", &*source.name));
             return Err(format!("refused: {found:?}, expected {is_refused}"));
         }
         if is_refused {
@@ -331,7 +333,9 @@ impl World {
         for source in &mut self.sources {
             let rules = source.rules_of(&self.rules);
             let texts = |rules: &Rules| {
-                rules.each_ref().map(|of| of.iter().map(|of| of.condition).collect::<Vec<_>>())
+                rules
+                    .each_ref()
+                    .map(|level_rules| level_rules.iter().map(|rule| rule.condition).collect::<Vec<_>>())
             };
             if texts(&rules) != texts(&source.rules) {
                 (source.rules, source.judged) = (rules, 0);
@@ -341,7 +345,7 @@ impl World {
     }
 
     fn find(&mut self, source: &Arc<Source>) -> Result<&mut Named, String> {
-        let found = self.sources.iter_mut().find(|of| Arc::ptr_eq(&of.source, source));
+        let found = self.sources.iter_mut().find(|named| Arc::ptr_eq(&named.source, source));
         found.ok_or_else(|| format!("{} is dropped", source.name.task()))
     }
 
@@ -351,15 +355,18 @@ impl World {
         let named = self.find(source)?;
         let metric = named.metric();
         let samples = std::mem::take(&mut named.samples);
-        let ours = window.metrics.iter().find(|(of, _)| *of == metric).map(|(_, summary)| summary);
-        if !ours.is_some_and(|of| named.is_its_own(of.average, of.sample_count as f64, samples)) {
+        let ours =
+            window.metrics.iter().find(|(measured, _)| *measured == metric).map(|(_, summary)| summary);
+        if !ours
+            .is_some_and(|summary| named.is_its_own(summary.average, summary.sample_count as f64, samples))
+        {
             return Err(format!(
                 "the window of {} has {ours:?}, expected {samples} samples of {}",
                 named.task, named.mark
             ));
         }
-        if let Some(of) = named.unpublished.replace(samples) {
-            return Err(format!("the window of {of} samples of {} was not published", named.task));
+        if let Some(unpublished) = named.unpublished.replace(samples) {
+            return Err(format!("the window of {unpublished} samples of {} was not published", named.task));
         }
         named.ended = now;
         let has_rules = named.rules.iter().any(|rules| !rules.is_empty());
@@ -368,8 +375,8 @@ impl World {
         let named = self.find(source)?;
         named.judged += u32::from(is_judged);
         self.windows += 1;
-        let late = self.sources.iter().find(|of| now - of.ended > 2 * S + Self::TICK);
-        late.map_or(Ok(()), |of| Err(format!("{} has no window", of.task)))
+        let late = self.sources.iter().find(|named| now - named.ended > 2 * S + Self::TICK);
+        late.map_or(Ok(()), |named| Err(format!("{} has no window", named.task)))
     }
 
     /// Compares the level of a source after a window.
@@ -401,9 +408,11 @@ impl World {
             }
             let [errors, warnings] = named.rules.each_ref().map(|rules| conditions(rules));
             let expected = [errors?, warnings?].concat();
-            let ours: Vec<_> = judge.conditions().map(|of| of.condition.clone()).collect();
+            let ours: Vec<_> = judge.conditions().map(|judged| judged.condition.clone()).collect();
             if ours != expected {
-                let texts = |of: &[Condition]| of.iter().map(|of| format!("{of}; ")).collect::<String>();
+                let texts = |conditions: &[Condition]| {
+                    conditions.iter().map(|condition| format!("{condition}; ")).collect::<String>()
+                };
                 let (ours, expected) = (texts(&ours), texts(&expected));
                 return Err(format!(
                     "the {} {} is judged by {ours}expected {expected}",
@@ -412,9 +421,9 @@ impl World {
             }
         }
         let expects_messages = self.expects_messages;
-        let is_expected = |of: &&Named| {
-            let is_subscription = of.kind == SourceKind::Subscription;
-            of.rules.iter().any(|rules| !rules.is_empty()) || is_subscription && expects_messages
+        let is_expected = |named: &&Named| {
+            let is_subscription = named.kind == SourceKind::Subscription;
+            named.rules.iter().any(|rules| !rules.is_empty()) || is_subscription && expects_messages
         };
         let expected = self.sources.iter().filter(is_expected).count();
         match diagnosed.len() == expected {
@@ -428,21 +437,21 @@ impl World {
         let Published { source, metric, .. } = message;
         let Figures::Summary(summary) = &message.figures else { return Err("a distribution".to_owned()) };
         let (average, count) = (summary.average, summary.sample_count as f64);
-        let of_name = || self.sources.iter().filter(|of| of.shown == *source);
+        let of_name = || self.sources.iter().filter(|named| named.shown == *source);
         if of_name().next().is_none() {
             return Err(format!("a message of {source}, which nothing is named"));
         }
-        if of_name().all(|of| of.metric() != *metric) {
+        if of_name().all(|named| named.metric() != *metric) {
             return Ok(());
         }
-        let is_its_own = |of: &&mut Named| {
-            of.shown == *source
-                && of.metric() == *metric
-                && of.unpublished.is_some_and(|samples| of.is_its_own(average, count, samples))
+        let is_its_own = |named: &&mut Named| {
+            named.shown == *source
+                && named.metric() == *metric
+                && named.unpublished.is_some_and(|samples| named.is_its_own(average, count, samples))
         };
         match self.sources.iter_mut().find(is_its_own) {
-            Some(of) => {
-                of.unpublished = None;
+            Some(named) => {
+                named.unpublished = None;
                 Ok(())
             }
             None => Err(format!("of no source of that name: {message:?}")),
@@ -452,12 +461,12 @@ impl World {
     /// Compares the messages received by the subscriptions of each name.
     fn check_totals(&self) -> Result<(), String> {
         let mut ours = BTreeMap::<String, u64>::new();
-        for of in self.schedule.totals() {
-            *ours.entry(of.source_name).or_default() += of.totals.received;
+        for topic in self.schedule.totals() {
+            *ours.entry(topic.source_name).or_default() += topic.totals.received;
         }
         let mut expected = self.received.clone();
-        for of in self.sources.iter().filter(|of| of.kind == SourceKind::Subscription) {
-            *expected.entry(of.shown.clone()).or_default() += of.messages;
+        for named in self.sources.iter().filter(|named| named.kind == SourceKind::Subscription) {
+            *expected.entry(named.shown.clone()).or_default() += named.messages;
         }
         match ours == expected {
             true => Ok(()),

@@ -102,31 +102,32 @@ impl Default for Merged {
 }
 
 impl Merged {
-    pub fn add(&mut self, of: &Distribution) {
+    pub fn add(&mut self, distribution: &Distribution) {
         let naive = &mut self.naive;
-        let scale = naive.scale.min(of.scale());
+        let scale = naive.scale.min(distribution.scale());
         naive.join(scale);
-        let sides = [of.positive().collect::<Vec<_>>(), of.negative().collect()];
+        let sides = [distribution.positive().collect::<Vec<_>>(), distribution.negative().collect()];
         for (counts, buckets) in naive.counts.iter_mut().zip(sides) {
             for (bucket, count) in buckets {
-                *counts.entry(bucket >> (of.scale() - scale)).or_default() += count;
+                *counts.entry(bucket >> (distribution.scale() - scale)).or_default() += count;
             }
         }
-        naive.zero_count += of.zero_count();
+        naive.zero_count += distribution.zero_count();
         while !naive.fits() && naive.scale > 2 {
             naive.join(naive.scale - 1);
         }
-        if of.zero_threshold() > 0.0 || naive.threshold.is_some() || !naive.fits() {
+        if distribution.zero_threshold() > 0.0 || naive.threshold.is_some() || !naive.fits() {
             naive.fold();
         }
-        self.sum += of.sum();
-        (self.minimum, self.maximum) = (self.minimum.min(of.minimum()), self.maximum.max(of.maximum()));
+        self.sum += distribution.sum();
+        (self.minimum, self.maximum) =
+            (self.minimum.min(distribution.minimum()), self.maximum.max(distribution.maximum()));
     }
 }
 
 impl PartialEq for Merged {
     fn eq(&self, other: &Self) -> bool {
-        let extremes = |of: &Self| (of.minimum, of.maximum);
+        let extremes = |merged: &Self| (merged.minimum, merged.maximum);
         let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // of many samples
         self.naive == other.naive && extremes(self) == extremes(other) && is_same(self.sum, other.sum, size)
     }
@@ -139,15 +140,15 @@ pub type MergedDistributions = BTreeMap<(String, Metric), Merged>;
 pub fn add_distributions<'a>(
     to: &mut MergedDistributions,
     name: &str,
-    of: impl Fn(Metric) -> Option<&'a Distribution>,
+    distribution_of: impl Fn(Metric) -> Option<&'a Distribution>,
 ) {
     for metric in Metric::ALL {
-        let Some(distribution) = of(*metric) else { continue };
+        let Some(distribution) = distribution_of(*metric) else { continue };
         to.entry((name.to_owned(), *metric)).or_default().add(distribution);
     }
 }
 
-/// Returns by how much a quantile of these samples may be off, as a part of it.
+/// Returns the largest relative error of a quantile of these samples.
 pub fn relative_error(samples: &[f64]) -> f64 {
     2_f64.powf(1.0 / f64::from(1 << Naive::new(samples).scale)) - 1.0
 }

@@ -147,7 +147,7 @@ impl Wanted {
     /// Returns the library's input.
     pub fn expectations(&self) -> Expectations {
         let conditions_of = |level: Level| {
-            let of_it = self.limits.iter().filter(|(of, _)| *of == level);
+            let of_it = self.limits.iter().filter(|(limit_level, _)| *limit_level == level);
             of_it.map(|(_, limit)| condition(*limit)).collect::<Conditions>()
         };
         let expectations = Expectations::new()
@@ -168,7 +168,11 @@ impl Wanted {
 
     /// The longest period that conditions accept, three times, in nanoseconds.
     fn accepted(&self, period: impl Fn(Limit) -> Option<f64>) -> Option<f64> {
-        self.limits.iter().filter_map(|(_, limit)| period(*limit)).reduce(f64::max).map(|of| 3e9 * of)
+        self.limits
+            .iter()
+            .filter_map(|(_, limit)| period(*limit))
+            .reduce(f64::max)
+            .map(|longest| 3e9 * longest)
     }
 
     /// Returns how long silence lasts until it is stale, in nanoseconds.
@@ -322,10 +326,10 @@ impl Judgement {
         let is_judged = possible.len() == self.states.len();
         let mut found = None;
         let mut kept = vec![];
-        for (index, of) in possible.iter().enumerate() {
+        for (index, candidate) in possible.iter().enumerate() {
             let state = self.states.get(index).filter(|_| is_judged);
-            if agrees(*of, state) {
-                found = Some(*of);
+            if agrees(*candidate, state) {
+                found = Some(*candidate);
                 kept.extend(state.cloned());
             }
         }
@@ -375,8 +379,8 @@ impl Judgement {
                     windows if counts && windows + 1 >= self.wanted.clear_after => None,
                     windows => Some(windows + u32::from(counts)),
                 });
-                match after.iter_mut().find(|of| of.is_like(&state)) {
-                    Some(of) => of.widen(&state),
+                match after.iter_mut().find(|known| known.is_like(&state)) {
+                    Some(known) => known.widen(&state),
                     None => after.push(state),
                 }
             }
@@ -415,7 +419,7 @@ impl Judgement {
             Ages::NotKnown => Answer::NotKnown,
         };
         let single = |metric: Metric| {
-            let values = window.metrics.iter().find(|(of, _)| *of == metric);
+            let values = window.metrics.iter().find(|(measured, _)| *measured == metric);
             match values {
                 Some((_, Expected::Samples(samples))) => samples.iter().copied().reduce(f64::max),
                 _ => None,
@@ -424,11 +428,13 @@ impl Judgement {
         let summary = ours.get(Metric::MessageAge).copied().unwrap_or_default();
         match limit {
             Limit::Rate(limit) => self.rate(limit, has_messages),
-            Limit::Age(limit) => {
-                of_message(of_ages(|of| of.iter().sum::<f64>() / of.len() as f64, summary.average, limit))
-            }
+            Limit::Age(limit) => of_message(of_ages(
+                |ages| ages.iter().sum::<f64>() / ages.len() as f64,
+                summary.average,
+                limit,
+            )),
             Limit::LargestAge(limit) => of_message(of_ages(
-                |of| of.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                |ages| ages.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 summary.maximum,
                 limit,
             )),
@@ -440,10 +446,11 @@ impl Judgement {
             },
             // A callback may end in a window without a message.
             Limit::CallbackDuration(limit) => {
-                vec![single(Metric::CallbackDuration).map_or(Answer::NotKnown, |of| below(of, limit))]
+                vec![single(Metric::CallbackDuration).map_or(Answer::NotKnown, |value| below(value, limit))]
             }
             Limit::Silence(limit) => {
-                vec![single(Metric::TimeSinceLastMessage).map_or(Answer::NotKnown, |of| below(of, limit))]
+                vec![single(Metric::TimeSinceLastMessage)
+                    .map_or(Answer::NotKnown, |value| below(value, limit))]
             }
             Limit::NoLoss => of_message(match window.lost {
                 Some(0) => Answer::Fulfils,
@@ -477,7 +484,7 @@ impl Judgement {
             match answer {
                 Answer::Fulfils => fulfils = true,
                 Answer::NotKnown => decides_nothing = true,
-                Answer::Violates(by) => violates = Some(violates.map_or(by, |of| of.or(by))),
+                Answer::Violates(by) => violates = Some(violates.map_or(by, |violation| violation.or(by))),
             }
             if seconds > 3.0 * Self::COUNTED / limit + 20.0 {
                 break;
@@ -491,7 +498,7 @@ impl Judgement {
     }
 }
 
-/// The knowledge of the ages of a window.
+/// What the oracle knows about the ages of a window.
 enum Ages {
     Known(Vec<f64>),
     /// That many, within bounds that were checked.
@@ -503,7 +510,7 @@ enum Ages {
 
 impl Ages {
     fn of(window: &Window, ours: &WindowStatistics) -> Self {
-        let ages = window.metrics.iter().find(|(of, _)| *of == Metric::MessageAge);
+        let ages = window.metrics.iter().find(|(metric, _)| *metric == Metric::MessageAge);
         let count = ours.get(Metric::MessageAge).map_or(0, |ages| ages.sample_count) as usize;
         match ages {
             Some((_, Expected::Samples(samples) | Expected::SomeOf(samples, _)))
@@ -561,8 +568,9 @@ impl State {
     fn is_like(&self, other: &Self) -> bool {
         let result_of = |state: &Self| {
             let conditions = state.conditions.iter();
-            let conditions: Vec<_> =
-                conditions.map(|of| (of.fails, of.opposed, of.violated_by.is_missing)).collect();
+            let conditions: Vec<_> = conditions
+                .map(|condition| (condition.fails, condition.opposed, condition.violated_by.is_missing))
+                .collect();
             (state.after_silence, conditions)
         };
         result_of(self) == result_of(other)

@@ -171,9 +171,10 @@ impl Losses {
     /// Returns the messages received of each publisher, by its identifier; None if unknown.
     pub fn heard(&self) -> Option<impl Iterator<Item = Heard> + '_> {
         (!self.has_evicted()).then(|| {
-            self.publishers
-                .values()
-                .map(|of| Heard { is_numbered: of.heard.is_numbered && !self.has_unmeasured, ..of.heard })
+            self.publishers.values().map(|publisher| Heard {
+                is_numbered: publisher.heard.is_numbered && !self.has_unmeasured,
+                ..publisher.heard
+            })
         })
     }
 }

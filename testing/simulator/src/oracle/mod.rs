@@ -62,7 +62,7 @@ pub struct Received {
     pub size: u32,
 }
 
-/// The knowledge of a metric in a window.
+/// What the oracle knows about a metric in a window.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// These samples.

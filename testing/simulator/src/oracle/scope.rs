@@ -102,7 +102,8 @@ impl Scope {
         self.count += count;
     }
 
-    /// Ends the window, and returns the knowledge of it. `others_wait`: other publications wait for the lock meanwhile.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
+    /// meanwhile.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let start = self.times.start;
         let step = self.times.end(now, offset, suspended);

@@ -312,14 +312,14 @@ impl Subscription {
         self.unrecorded = 0;
     }
 
-    /// Ends the window, and returns the knowledge of it.
+    /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, lost: &LostAtEnd) -> Window {
         let (start, offset_before) = (self.times.start, self.times.offset);
         let step = self.times.end(now, offset, suspended);
         let metrics = self.settings.metrics.clone();
         let metrics = metrics
             .iter()
-            .map(|of| (*of, self.metric(*of, now, (start, offset_before), step.is_some())))
+            .map(|metric| (*metric, self.metric(*metric, now, (start, offset_before), step.is_some())))
             .collect();
         let window = Window {
             start,
@@ -330,7 +330,11 @@ impl Subscription {
                 .then_some(self.messages.len() as u64 + self.unrecorded),
             unrecorded: self.unrecorded,
             is_unstamped: self.settings.age_source == AgeSource::HeaderStamp
-                && self.messages.iter().max_by_key(|of| of.callback).is_some_and(|of| of.header.value == 0),
+                && self
+                    .messages
+                    .iter()
+                    .max_by_key(|message| message.callback)
+                    .is_some_and(|message| message.header.value == 0),
             lost: self.lost_in_window(),
             metrics,
             has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
@@ -436,30 +440,32 @@ impl Subscription {
         if is_stepped && !is_simulated {
             return Expected::Samples(vec![]);
         }
-        let is_good = |of: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), of.read_at) {
-            // Read before the step: a time of another clock.
-            (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
-            _ => true,
-        };
+        let is_good =
+            |stamp: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), stamp.read_at) {
+                // Read before the step: a time of another clock.
+                (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
+                _ => true,
+            };
         // By docs/reliability.md, a message is under way for up to 10 s. A message stamped before that, or received
         // after it, is an old one on the present simulated time.
-        let is_old = |of: &Received, stamp: Stamp| match (of.jumped_at, stamp.read_at) {
+        let is_old = |message: &Received, stamp: Stamp| match (message.jumped_at, stamp.read_at) {
             (Some(jumped), Some(read)) => {
-                let has_arrived = read < jumped - 10_000_000_000 || of.callback >= jumped + 10_000_000_000;
-                has_arrived && of.jumps_when_taken == of.jumps
+                let has_arrived =
+                    read < jumped - 10_000_000_000 || message.callback >= jumped + 10_000_000_000;
+                has_arrived && message.jumps_when_taken == message.jumps
             }
             _ => false,
         };
-        let sample = |of: &Received| {
-            let (from, to) = stamps(of);
-            let is_of_this_time = from.jumps == to.jumps || is_old(of, from);
+        let sample = |message: &Received| {
+            let (from, to) = stamps(message);
+            let is_of_this_time = from.jumps == to.jumps || is_old(message, from);
             let is_known = from.value != 0 && to.value != 0 && is_of_this_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
         // A message that was taken before the last step was found has no age. One that was taken before stamps became
         // usable again may have one.
         let of_messages = |is_expected: &dyn Fn(u32) -> bool| -> Vec<f64> {
-            let messages = self.messages.iter().filter(|of| is_simulated || is_expected(of.steps));
+            let messages = self.messages.iter().filter(|message| is_simulated || is_expected(message.steps));
             messages.filter_map(sample).collect()
         };
         let (certain, samples) = (

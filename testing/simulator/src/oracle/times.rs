@@ -64,9 +64,9 @@ impl WindowTimes {
     /// Returns the system time at a time of the monotonic clock: as if the clock had never been wrong, but without
     /// suspends since then. In the window of a suspend the time may be before or after it.
     pub fn system(&self, monotonic: i64) -> Bounds {
-        let before = |of: &&Suspend| monotonic < of.from;
-        let perhaps_before = |of: &&Suspend| monotonic < of.to;
-        let sum = |suspends: Vec<&Suspend>| suspends.iter().map(|of| of.time).sum::<i64>();
+        let before = |suspend: &&Suspend| monotonic < suspend.from;
+        let perhaps_before = |suspend: &&Suspend| monotonic < suspend.to;
+        let sum = |suspends: Vec<&Suspend>| suspends.iter().map(|suspend| suspend.time).sum::<i64>();
         Bounds {
             earliest: monotonic + self.offset - sum(self.suspends.iter().filter(perhaps_before).collect()),
             latest: monotonic + self.offset - sum(self.suspends.iter().filter(before).collect()),

@@ -32,27 +32,31 @@ impl Totals {
 
     /// Returns the sum of subscriptions with the same names. One that received nothing lost nothing.
     pub fn sum(all: &[Self]) -> Option<Self> {
-        let heard: Vec<&Self> = all.iter().filter(|of| of.received > 0).collect();
+        let heard: Vec<&Self> = all.iter().filter(|totals| totals.received > 0).collect();
         if heard.is_empty() {
             return all.last().cloned();
         }
-        let sum = |count: fn(&Self) -> Option<u64>| heard.iter().map(|of| count(of)).sum::<Option<u64>>();
-        let firsts = || heard.iter().filter_map(|of| of.first);
-        let lasts = || heard.iter().filter_map(|of| of.last);
+        let sum =
+            |count: fn(&Self) -> Option<u64>| heard.iter().map(|totals| count(totals)).sum::<Option<u64>>();
+        let firsts = || heard.iter().filter_map(|totals| totals.first);
+        let lasts = || heard.iter().filter_map(|totals| totals.last);
         let bounds = |earliest: Option<i64>, latest: Option<i64>| {
             earliest.zip(latest).map(|(earliest, latest)| Bounds { earliest, latest })
         };
         Some(Self {
-            received: heard.iter().map(|of| of.received).sum(),
-            lost: sum(|of| of.lost),
-            out_of_order: sum(|of| of.out_of_order),
-            duplicates: sum(|of| of.duplicates),
-            publishers: sum(|of| of.publishers),
-            bytes: sum(|of| of.bytes),
-            first: bounds(firsts().map(|of| of.earliest).min(), firsts().map(|of| of.latest).min()),
-            last: bounds(lasts().map(|of| of.earliest).max(), lasts().map(|of| of.latest).max()),
-            active: heard.iter().map(|of| of.active).sum(),
-            intervals: sum(|of| of.intervals),
+            received: heard.iter().map(|totals| totals.received).sum(),
+            lost: sum(|totals| totals.lost),
+            out_of_order: sum(|totals| totals.out_of_order),
+            duplicates: sum(|totals| totals.duplicates),
+            publishers: sum(|totals| totals.publishers),
+            bytes: sum(|totals| totals.bytes),
+            first: bounds(
+                firsts().map(|first| first.earliest).min(),
+                firsts().map(|first| first.latest).min(),
+            ),
+            last: bounds(lasts().map(|last| last.earliest).max(), lasts().map(|last| last.latest).max()),
+            active: heard.iter().map(|totals| totals.active).sum(),
+            intervals: sum(|totals| totals.intervals),
         })
     }
 }

@@ -98,7 +98,7 @@ impl Waiting {
 
     /// A request or a call that was measured ends.
     pub fn end(&mut self, began: i64) {
-        let index = self.under_way.iter().position(|of| *of == began).expect("it has begun");
+        let index = self.under_way.iter().position(|time| *time == began).expect("it has begun");
         self.under_way.remove(index);
         self.numbers.push(self.under_way.len());
     }
@@ -127,14 +127,14 @@ impl Waiting {
         self.dropped += u64::from(self.is_enabled);
     }
 
-    /// A timer is called so late, in nanoseconds, and skips so many periods; None if it cannot know that.
+    /// A timer is called: its lateness in nanoseconds, and the number of skipped periods. None if unknown.
     pub fn call(&mut self, call: Option<(i64, u64)>) {
         if self.is_enabled {
             self.calls.push(call.map(|(lateness, skipped)| (milliseconds(lateness), skipped)));
         }
     }
 
-    /// Something happens to a goal, after so many nanoseconds, which a metric of counts does not use.
+    /// Something happens to a goal after that time. A metric of counts ignores the time.
     pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
         if self.is_enabled {
             self.events.push((metric, milliseconds(nanoseconds)));
@@ -146,8 +146,8 @@ impl Waiting {
         let one = |value| Expected::Samples(vec![value]);
         let most = self.numbers.iter().copied().max().unwrap_or_default();
         let oldest = self.under_way.iter().min().map_or(0, |began| now - began);
-        let of = |metric: Metric| {
-            let samples = self.events.iter().filter(|(of, _)| *of == metric).map(|(_, lasted)| *lasted);
+        let expected = |metric: Metric| {
+            let samples = self.events.iter().filter(|(event, _)| *event == metric).map(|(_, lasted)| *lasted);
             match metric {
                 Metric::ActiveGoals => one(self.under_way.len() as f64),
                 Metric::MaxActiveGoals => one(most as f64),
@@ -156,10 +156,10 @@ impl Waiting {
                 _ => Expected::Samples(samples.collect()),
             }
         };
-        kind.metrics().iter().map(|metric| (*metric, of(*metric))).collect()
+        kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns the knowledge of it.
+    /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
         let start = self.times.start;
         let step = self.times.end(now, offset, suspended);
@@ -206,7 +206,7 @@ impl Waiting {
             WaitingKind::Timer(period) => {
                 let lateness = self.calls.iter().flatten().map(|(lateness, _)| *lateness).collect();
                 let skipped: Option<u64> = self.calls.iter().map(|call| Some(call.as_ref()?.1)).sum();
-                let share = |of: &f64| 100.0 * of / milliseconds(period);
+                let share = |duration: &f64| 100.0 * duration / milliseconds(period);
                 let shares = self.durations.iter().map(share).collect();
                 vec![
                     (Metric::CallbackDuration, durations),

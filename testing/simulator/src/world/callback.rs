@@ -89,7 +89,8 @@ impl WaitingSample<'_> {
     /// Returns the samples of messages, in their order.
     pub fn of(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
         let mut samples = vec![];
-        for Waiting { taken, starts, ends, has_ended } in waiting.iter().filter(|of| of.taken.taken.is_some())
+        for Waiting { taken, starts, ends, has_ended } in
+            waiting.iter().filter(|message| message.taken.taken.is_some())
         {
             let mut add = |time: i64, duration| {
                 let is_lost = samples.len() >= Self::ROOM;

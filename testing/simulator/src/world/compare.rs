@@ -30,7 +30,7 @@ impl World {
             *self.losses.published.entry(topic).or_default() += lost;
         }
         let mut sums = self.losses.ended.clone();
-        for subscription in self.subscriptions.values().filter(|of| of.handle.is_some()) {
+        for subscription in self.subscriptions.values().filter(|subscription| subscription.handle.is_some()) {
             Losses::add(&mut sums, subscription.topic, &subscription.oracle);
         }
         let mut checked = vec![];
@@ -51,9 +51,12 @@ impl World {
     /// Compares the totals of all subscriptions.
     pub fn check_totals(&mut self) {
         let ours = self.schedule.totals();
-        let mut created: Vec<_> = self.subscriptions.values().filter(|of| of.handle.is_some()).collect();
-        created.sort_by_key(|of| of.created);
-        let live = created.iter().map(|of| (topic_name(of.topic), &*of.name, of.oracle.totals()));
+        let mut created: Vec<_> =
+            self.subscriptions.values().filter(|subscription| subscription.handle.is_some()).collect();
+        created.sort_by_key(|subscription| subscription.created);
+        let live = created.iter().map(|subscription| {
+            (topic_name(subscription.topic), &*subscription.name, subscription.oracle.totals())
+        });
         let ended = self
             .ended
             .iter()
@@ -73,8 +76,8 @@ impl World {
             }
         }
         let mut distributed = MergedDistributions::new();
-        for of in &ours {
-            add_distributions(&mut distributed, &of.source_name, |metric| of.distribution(metric));
+        for topic in &ours {
+            add_distributions(&mut distributed, &topic.source_name, |metric| topic.distribution(metric));
         }
         // Where names are forgotten, so are their distributions.
         if distributed != self.distributed && self.names == 0 {
@@ -90,7 +93,7 @@ impl World {
         let Some(subscription) = self.subscriptions.get(&id) else { return };
         let Some(expected) = subscription.oracle.heard() else { return };
         let mut ours = subscription.recorder.publishers();
-        ours.sort_by_key(|of| of.gid);
+        ours.sort_by_key(|publisher| publisher.gid);
         let times = subscription.oracle.times();
         if let Err(error) = check::publishers(&ours, &expected, times) {
             self.fail(format!("publishers of subscription {id}: {error}\n  ours {ours:?}"));
@@ -105,8 +108,8 @@ impl World {
             return;
         }
         let mut error = None;
-        for of in ours {
-            match subscription.deliveries.check(of) {
+        for publisher in ours {
+            match subscription.deliveries.check(publisher) {
                 Ok(compared) => self.tally.deliveries += u64::from(compared),
                 Err(different) => error = Some(different),
             }

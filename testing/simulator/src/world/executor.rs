@@ -186,7 +186,9 @@ impl World {
 
     /// Returns messages for a subscription whose callbacks run while another thread holds its lock, in their order.
     fn waiting(&mut self, id: u64) -> Vec<Waiting> {
-        let Some(topic) = self.subscriptions.get(&id).map(|of| of.topic) else { return vec![] };
+        let Some(topic) = self.subscriptions.get(&id).map(|subscription| subscription.topic) else {
+            return vec![];
+        };
         let publishers: Vec<usize> =
             (0..self.publishers.len()).filter(|index| self.publishers[*index].topic == topic).collect();
         let count = [1, 3, 8, 12][self.random.usize(..4)];

@@ -41,23 +41,25 @@ impl World {
             Fault::Step => {
                 // A second step in a window cannot be told from one: docs/reliability.md. A step as small as an
                 // imprecise reading cannot be found either.
-                if self.subscriptions.values().any(|of| of.oracle.has_step()) {
+                if self.subscriptions.values().any(|subscription| subscription.oracle.has_step()) {
                     return false;
                 }
                 let sizes = [20 * MS, 500 * MS, 60 * S, 3600 * S];
                 let largest = sizes[self.random.usize(..4)];
                 let size = self.random.i64(5 * MS..largest);
                 self.clocks.step(if self.random.bool() { size } else { -size });
-                self.subscriptions.values_mut().for_each(|of| of.oracle.step(self.now));
+                self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.step(self.now));
             }
             Fault::Slew => self.clocks.step(self.random.i64(-9_000..=9_000)),
             Fault::Suspend => {
-                if self.subscriptions.values().any(|of| of.oracle.has_suspend()) {
+                if self.subscriptions.values().any(|subscription| subscription.oracle.has_suspend()) {
                     return false;
                 }
                 let time = self.random.i64(S..3600 * S);
                 self.clocks.suspend(time);
-                self.subscriptions.values_mut().for_each(|of| of.oracle.suspend(self.now));
+                self.subscriptions
+                    .values_mut()
+                    .for_each(|subscription| subscription.oracle.suspend(self.now));
             }
             Fault::Jump => {
                 let size = self.random.i64(30 * S..3600 * S);
@@ -126,7 +128,7 @@ impl World {
         self.clocks.set_ros(self.clocks.ros() + by);
         self.jumps += 1;
         self.jumped = Some(self.now);
-        self.subscriptions.values_mut().for_each(|of| of.oracle.jump(self.now));
+        self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.jump(self.now));
         // Otherwise it is found by the next message, or the next reading.
         if self.random.bool() {
             time.refresh(self.now);
@@ -162,7 +164,8 @@ impl World {
             _ => {
                 let id = self.any_subscription();
                 let subscription = id.and_then(|id| self.subscriptions.get_mut(&id));
-                if let Some(subscription) = subscription.filter(|of| of.handle.is_some()) {
+                if let Some(subscription) = subscription.filter(|subscription| subscription.handle.is_some())
+                {
                     subscription.state = state;
                     self.schedule.set_state(&subscription.source, state, now, &*self.clocks);
                 }

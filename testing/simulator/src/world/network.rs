@@ -74,7 +74,11 @@ impl World {
     }
 
     pub fn subscriptions_of(&self, topic: usize) -> Vec<u64> {
-        self.subscriptions.values().filter(|of| of.topic == topic).map(|of| of.id).collect()
+        self.subscriptions
+            .values()
+            .filter(|subscription| subscription.topic == topic)
+            .map(|subscription| subscription.id)
+            .collect()
     }
 
     /// Returns the next message of a publisher.

@@ -33,7 +33,9 @@ impl World {
         let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
         let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
         let thirds = self.random.u32(..4); // from none of them to all
-        metrics.extend(optional.filter(|of| *of != Metric::ClockOffset && self.random.u32(..3) < thirds));
+        metrics.extend(
+            optional.filter(|metric| *metric != Metric::ClockOffset && self.random.u32(..3) < thirds),
+        );
         if self.random.u32(..8) == 0 {
             metrics.push(Metric::ClockOffset); // a system call for each window
         }
@@ -102,7 +104,10 @@ impl World {
 
     /// The creation of a subscription returns, successfully unless it was dropped before.
     pub fn complete(&mut self, id: u64) {
-        let Some(source) = self.subscriptions.get(&id).map(|of| Arc::clone(&of.source)) else { return };
+        let Some(source) = self.subscriptions.get(&id).map(|subscription| Arc::clone(&subscription.source))
+        else {
+            return;
+        };
         let (now, handle) = (self.instant(self.now), self.handle(&source));
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         self.tally.inject_times(Fault::LateReturn, subscription.oracle.totals().received);
@@ -140,9 +145,9 @@ impl World {
             Limit::Silence(around(period * 0.5e-6)),
             Limit::NoLoss,
         ];
-        let is_measured = |of: Limit| of.metric().is_none_or(|metric| metrics.contains(&metric));
+        let is_measured = |limit: Limit| limit.metric().is_none_or(|metric| metrics.contains(&metric));
         let mut limits: Vec<(Level, Limit)> = vec![];
-        for limit in all.into_iter().filter(|of| is_measured(*of)) {
+        for limit in all.into_iter().filter(|limit| is_measured(*limit)) {
             if self.random.u32(..3) == 0 && limits.len() < 4 {
                 limits.push(([Level::Error, Level::Warn][self.random.usize(..2)], limit));
             }
@@ -183,7 +188,10 @@ impl World {
         };
         let distributions = self.distributions;
         for subscription in self.subscriptions.values_mut() {
-            let is_judged = subscription.health.as_ref().is_some_and(|of| of.wanted().needs_distributions());
+            let is_judged = subscription
+                .health
+                .as_ref()
+                .is_some_and(|judgement| judgement.wanted().needs_distributions());
             let has_distributions = subscription.distributions.unwrap_or(distributions) || is_judged;
             subscription.oracle.set_distributions(has_distributions);
             match is_enabled(subscription.state) {
@@ -249,7 +257,7 @@ impl World {
     /// Gives the totals of a subscription that has ended to the schedule and to the oracle.
     fn end_totals(&mut self, topic: String, name: String, totals: Totals) {
         self.remove_retired();
-        match self.ended.iter_mut().find(|of| of.topic == topic && of.name == name) {
+        match self.ended.iter_mut().find(|ended| ended.topic == topic && ended.name == name) {
             Some(ended) => ended.totals.push(totals),
             None => self.ended.push(Ended { topic, name, totals: vec![totals] }),
         }

@@ -45,7 +45,8 @@ pub struct Reader {
     pub fails_once: AtomicBool,
     /// Whether a publication was refused that will be repeated.
     is_repeated: AtomicBool,
-    /// Whether a repeated publication of the batch was refused, too. Then no other one of it is repeated.
+    /// Whether a repeated publication of the batch was refused, too. If so, no other publication of the batch is
+    /// repeated.
     has_refused_twice: AtomicBool,
 }
 

@@ -111,9 +111,11 @@ impl World {
                         requests.push(UnderWay { request, taken: now, started: None });
                     }
                     1 => {
-                        if let Some(of) = requests.iter_mut().find(|of| of.started.is_none()) {
-                            of.started = Some(now);
-                            if let Some(request) = &mut of.request {
+                        if let Some(under_way) =
+                            requests.iter_mut().find(|under_way| under_way.started.is_none())
+                        {
+                            under_way.started = Some(now);
+                            if let Some(request) = &mut under_way.request {
                                 request.start(clock);
                                 oracle.start(now);
                             }
@@ -182,8 +184,10 @@ impl World {
                 Measured::Timer(timer) if now >= timer.next => {
                     let (due, since_last) = (timer.next, now - timer.last);
                     // The first time of the schedule that is not in the past.
-                    timer.next =
-                        (1..).map(|of| due + of * timer.period).find(|next| *next >= now).unwrap_or(now);
+                    timer.next = (1..)
+                        .map(|periods| due + periods * timer.period)
+                        .find(|next| *next >= now)
+                        .unwrap_or(now);
                     timer.last = now;
                     differs |= timer.calls.is_enabled() != oracle.is_enabled();
                     if !oracle.is_enabled() {
@@ -194,7 +198,8 @@ impl World {
                     let reading =
                         TimerReading { before: now, until_next: timer.next - now, after: now, since_last };
                     let running = timer.calls.start(timer.schedule.call(reading), clock);
-                    let skipped = (1..).take_while(|of| due + of * timer.period < now).count() as u64;
+                    let skipped =
+                        (1..).take_while(|periods| due + periods * timer.period < now).count() as u64;
                     let is_known = std::mem::replace(&mut timer.is_followed, true);
                     oracle.start(now);
                     oracle.call(is_known.then_some((now - due, skipped)));

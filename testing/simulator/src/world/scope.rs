@@ -52,9 +52,9 @@ impl Scope {
     /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be delayed.
     pub fn entered(&self) -> (i64, bool) {
         match &self.measured {
-            Measured::Publisher(of) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Stopwatch(of) => (of.holdable.entered(), of.holdable.is_waiting()),
-            Measured::Counter(of, ..) => (of.entered(), of.is_waiting()),
+            Measured::Publisher(publisher) => (publisher.holdable.entered(), publisher.holdable.is_waiting()),
+            Measured::Stopwatch(stopwatch) => (stopwatch.holdable.entered(), stopwatch.holdable.is_waiting()),
+            Measured::Counter(counter, ..) => (counter.entered(), counter.is_waiting()),
         }
     }
 }

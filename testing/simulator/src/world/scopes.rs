@@ -79,7 +79,7 @@ impl World {
         let clocks = Arc::clone(&self.clocks);
         for (index, scope) in self.scopes.iter_mut().enumerate() {
             match &scope.measured {
-                Measured::Publisher(of) => {
+                Measured::Publisher(publisher) => {
                     let publish = || {
                         clocks.set_monotonic(started + takes);
                         match is_failing {
@@ -92,7 +92,7 @@ impl World {
                     let clock = || {
                         readings += 1;
                         if is_overtaken && readings == 3 {
-                            differs |= of
+                            differs |= publisher
                                 .collector
                                 .measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100)
                                 .is_err();
@@ -100,7 +100,7 @@ impl World {
                         }
                         clocks.monotonic()
                     };
-                    let result = of.collector.measure(clock, publish, |()| 100);
+                    let result = publisher.collector.measure(clock, publish, |()| 100);
                     differs |= result.is_err() != is_failing;
                     let end = clocks.monotonic();
                     match is_failing {
@@ -113,8 +113,8 @@ impl World {
                     }
                 }
                 // As a guard does.
-                Measured::Stopwatch(of) => {
-                    differs |= of.collector.is_enabled() != scope.oracle.is_enabled();
+                Measured::Stopwatch(stopwatch) => {
+                    differs |= stopwatch.collector.is_enabled() != scope.oracle.is_enabled();
                     timed = scope.oracle.is_enabled().then_some((index, started));
                 }
                 Measured::Counter(_, count) => {
@@ -139,10 +139,12 @@ impl World {
 
     /// A duration ends, in any window and after any switching of the statistics.
     pub fn end_stopwatch(&mut self, source: &Arc<Source>, started: i64) {
-        let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) else { return };
-        let Measured::Stopwatch(of) = &scope.measured else { return };
+        let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.source, source)) else {
+            return;
+        };
+        let Measured::Stopwatch(stopwatch) = &scope.measured else { return };
         let milliseconds = (self.now - started) as f64 / 1e6;
-        of.collector.record(|| milliseconds);
+        stopwatch.collector.record(|| milliseconds);
         scope.oracle.record(self.now, milliseconds);
     }
 
@@ -166,15 +168,15 @@ impl World {
         let stop = self.random.i64(0..=time);
         let step = |time: i64| -> (i64, Step) {
             let step: Step = match &scope.measured {
-                Measured::Publisher(of) => {
-                    let (collector, clocks) = (Arc::clone(&of.collector), Arc::clone(&self.clocks));
+                Measured::Publisher(publisher) => {
+                    let (collector, clocks) = (Arc::clone(&publisher.collector), Arc::clone(&self.clocks));
                     Box::new(move |_| {
                         let _never_fails =
                             collector.measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100);
                     })
                 }
-                Measured::Stopwatch(of) => {
-                    let collector = Arc::clone(&of.collector);
+                Measured::Stopwatch(stopwatch) => {
+                    let collector = Arc::clone(&stopwatch.collector);
                     Box::new(move |_| collector.record(|| time as f64))
                 }
                 Measured::Counter(_, count) => {
@@ -187,9 +189,9 @@ impl World {
         let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
         let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
         match &scope.measured {
-            Measured::Publisher(of) => of.holdable.hold(hold),
-            Measured::Stopwatch(of) => of.holdable.hold(hold),
-            Measured::Counter(of, ..) => of.hold(hold),
+            Measured::Publisher(publisher) => publisher.holdable.hold(hold),
+            Measured::Stopwatch(stopwatch) => stopwatch.holdable.hold(hold),
+            Measured::Counter(counter, ..) => counter.hold(hold),
         }
         scope.held = Some(HeldScope { stop, times });
     }

@@ -158,7 +158,7 @@ impl World {
     /// Compares a window. Returns the period of its source.
     fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
         let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
-        if let Some(scope) = self.scopes.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) {
+        if let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.source, source)) {
             if !scope.oracle.is_enabled() {
                 return Err(format!("{} is disabled, and has a window", source.name));
             }
@@ -175,7 +175,7 @@ impl World {
             })?;
             return Ok(self.period);
         }
-        if let Some(waiting) = self.waiting.iter_mut().find(|of| Arc::ptr_eq(&of.source, source)) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| Arc::ptr_eq(&waiting.source, source)) {
             if !waiting.oracle.is_enabled() {
                 return Err(format!("{} is disabled, and has a window", source.name));
             }
@@ -188,7 +188,8 @@ impl World {
             })?;
             return Ok(self.period);
         }
-        let Some(subscription) = self.subscriptions.values_mut().find(|of| Arc::ptr_eq(&of.source, source))
+        let Some(subscription) =
+            self.subscriptions.values_mut().find(|subscription| Arc::ptr_eq(&subscription.source, source))
         else {
             return Err("a source that was dropped has a window".to_owned());
         };
@@ -237,11 +238,14 @@ impl World {
     /// Takes the new health of sources. One without a window is forgotten, because the statistics were disabled.
     fn take_health(&mut self, changed: Vec<Changed>) {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
-            changed.into_iter().partition(|of| of.health.window.is_some());
+            changed.into_iter().partition(|change| change.health.window.is_some());
         self.changed = judged;
         for Changed { source, health, .. } in forgotten {
-            let of_it = self.subscriptions.values_mut().find(|of| Arc::ptr_eq(&of.source, &source));
-            let is_expected = of_it.as_ref().is_some_and(|of| of.forgotten > 0);
+            let of_it = self
+                .subscriptions
+                .values_mut()
+                .find(|subscription| Arc::ptr_eq(&subscription.source, &source));
+            let is_expected = of_it.as_ref().is_some_and(|subscription| subscription.forgotten > 0);
             if let Some(subscription) = of_it.filter(|_| is_expected) {
                 subscription.forgotten -= 1;
             }
@@ -249,7 +253,7 @@ impl World {
                 self.fail(format!("{} is judged anew: {health:?}", source.name));
             }
         }
-        if self.subscriptions.values().any(|of| of.forgotten > 0) {
+        if self.subscriptions.values().any(|subscription| subscription.forgotten > 0) {
             self.fail("a health was kept while the statistics were disabled".to_owned());
         }
     }
@@ -262,7 +266,7 @@ impl World {
         ours: &WindowStatistics,
     ) -> Result<(), String> {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };
-        let of_it = self.changed.iter().position(|of| Arc::ptr_eq(&of.source, &subscription.source));
+        let of_it = self.changed.iter().position(|change| Arc::ptr_eq(&change.source, &subscription.source));
         let changed = of_it.map(|index| self.changed.remove(index));
         match (&mut subscription.health, changed) {
             (Some(judgement), Some(Changed { health, is_change, .. })) => {
@@ -277,7 +281,7 @@ impl World {
             (None, None) => Ok(()),
             (judgement, changed) => Err(format!(
                 "health {:?}, expected one: {}",
-                changed.map(|of| of.health),
+                changed.map(|change| change.health),
                 judgement.is_some()
             )),
         }

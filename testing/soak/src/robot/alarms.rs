@@ -26,16 +26,17 @@ const MISSING_IN_CUT: usize = 16;
 /// Returns the health that a source had reported at the end of each window.
 fn in_force(source: &Source) -> Vec<Option<&Health>> {
     let (mut changes, mut current) = (source.health.iter().peekable(), None);
-    let mut of = |window: &Window| {
+    let mut health_at = |window: &Window| {
         while let Some(change) = changes.next_if(|change| change.stop == 0 || change.stop == window.stop) {
             current = Some(change);
         }
         current
     };
-    source.windows.iter().map(&mut of).collect()
+    source.windows.iter().map(&mut health_at).collect()
 }
 
-/// Compares the health in the nodes with that of their windows, which were compared with the logs.
+/// Compares the health that the nodes have reported with a judgement of their windows. The windows were compared with
+/// the logs.
 pub fn of_nodes(processes: &[Process], tally: &mut Tally) {
     tally.report("health of nodes");
     for (process, source) in subscriptions(processes) {
@@ -83,7 +84,7 @@ struct Monitored {
     before: i64,
     /// The level, by the lines about its changes.
     level: String,
-    /// After windows without a line, how many as expected have to follow until the level after a window is known again.
+    /// How many windows as expected have to follow until the level is known again. A window without a line sets it.
     unsure: u32,
     rows: Vec<Row>,
 }
@@ -171,12 +172,12 @@ pub fn of_monitor(directory: &Path, wire: &Wire, tally: &mut Tally) -> Result<()
     for status in &wire.statuses {
         let Some(topic) = status.name.strip_prefix("topic_monitor: ") else { continue };
         let Some(Monitored { rows, .. }) = topics.get(topic) else { continue };
-        let is_of = |of: &&Row| {
-            let metrics = of.row["metrics"].as_object().into_iter().flatten();
-            status.number("Events in window") == of.row["received"].as_f64()
+        let is_of = |row: &&Row| {
+            let metrics = row.row["metrics"].as_object().into_iter().flatten();
+            status.number("Events in window") == row.row["received"].as_f64()
                 && metrics
-                    .map(|(metric, of)| (metric, figures_of(of)))
-                    .all(|(metric, of)| status.has(metric, &of))
+                    .map(|(metric, value)| (metric, figures_of(value)))
+                    .all(|(metric, figures)| status.has(metric, &figures))
         };
         let near: Vec<&Row> = rows
             .iter()
@@ -264,7 +265,7 @@ pub fn diagnostics(wire: &Wire, processes: &[Process], tally: &mut Tally) {
         });
         let age =
             |(source, window): &(usize, usize)| status.stamp - sources[*source].source.windows[*window].stop;
-        let nearest = all.min_by_key(|of| age(of).abs());
+        let nearest = all.min_by_key(|candidate| age(candidate).abs());
         tally.check("figures of a window", nearest.is_some(), fault);
         let Some((source, index)) = nearest else { continue };
         let (age, judged) = (age(&(source, index)), &mut sources[source]);
@@ -298,13 +299,13 @@ pub fn diagnostics(wire: &Wire, processes: &[Process], tally: &mut Tally) {
             messages / seconds
         });
         let rate = status.number("Actual frequency (Hz)");
-        let is_rate = rates.any(|of| rate.is_some_and(|rate| (rate - of).abs() <= 2e-6));
+        let is_rate = rates.any(|expected| rate.is_some_and(|rate| (rate - expected).abs() <= 2e-6));
         let is_known = windows[index].is_count_known;
         tally.check_known("rates", is_known, is_rate && status.number("frame_rate_node") == rate, fault);
     }
     for (name, judged) in &sources {
         let process = name.split(':').next();
-        let is_far = PROCESSES.iter().any(|of| Some(of.name) == process && of.host == Host::Brain);
+        let is_far = PROCESSES.iter().any(|known| Some(known.name) == process && known.host == Host::Brain);
         let allowed = if is_far { MISSING_IN_CUT } else { MISSING };
         for Judged { source, found, .. } in judged {
             let mut found = found.clone();

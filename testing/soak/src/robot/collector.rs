@@ -54,7 +54,7 @@ fn serve(mut connection: TcpStream) -> Result<()> {
         reader.read_exact(&mut body)?;
         let request = ExportMetricsServiceRequest::decode(&*body)?;
         let mut series = vec![];
-        for metrics in request.resource_metrics.into_iter().flat_map(|of| of.scope_metrics) {
+        for metrics in request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics) {
             metrics.metrics.into_iter().for_each(|metric| add(metric, &mut series));
         }
         let at = [now(ClockId::CLOCK_MONOTONIC), now(ClockId::CLOCK_REALTIME)];
@@ -73,10 +73,11 @@ fn add(metric: Metric, series: &mut Vec<serde_json::Value>) {
     };
     let name = format!("{}{unit}", metric.name.replace('.', "_"));
     let mut add = |part: &str, attributes: &[KeyValue], quantile: Option<f64>, value: f64| {
-        let text = |of: &KeyValue| match of.value.as_ref().and_then(|value| value.value.as_ref()) {
-            Some(Text::StringValue(text)) => Some((of.key.clone(), json!(text))),
-            _ => None,
-        };
+        let text =
+            |attribute: &KeyValue| match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+                Some(Text::StringValue(text)) => Some((attribute.key.clone(), json!(text))),
+                _ => None,
+            };
         let mut labels: Map<_, _> = attributes.iter().filter_map(text).collect();
         labels.extend(quantile.map(|quantile| ("quantile".to_owned(), json!(quantile.to_string()))));
         series.push(json!([format!("{name}{part}"), labels, value]));
@@ -97,15 +98,16 @@ fn add(metric: Metric, series: &mut Vec<serde_json::Value>) {
             for point in &summary.data_points {
                 add("_count", &point.attributes, None, point.count as f64);
                 add("_sum", &point.attributes, None, point.sum);
-                for of in &point.quantile_values {
-                    add("", &point.attributes, Some(of.quantile), of.value);
+                for quantile_value in &point.quantile_values {
+                    add("", &point.attributes, Some(quantile_value.quantile), quantile_value.value);
                 }
             }
         }
         Some(Data::ExponentialHistogram(histogram)) => {
             for point in &histogram.data_points {
                 let buckets = [&point.positive, &point.negative].into_iter().flatten();
-                let samples: u64 = buckets.flat_map(|of| &of.bucket_counts).sum::<u64>() + point.zero_count;
+                let samples: u64 =
+                    buckets.flat_map(|side| &side.bucket_counts).sum::<u64>() + point.zero_count;
                 add("_count", &point.attributes, None, point.count as f64);
                 add("_samples", &point.attributes, None, samples as f64);
                 if let Some(sum) = point.sum {

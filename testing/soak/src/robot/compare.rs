@@ -12,7 +12,8 @@ pub fn run(directory: &Path, sizes: &[u64]) -> Result<()> {
     let processes = log::read(directory)?;
     let wire = Wire::read(directory)?;
     let mut tally = Tally::default();
-    let size = |topic: &str| TOPICS.iter().position(|of| of.name == topic).map_or(0, |index| sizes[index]);
+    let size =
+        |topic: &str| TOPICS.iter().position(|known| known.name == topic).map_or(0, |index| sizes[index]);
     let (mut sent, mut received, mut lost) = (0, 0, 0);
     let percentiles = windows::Percentiles::of(&wire);
     for source in processes.iter().flat_map(|process| process.sources.values()) {

@@ -28,7 +28,7 @@ const LATENESS: i64 = 3 * SECOND;
 /// How long a gauge stays without another message.
 const CURRENT: i64 = 10 * SECOND;
 
-/// Time series of a source by name; `{0.5}` follows that of a quantile.
+/// Time series of a source by name. A quantile follows the name, as `{0.5}`.
 type Values = BTreeMap<String, f64>;
 
 /// The least and the greatest value that time series can have.
@@ -76,9 +76,12 @@ pub fn compare(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut
         });
         source.windows[index].metrics.insert(metric, *figures);
     }
-    for of in &wire.distributions {
-        let (Some(source), Ok(metric)) = (sources.get_mut(&*of.key.0), of.key.1.parse()) else { continue };
-        source.distributions.entry(metric).or_default().push(of);
+    for distribution in &wire.distributions {
+        let (Some(source), Ok(metric)) = (sources.get_mut(&*distribution.key.0), distribution.key.1.parse())
+        else {
+            continue;
+        };
+        source.distributions.entry(metric).or_default().push(distribution);
     }
     tally.report("/metrics");
     let mut before = BTreeSet::new();
@@ -92,7 +95,7 @@ pub fn compare(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut
     }
     tally.report("OTLP");
     each_object(&directory.join("otlp.out"), |request| {
-        let text = |of: &serde_json::Value| of.as_str().unwrap_or_default().to_owned();
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let series = request["series"].as_array().into_iter().flatten().map(|series| {
             let labels = series[1].as_object().into_iter().flatten();
             (
@@ -111,8 +114,10 @@ pub fn compare(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut
     })?;
     tally.report("/metrics");
     for (name, source) in &sources {
-        let all =
-            processes.iter().filter(|process| process.sources.values().any(|of| of.name == *name)).count();
+        let all = processes
+            .iter()
+            .filter(|process| process.sources.values().any(|source| source.name == *name))
+            .count();
         tally
             .check("windows", source.offsets.len() <= all.max(1), || format!("{name}: {:?}", source.offsets));
     }
@@ -174,10 +179,10 @@ impl Scrape {
                 "exporter_messages_refused_total" => tally.check("nothing is refused", *value == 0.0, fault),
                 "exporter_messages_accepted_total" => {
                     let times: Vec<i64> = match label("kind") {
-                        "window" => wire.statistics.iter().map(|of| of.0).collect(),
-                        "distribution" => wire.distributions.iter().map(|of| of.at).collect(),
-                        "losses" => wire.losses.iter().map(|of| of.0).collect(),
-                        _ => wire.statuses.iter().map(|of| of.at).collect(),
+                        "window" => wire.statistics.iter().map(|message| message.0).collect(),
+                        "distribution" => wire.distributions.iter().map(|message| message.at).collect(),
+                        "losses" => wire.losses.iter().map(|message| message.0).collect(),
+                        _ => wire.statuses.iter().map(|status| status.at).collect(),
                     };
                     let up_to = |time: i64| times.iter().filter(|at| **at <= time).count() as f64;
                     // Those that only one of the two has received, because it was discovered earlier.
@@ -187,8 +192,9 @@ impl Scrape {
                     tally.check("messages accepted", range.contains(value), fault);
                 }
                 "exporter_sources" => {
-                    let known =
-                        |time: i64| sources.values().filter(|of| of.windows[0].at <= time).count() as f64;
+                    let known = |time: i64| {
+                        sources.values().filter(|source| source.windows[0].at <= time).count() as f64
+                    };
                     let range = known(self.at[0] - self.lateness)..=known(self.at[0] + self.lateness);
                     tally.check("sources", range.contains(value), fault);
                 }
@@ -196,7 +202,8 @@ impl Scrape {
                 _ if name.starts_with("process_") => tally.check("labels", labels.is_empty(), fault),
                 _ if health::is_of_health(short) => healths.add(short, labels, *value),
                 _ => {
-                    let quantile = labels.get("quantile").map(|of| format!("{{{of}}}")).unwrap_or_default();
+                    let quantile =
+                        labels.get("quantile").map(|quantile| format!("{{{quantile}}}")).unwrap_or_default();
                     let mut expected = vec!["node", "topic"];
                     expected.extend(kind_of(short).map(|_| "kind"));
                     expected.extend(labels.get("quantile").map(|_| "quantile"));
@@ -243,7 +250,8 @@ impl Scrape {
             let is_right = match levels.get(&name) {
                 Some(level) => {
                     let word = ["OK", "WARN", "ERROR", "STALE"][*level as usize % 4];
-                    possible.iter().any(|(_, of)| *of == word) && age < KEPT + self.lateness
+                    possible.iter().any(|(_, status_level)| *status_level == word)
+                        && age < KEPT + self.lateness
                 }
                 None => may_be_absent,
             };
@@ -299,7 +307,7 @@ impl Scrape {
         let expected = |index: usize| source.expected(index, self, &begins);
         let differences = |index: usize, has_sums: bool| differences(&expected(index), &values, has_sums);
         let mut all = offsets.filter_map(|offset| Some((offset, at(offset).filter(is_it)?)));
-        // Where the windows before the last one explain the values, the exporter has not as many as that.
+        // If the values fit without the last window, the exporter has not received that window.
         let is_one_too_many = |index: usize| index > 1 && differences(index - 1, false).is_empty();
         let found = all.find(|(offset, index)| match offset {
             0 => differences(*index, true).is_empty(),
@@ -312,7 +320,7 @@ impl Scrape {
             [("gauges", &is_gauge as &dyn Fn(&str) -> bool), ("counters", &|name| !is_gauge(name))]
         {
             let is_known = what == "gauges" || offset == 0;
-            for _ in compared.iter().flat_map(|of| of.names()).filter(|name| is_of(name)).skip(1) {
+            for _ in compared.iter().flat_map(|group| group.names()).filter(|name| is_of(name)).skip(1) {
                 tally.check_known(what, is_known, true, String::new);
             }
             let faults: Vec<&String> = differing.iter().filter(|difference| is_of(difference)).collect();
@@ -364,7 +372,7 @@ fn differences(expected: &[Group], values: &Values, has_sums: bool) -> Vec<Strin
         let there: BTreeMap<&str, f64> = values
             .iter()
             .filter(|(name, _)| group.owns(name) && is_compared(name))
-            .map(|(name, of)| (&**name, *of))
+            .map(|(name, value)| (&**name, *value))
             .collect();
         unknown.retain(|name| !group.owns(name));
         let differing = |alternative: &Ranges| {
@@ -418,7 +426,7 @@ impl Source<'_> {
     /// `begins`: whether a counter has its first scrape.
     fn expected(&self, count: usize, scrape: &Scrape, begins: &dyn Fn(&str) -> bool) -> Vec<Group> {
         let metrics: BTreeSet<Metric> =
-            self.windows[..count].iter().flat_map(|of| of.metrics.keys().copied()).collect();
+            self.windows[..count].iter().flat_map(|window| window.metrics.keys().copied()).collect();
         let age = scrape.at[0] - self.windows[count - 1].at;
         // The exporter may have received it at another time.
         let current: &[bool] = match age {
@@ -431,9 +439,9 @@ impl Source<'_> {
             metrics.iter().map(|metric| self.of_metric(*metric, &counts, current, scrape, begins)).collect();
         let single = |name: &str, alternatives: Vec<Option<(f64, f64)>>| {
             let prefix = format!("topic_statistics_{name}");
-            let of =
+            let ranges =
                 |value: Option<(f64, f64)>| value.map(|value| (prefix.clone(), value)).into_iter().collect();
-            Group { alternatives: alternatives.into_iter().map(of).collect(), prefix }
+            Group { alternatives: alternatives.into_iter().map(ranges).collect(), prefix }
         };
         for (name, is_publisher) in [("messages_received_total", false), ("messages_published_total", true)] {
             let counted = |metric: &Metric| {
@@ -445,8 +453,11 @@ impl Source<'_> {
                 is_of_publisher == is_publisher && !is_single
             };
             let most = |window: &Window| {
-                let counts =
-                    window.metrics.iter().filter(|(metric, _)| counted(metric)).map(|(_, of)| of.count());
+                let counts = window
+                    .metrics
+                    .iter()
+                    .filter(|(metric, _)| counted(metric))
+                    .map(|(_, figures)| figures.count());
                 counts.max().unwrap_or(0) as f64
             };
             let sum = |count: usize| self.windows[..count].iter().map(most).sum::<f64>();
@@ -454,10 +465,13 @@ impl Source<'_> {
             groups.push(single(name, vec![range]));
         }
         let lost = |count: usize| {
-            let gaps =
-                self.windows[..count].iter().filter_map(|of| of.metrics.get(&Metric::PublicationSeqGap));
-            let gaps: Vec<f64> =
-                gaps.filter(|gaps| gaps.count() > 0).map(|of| (of.0[0] * of.0[4]).round()).collect();
+            let gaps = self.windows[..count]
+                .iter()
+                .filter_map(|window| window.metrics.get(&Metric::PublicationSeqGap));
+            let gaps: Vec<f64> = gaps
+                .filter(|gaps| gaps.count() > 0)
+                .map(|figures| (figures.0[0] * figures.0[4]).round())
+                .collect();
             let lost = if begins("topic_statistics_messages_lost_total") { 0.0 } else { gaps.iter().sum() };
             (!gaps.is_empty()).then_some((lost, lost))
         };
@@ -494,7 +508,9 @@ impl Source<'_> {
             let windows: Vec<Figures> = self.windows[..*count].iter().filter_map(figures_of).collect();
             let last = self.windows[..*count].last().and_then(figures_of);
             let (mut samples, mut sum, mut negative) = (0.0, 0.0, 0.0);
-            for Figures([average, minimum, _, _, count]) in windows.iter().filter(|of| of.count() > 0) {
+            for Figures([average, minimum, _, _, count]) in
+                windows.iter().filter(|figures| figures.count() > 0)
+            {
                 match *minimum < 0.0 || *average < 0.0 {
                     true => negative += 1.0,
                     false => (samples, sum) = (samples + count, sum + average * count * factor),
@@ -513,8 +529,9 @@ impl Source<'_> {
             }
             for is_current in current {
                 let mut all = counters.clone();
-                for (part, figure) in
-                    ["mean", "min", "max", "stddev"].iter().zip(last.map_or([f64::NAN; 5], |of| of.0))
+                for (part, figure) in ["mean", "min", "max", "stddev"]
+                    .iter()
+                    .zip(last.map_or([f64::NAN; 5], |figures| figures.0))
                 {
                     let full = match is_single {
                         true => format!("{name}_{unit}"),
@@ -539,7 +556,7 @@ impl Source<'_> {
     fn of_distribution(&self, metric: Metric, scrape: &Scrape) -> Vec<(Ranges, Ranges)> {
         let (name, unit, factor) = family(metric);
         let all = self.distributions.get(&metric).map(Vec::as_slice).unwrap_or_default();
-        let up_to = |time: i64| all.partition_point(|of| of.at <= time);
+        let up_to = |time: i64| all.partition_point(|distribution| distribution.at <= time);
         let mut alternatives = vec![];
         for count in up_to(scrape.at[0] - scrape.lateness)..=up_to(scrape.at[0] + scrape.lateness) {
             let Some(last) = all[..count].last() else {
@@ -552,14 +569,16 @@ impl Source<'_> {
                 (format!("{name}_{unit}{{{quantile}}}"), (value * factor, value * factor))
             };
             let quantiles: Ranges = quantiles.map(|(name, value)| quantile((name, value))).collect();
-            let sum = |index: usize| all[..count].iter().map(|of| of.figures[index]).sum::<f64>();
+            let sum = |index: usize| {
+                all[..count].iter().map(|distribution| distribution.figures[index]).sum::<f64>()
+            };
             let part = |part: &str, value: f64| {
                 let error = 1e-6 * value.abs();
                 (format!("{name}_distribution_{unit}_{part}"), (value - error, value + error))
             };
             let mut histogram = Ranges::from([part("count", sum(0)), part("samples", sum(0))]);
             // With negative samples it has no sum.
-            if all[..count].iter().all(|of| of.figures[2] >= 0.0) {
+            if all[..count].iter().all(|distribution| distribution.figures[2] >= 0.0) {
                 histogram.extend([part("sum", sum(1) * factor)]);
             }
             let age = scrape.at[0] - last.at;

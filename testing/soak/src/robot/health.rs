@@ -64,7 +64,7 @@ type Answer = Option<(bool, f64)>;
 pub struct Judgement {
     limits: Vec<(String, Limit)>,
     stale_after: f64,
-    /// How far the length of a window may be off, as a part of it.
+    /// The largest relative error of a window's length.
     slack: f64,
     states: Vec<State>,
     is_waiting: bool,
@@ -85,7 +85,8 @@ impl State {
 impl Judgement {
     /// Returns the judgement of the subscriptions of a topic. None without expectations.
     pub fn new(topic: &str, slack: f64) -> Option<Self> {
-        let topic = TOPICS.iter().find(|of| of.name == topic).filter(|of| !of.expected.is_empty())?;
+        let topic =
+            TOPICS.iter().find(|known| known.name == topic).filter(|topic| !topic.expected.is_empty())?;
         let conditions: Conditions = topic.expected.parse().ok()?;
         let limits: Vec<_> = conditions.iter().map(ToString::to_string).zip(limits(topic.expected)).collect();
         let longest = limits.iter().filter_map(|(_, limit)| match limit {

@@ -70,7 +70,7 @@ impl Window {
     }
 
     pub fn get(&self, metric: &str) -> Option<&Figures> {
-        self.metrics.iter().find(|(of, _)| of == metric).map(|(_, figures)| figures)
+        self.metrics.iter().find(|(name, _)| name == metric).map(|(_, figures)| figures)
     }
 }
 

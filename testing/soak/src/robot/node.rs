@@ -100,7 +100,7 @@ fn write_window(log: &Log, id: usize, window: &WindowStatistics) {
     let metrics: Vec<String> = window
         .metrics
         .iter()
-        .map(|(metric, of)| {
+        .map(|(metric, summary)| {
             let rclrs_topic_statistics::Summary {
                 average,
                 minimum,
@@ -108,7 +108,7 @@ fn write_window(log: &Log, id: usize, window: &WindowStatistics) {
                 standard_deviation,
                 sample_count,
                 ..
-            } = of;
+            } = summary;
             format!("{metric}:{average}:{minimum}:{maximum}:{standard_deviation}:{sample_count}")
         })
         .collect();

@@ -129,7 +129,7 @@ impl Wire {
     }
 
     fn accept(&mut self, object: &Value) {
-        let text = |of: &Value| of.as_str().unwrap_or_default().to_owned();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let at = object["at"].as_i64().unwrap_or_default();
         let time = |index: usize| object["window"][index].as_i64().unwrap_or_default();
         let key = || (text(&object["source"]), text(&object["metric"]), time(0), time(1));
@@ -139,14 +139,14 @@ impl Wire {
                 self.statistics.push((
                     at,
                     key(),
-                    Figures([0, 1, 2, 3, 4].map(|of| number(&object["figures"][of]))),
+                    Figures([0, 1, 2, 3, 4].map(|index| number(&object["figures"][index]))),
                 ));
             }
             Some("/statistics/distribution") => self.distributions.push(Distribution {
                 at,
                 key: key(),
-                figures: [0, 1, 2, 3].map(|of| number(&object["figures"][of])),
-                percentiles: [0, 1, 2, 3].map(|of| number(&object["percentiles"][of])),
+                figures: [0, 1, 2, 3].map(|index| number(&object["figures"][index])),
+                percentiles: [0, 1, 2, 3].map(|index| number(&object["percentiles"][index])),
                 scale: object["scale"].as_i64().unwrap_or_default() as i32,
                 samples: number(&object["samples"]),
             }),
@@ -186,9 +186,11 @@ impl<'a> Due<'a> {
         let mut figures = BTreeMap::new();
         for source in processes.iter().flat_map(|process| process.sources.values()) {
             for window in &source.windows {
-                for (metric, of) in window.metrics.iter().filter(|(metric, of)| is_due(source, metric, of)) {
+                for (metric, values) in
+                    window.metrics.iter().filter(|(metric, values)| is_due(source, metric, values))
+                {
                     let key = (source.name.clone(), metric.clone(), window.start, window.stop);
-                    figures.insert(key, (*of, 0));
+                    figures.insert(key, (*values, 0));
                 }
             }
         }
@@ -211,8 +213,10 @@ impl<'a> Due<'a> {
         skipped: &BTreeSet<(&str, i64)>,
         tally: &mut Tally,
     ) {
-        for (process, source) in
-            self.processes.iter().flat_map(|of| of.sources.values().map(move |source| (of, source)))
+        for (process, source) in self
+            .processes
+            .iter()
+            .flat_map(|process| process.sources.values().map(move |source| (process, source)))
         {
             let all = |window: &Window, is_it: fn(usize) -> bool| {
                 window.metrics.iter().all(|(metric, _)| {
@@ -221,7 +225,8 @@ impl<'a> Due<'a> {
                 })
             };
             let windows = &source.windows;
-            let first = windows.iter().position(|of| all(of, |read| read == 1)).unwrap_or(windows.len());
+            let first =
+                windows.iter().position(|window| all(window, |read| read == 1)).unwrap_or(windows.len());
             for (index, window) in windows.iter().enumerate() {
                 let is_edge = (index <= first && index < UNSEEN)
                     || index + last_unseen >= windows.len()
@@ -251,25 +256,25 @@ pub fn statistics(wire: &Wire, processes: &[Process], tally: &mut Tally) {
 /// Compares `/statistics/distribution` with the windows in the processes; `windows` has compared the percentiles.
 pub fn distributions(wire: &Wire, processes: &[Process], tally: &mut Tally) {
     tally.report("/statistics/distribution");
-    let has_them = |topic: &str| TOPICS.iter().any(|of| of.name == topic && of.has_distributions());
+    let has_them = |topic: &str| TOPICS.iter().any(|known| known.name == topic && known.has_distributions());
     let mut due = Due::new(processes, |source, metric, figures| {
         let is_single = metric == "time_since_last_message_ms";
         !source.is_publisher && has_them(&source.topic) && !is_single && figures.count() > 0
     });
-    for of in &wire.distributions {
-        let expected = due.take(&of.key);
-        let [count, sum, minimum, maximum] = of.figures;
+    for distribution in &wire.distributions {
+        let expected = due.take(&distribution.key);
+        let [count, sum, minimum, maximum] = distribution.figures;
         let is_right = expected.is_some_and(|Figures([average, lowest, highest, _, samples])| {
             let is_same = |one: f64, other: f64| (one - other).abs() <= 1e-9 * other.abs() + 1e-12;
             count == samples
-                && of.samples == samples
+                && distribution.samples == samples
                 && is_same(minimum, lowest)
                 && is_same(maximum, highest)
                 // Sums of different signs cancel out.
                 && (sum - average * samples).abs() <= 1e-9 * samples * lowest.abs().max(highest.abs())
         });
         tally.check("count, sum, minimum, maximum", is_right, || {
-            format!("{of:?}, in the process {expected:?}")
+            format!("{distribution:?}, in the process {expected:?}")
         });
     }
     due.finish("windows", 2, &BTreeSet::new(), tally);
@@ -349,8 +354,8 @@ pub fn rows(directory: &Path, wire: &Wire, processes: &[Process], tally: &mut Ta
     Ok(())
 }
 
-/// The totals of a line are those of the time when it is written, so messages of the next window may be in them. What
-/// the totals had before the first line has to be one number that fits all lines.
+/// The totals of a line date from the time when the line is written, so they may include messages of the next window.
+/// The totals before the first line have to be one number that fits all lines.
 #[derive(Default)]
 struct Totals {
     stop: i64,

@@ -263,7 +263,11 @@ impl Robot {
         };
         let kill = event(Disturbance::Kill, 90.0, 80.0);
         let cut = event(Disturbance::Cut, 150.0, 110.0);
-        let after = |of: &Event, what, delay| Event { what, every: of.every, next: of.next + delay };
+        let after = |disturbance: &Event, what, delay| Event {
+            what,
+            every: disturbance.every,
+            next: disturbance.next + delay,
+        };
         let mut events = [
             event(Disturbance::Step(Host::Body), 40.0, 45.0),
             event(Disturbance::Step(Host::Brain), 55.0, 60.0),

@@ -33,7 +33,10 @@ impl Tally {
     /// Returns all differences.
     pub fn differences(&self) -> Vec<String> {
         let line = |(report, what): &(&str, &str), row: &Row| {
-            row.differences.iter().map(|of| format!("{report}, {what}: {of}")).collect::<Vec<_>>()
+            row.differences
+                .iter()
+                .map(|difference| format!("{report}, {what}: {difference}"))
+                .collect::<Vec<_>>()
         };
         self.rows.iter().flat_map(|(key, row)| line(key, row)).collect()
     }

@@ -49,7 +49,7 @@ pub struct Percentiles<'a>(BTreeMap<&'a Key, &'a Distribution>);
 
 impl<'a> Percentiles<'a> {
     pub fn of(wire: &'a Wire) -> Self {
-        Self(wire.distributions.iter().map(|of| (&of.key, of)).collect())
+        Self(wire.distributions.iter().map(|distribution| (&distribution.key, distribution)).collect())
     }
 
     /// Compares the percentiles of a window; `unit`: the percentiles' unit in units of the samples. A percentile is off
@@ -64,15 +64,15 @@ impl<'a> Percentiles<'a> {
         tally: &mut Tally,
     ) {
         let key = (source.name.clone(), metric.to_owned(), window.start, window.stop);
-        let Some(of) = self.0.get(&key) else { return };
-        let error = 2_f64.powf(2_f64.powi(-of.scale)) - 1.0;
+        let Some(distribution) = self.0.get(&key) else { return };
+        let error = 2_f64.powf(2_f64.powi(-distribution.scale)) - 1.0;
         let sorted = |part: fn(&Between) -> f64| {
             let mut all: Vec<f64> = samples.iter().map(part).collect();
             all.sort_by(f64::total_cmp);
             all
         };
-        let (lows, highs) = (sorted(|of| of.0), sorted(|of| of.1));
-        for (per_mille, value) in [500, 900, 990, 999].into_iter().zip(of.percentiles) {
+        let (lows, highs) = (sorted(|bounds| bounds.0), sorted(|bounds| bounds.1));
+        for (per_mille, value) in [500, 900, 990, 999].into_iter().zip(distribution.percentiles) {
             let rank = (samples.len() * per_mille).div_ceil(1000);
             let has_enough = samples.len() * (1000 - per_mille) >= 1000;
             let is_right = match has_enough {
@@ -83,7 +83,7 @@ impl<'a> Percentiles<'a> {
                 false => value.is_nan(),
             };
             tally.check("percentiles", is_right, || {
-                format!("{key:?}: {value} of rank {rank} in {} samples, {of:?}", samples.len())
+                format!("{key:?}: {value} of rank {rank} in {} samples, {distribution:?}", samples.len())
             });
         }
     }
@@ -97,14 +97,15 @@ fn can_be(figures: &Figures, samples: &[Between]) -> bool {
         samples.iter().map(part).fold(from, fold)
     };
     let is_in = |value: f64, low: f64, high: f64| value * 1e6 >= low - 1.0 && value * 1e6 <= high + 1.0;
-    let sums = (limit(|of| of.0, |a, b| a + b, 0.0), limit(|of| of.1, |a, b| a + b, 0.0));
-    let (lowest, highest) = (limit(|of| of.0, f64::min, f64::MAX), limit(|of| of.1, f64::max, f64::MIN));
-    let widest = limit(|of| of.1 - of.0, f64::max, 0.0);
+    let sums = (limit(|bounds| bounds.0, |a, b| a + b, 0.0), limit(|bounds| bounds.1, |a, b| a + b, 0.0));
+    let (lowest, highest) =
+        (limit(|bounds| bounds.0, f64::min, f64::MAX), limit(|bounds| bounds.1, f64::max, f64::MIN));
+    let widest = limit(|bounds| bounds.1 - bounds.0, f64::max, 0.0);
     let upper = sums.1 / count;
-    let of_upper = (samples.iter().map(|of| (of.1 - upper).powi(2)).sum::<f64>() / count).sqrt();
+    let of_upper = (samples.iter().map(|bounds| (bounds.1 - upper).powi(2)).sum::<f64>() / count).sqrt();
     is_in(average, sums.0 / count, sums.1 / count)
-        && is_in(minimum, lowest, limit(|of| of.1, f64::min, f64::MAX))
-        && is_in(maximum, limit(|of| of.0, f64::max, f64::MIN), highest)
+        && is_in(minimum, lowest, limit(|bounds| bounds.1, f64::min, f64::MAX))
+        && is_in(maximum, limit(|bounds| bounds.0, f64::max, f64::MIN), highest)
         && match samples.len() {
             1 => deviation.is_nan(),
             // The deviation changes by no more than a sample does.
@@ -232,15 +233,17 @@ pub fn subscription(source: &Source, size: u64, percentiles: &Percentiles, tally
                 | "header_to_source_ms"
                 | "source_to_receive_ms"
                 | "receive_to_callback_ms" => {
-                    let age = |of: &Received| {
-                        let until = |stamp: i64| of.age(near_step, stamp);
+                    let age = |message: &Received| {
+                        let until = |stamp: i64| message.age(near_step, stamp);
                         let between = |from: i64, to: i64| Between((to - from) as f64, (to - from) as f64);
                         match metric.as_str() {
-                            "message_age" => (of.stamp != 0).then(|| until(of.stamp)),
-                            "header_to_source_ms" => (of.stamp != 0).then(|| between(of.stamp, of.sent)),
-                            "source_to_receive_ms" => Some(between(of.sent, of.received)),
-                            "receive_to_callback_ms" => Some(until(of.received)),
-                            _ => Some(until(of.sent)),
+                            "message_age" => (message.stamp != 0).then(|| until(message.stamp)),
+                            "header_to_source_ms" => {
+                                (message.stamp != 0).then(|| between(message.stamp, message.sent))
+                            }
+                            "source_to_receive_ms" => Some(between(message.sent, message.received)),
+                            "receive_to_callback_ms" => Some(until(message.received)),
+                            _ => Some(until(message.sent)),
                         }
                     };
                     let ages: Vec<Between> = messages.iter().filter_map(age).collect();
@@ -284,8 +287,11 @@ pub fn subscription(source: &Source, size: u64, percentiles: &Percentiles, tally
                 "callback_duration_ms" => {
                     let ended = |first: usize| {
                         let ended = source.received.get(first..first + count).unwrap_or_default();
-                        let duration = |of: &Received| {
-                            Between((of.end - of.start) as f64, (of.next.saturating_sub(of.free)) as f64)
+                        let duration = |message: &Received| {
+                            Between(
+                                (message.end - message.start) as f64,
+                                (message.next.saturating_sub(message.free)) as f64,
+                            )
                         };
                         ended.iter().map(duration).collect::<Vec<Between>>()
                     };
@@ -390,8 +396,10 @@ pub fn publisher(source: &Source, size: u64, tally: &mut Tally) {
                         && (if count == 0 { is_nothing(figures) } else { can_be(figures, &periods) })
                 }
                 "publish_duration_ms" => {
-                    let durations: Vec<Between> =
-                        sent.iter().map(|of| Between(0.0, (of.after - of.before) as f64)).collect();
+                    let durations: Vec<Between> = sent
+                        .iter()
+                        .map(|publication| Between(0.0, (publication.after - publication.before) as f64))
+                        .collect();
                     count == sent.len()
                         && (if count == 0 { is_nothing(figures) } else { can_be(figures, &durations) })
                 }
@@ -451,7 +459,10 @@ mod tests {
         for (right, wrong, what) in changes {
             assert!(LOG.contains(right), "{right}");
             let found = differences(&LOG.replacen(right, wrong, 1));
-            assert!(found.iter().any(|of| of.contains(what)), "{right} -> {wrong}: {found:?}");
+            assert!(
+                found.iter().any(|difference| difference.contains(what)),
+                "{right} -> {wrong}: {found:?}"
+            );
         }
     }
 

@@ -113,15 +113,18 @@ pub fn sqlite(path: &Path, messages: &[Sent]) -> PathBuf {
             "CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
              CREATE TABLE metadata(id INTEGER PRIMARY KEY, metadata_version INTEGER NOT NULL, metadata TEXT NOT NULL);
              CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL,
-               serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL, type_description_hash TEXT NOT NULL);
+               serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL, \
+               type_description_hash TEXT NOT NULL);
              CREATE TABLE message_definitions(id INTEGER PRIMARY KEY, topic_type TEXT NOT NULL, encoding TEXT NOT NULL,
                encoded_message_definition TEXT NOT NULL, type_description_hash TEXT NOT NULL);
-             CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL, data BLOB NOT NULL);
+             CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, timestamp INTEGER NOT NULL, \
+               data BLOB NOT NULL);
              CREATE INDEX timestamp_idx ON messages (timestamp ASC);
              INSERT INTO schema VALUES (4, 'kilted');",
         )
         .unwrap();
-    let insert = "INSERT INTO message_definitions(topic_type, encoding, encoded_message_definition, type_description_hash)
+    let insert = "INSERT INTO message_definitions(topic_type, encoding, encoded_message_definition, \
+                  type_description_hash)
                   VALUES (?, 'ros2msg', ?, '')";
     database.execute(insert, params![TYPE, STAMPED]).unwrap();
     let mut topics = BTreeMap::new();

@@ -109,8 +109,8 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         | StatusCode::GATEWAY_TIMEOUT) => {
             Answer::Later { retry_after: wait, reason: format!("status {status}"), failure: Failure::Busy }
         }
-        // Not among those that OTLP repeats. But somebody can renew a token or repair a proxy, and then the figures of the
-        // time until then are there.
+        // OTLP does not retry these statuses. But somebody can renew a token or repair a proxy, and then the figures
+        // of the time until then are there.
         status @ (StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND

@@ -53,7 +53,9 @@ pub struct ClientOptions {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The URL.
-    #[error("The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318")]
+    #[error(
+        "The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318"
+    )]
     Url(String),
     /// A URL with a user or a password, which are not shown.
     #[error("The OTLP endpoint has a user or a password: they go into a header, authorization=Basic%20...")]

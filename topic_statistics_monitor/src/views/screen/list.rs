@@ -34,7 +34,7 @@ struct Figure {
     title: &'static str,
     /// It is shown if there is room for this number of columns beyond the permanent ones.
     rank: usize,
-    of: fn(&Row, Instant) -> f64,
+    value: fn(&Row, Instant) -> f64,
 }
 
 /// The title that neighbouring columns share.
@@ -51,8 +51,13 @@ enum Group {
 /// The columns of figures, from the left to the right.
 const FIGURES: [Figure; 11] = {
     use Group::{Age, AgePercentiles, Bandwidth, Period, PeriodPercentiles, Rate};
-    const fn figure(group: Group, title: &'static str, rank: usize, of: fn(&Row, Instant) -> f64) -> Figure {
-        Figure { group, title, rank, of }
+    const fn figure(
+        group: Group,
+        title: &'static str,
+        rank: usize,
+        value: fn(&Row, Instant) -> f64,
+    ) -> Figure {
+        Figure { group, title, rank, value }
     }
     [
         figure(Rate, "rate", 0, |row, _| row.window.as_ref().map_or(f64::NAN, |window| window.rate)),
@@ -215,7 +220,7 @@ impl Layout {
     fn figures_of(self, row: &Row, now: Instant) -> String {
         let publishers = row.publisher_count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let mut columns = format!(" {publishers:>3}");
-        columns.extend(self.figures().map(|column| format!("{:>FIGURE$}", figure((column.of)(row, now)))));
+        columns.extend(self.figures().map(|column| format!("{:>FIGURE$}", figure((column.value)(row, now)))));
         columns
     }
 

@@ -34,7 +34,7 @@ fn a_split_recording_has_the_totals_of_each_file_and_of_all() {
     assert_eq!((whole.messages_recorded, whole.messages_lost_in_recorder), (received, 0));
     assert_eq!((bag.messages, bag.topics[0].totals().lost), (received, whole.messages_lost_in_transport));
     let of_files = bag.recording.totals.iter().flat_map(|file| file.totals.values());
-    let of_files = of_files.filter(|of| of.scope == Scope::File).map(|of| of.bytes_written);
+    let of_files = of_files.filter(|totals| totals.scope == Scope::File).map(|totals| totals.bytes_written);
     assert_eq!(of_files.sum::<u64>(), whole.bytes_written);
 }
 

@@ -8,8 +8,8 @@
 //! - a window is compared if its messages are the same: no message was received before an edge of it and called back
 //!   behind it. The bag has the first time, and the delay in between is at most the live window's longest one;
 //! - all figures without a callback are equal. Ages, periods and silence differ by that delay. For a message that is
-//!   alone in its window, and for sums of many, the delay is known exactly, so these figures are compared, too. Of minimum,
-//!   maximum and standard deviation of many, its bounds are known.
+//!   alone in its window, and for sums of many, the delay is known exactly, so these figures are compared, too. For
+//!   the minimum, maximum and standard deviation of many, the bounds of the delay are known.
 
 use std::{
     collections::BTreeSet,
@@ -191,15 +191,16 @@ impl Watched<'_> {
     /// Returns whether the last minute up to a window has the same messages in the bag, whose first whole window starts
     /// at `start`.
     fn is_same_minute(&self, window: usize, start: i64) -> bool {
-        let (of_live, delay) = (self.start(0), (0..=window).map(|of| self.delay(of)).fold(0.0, f64::max));
-        let follow = (0..window).all(|of| self.stop(of) == self.start(of + 1));
+        let (of_live, delay) =
+            (self.start(0), (0..=window).map(|index| self.delay(index)).fold(0.0, f64::max));
+        let follow = (0..window).all(|index| self.stop(index) == self.start(index + 1));
         let is_short = self.stop(window) - of_live.min(start) < 55 * S;
         follow && is_short && self.is_quiet(of_live.min(start), delay, of_live.max(start))
     }
 }
 
-/// Compares all figures of a window that both have. `before`: the delay of the last message before the window. Returns that
-/// of the last one in it, in ms.
+/// Compares all figures of a window that both have. `before`: the delay of the last message before the window, in ms.
+/// Returns the delay of the last message in the window, in ms.
 fn compare(live: &Value, bag: &Value, before: Option<f64>, what: &str) -> f64 {
     assert_eq!(keys(live), keys(bag), "{what}");
     for key in keys(bag) {
@@ -296,7 +297,7 @@ fn compare_totals(live: &Value, bag: &Value, topic: &str) {
     let (senders, of_bag) = (live["senders"].as_array().unwrap(), bag["senders"].as_array().unwrap());
     assert_eq!(senders.len(), of_bag.len(), "{topic}");
     for sender in senders {
-        let same = of_bag.iter().find(|of| of["gid"] == sender["gid"]).unwrap();
+        let same = of_bag.iter().find(|other| other["gid"] == sender["gid"]).unwrap();
         for key in ["node", "received", "lost", "out_of_order"] {
             assert_eq!(sender[key], same[key], "{topic} {sender}");
         }
@@ -330,21 +331,24 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
     let mut objects: Vec<Value> = vec![];
     let is_window = |object: &Value| object["window_stop"].is_i64();
     let read = |objects: &mut Vec<Value>| objects.push(monitor.until("window", is_window));
-    let of = |objects: &[Value], topic: &str| objects.iter().filter(|of| of["topic"] == topic).count();
-    while !TOPICS.iter().all(|topic| of(&objects, topic) > 0) {
+    let count =
+        |objects: &[Value], topic: &str| objects.iter().filter(|object| object["topic"] == topic).count();
+    while !TOPICS.iter().all(|topic| count(&objects, topic) > 0) {
         read(&mut objects);
     }
     edge.store(objects.last().unwrap()["window_stop"].as_i64().unwrap(), Ordering::Relaxed);
-    let lost = |of: &Value| of["lost"].as_u64().unwrap_or(0);
-    while of(&objects, "/imu") < WINDOWS + 2 || objects.iter().filter(|of| lost(of) > 0).count() < 4 {
+    let lost = |object: &Value| object["lost"].as_u64().unwrap_or(0);
+    while count(&objects, "/imu") < WINDOWS + 2
+        || objects.iter().filter(|object| lost(object) > 0).count() < 4
+    {
         read(&mut objects);
-        assert!(of(&objects, "/imu") < 10 * WINDOWS, "no losses");
+        assert!(count(&objects, "/imu") < 10 * WINDOWS, "no losses");
     }
     is_ended.store(true, Ordering::Relaxed);
     let _talker = publishing.join().unwrap();
     let is_last = |objects: &[Value], topic: &str| {
-        let mut last = objects.iter().rev().filter(|of| of["topic"] == topic);
-        last.next().is_some_and(|of| of["received"] == 0)
+        let mut last = objects.iter().rev().filter(|object| object["topic"] == topic);
+        last.next().is_some_and(|object| object["received"] == 0)
     };
     while !TOPICS.iter().all(|topic| is_last(&objects, topic)) {
         read(&mut objects);
@@ -368,7 +372,7 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
         let of_topic = messages.iter().filter(|message| message.channel.topic == topic);
         let times: Vec<i64> = of_topic.map(|message| message.log_time as i64).collect();
         let is_ordered = times.is_sorted();
-        let live = objects.iter().filter(|of| of["topic"] == topic).collect();
+        let live = objects.iter().filter(|object| object["topic"] == topic).collect();
         let watched = Watched { topic, live, times };
         let (mut compared, mut delay) = (0, None);
         for (window, live) in watched.live.iter().enumerate() {
@@ -376,8 +380,8 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
             let (start, length) = (watched.start(window), watched.stop(window) - watched.start(window));
             let length = format!("{}.{:09}", length / S, length % S);
             let bag = bag(&["--topics", topic, "--origin", &start.to_string(), "--window", &length]);
-            let windows: Vec<_> = bag.iter().filter(|of| is_window(of)).collect();
-            let same = windows.iter().find(|of| of["window_start"] == start);
+            let windows: Vec<_> = bag.iter().filter(|object| is_window(object)).collect();
+            let same = windows.iter().find(|object| object["window_start"] == start);
             let Some(same) = same.filter(|_| watched.is_same(window)) else { continue };
             let what = format!("{topic} window {window}");
             // Of two publishers, messages can be called back in another order than they were received.
@@ -394,7 +398,8 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
         println!("{}: {compared} of {all} windows have the same messages, and equal figures", watched.topic);
         assert!(compared >= 3, "the machine is too busy for {} of {all} windows", all - compared);
         are_late &= watched.times[0] > watched.start(0);
-        let recording = bag(&["--topics", topic]).into_iter().find(|of| of["recording"].is_object()).unwrap();
+        let recording =
+            bag(&["--topics", topic]).into_iter().find(|object| object["recording"].is_object()).unwrap();
         compare_totals(watched.live[all - 1], &recording["recording"], topic);
     }
     println!("last minutes with the same messages: {minutes}; losses in the windows: {losses}");

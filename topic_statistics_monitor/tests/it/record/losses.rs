@@ -37,9 +37,9 @@ fn add_events(node: &Node, sums: &Sums) -> Subscription<DiagnosticArray> {
         assert!(!event.status.is_empty(), "without a loss");
         for status in event.status {
             assert!(status.name.ends_with("/chatter"), "{}", status.name);
-            for of in status.values {
-                if let Ok(number) = of.value.parse::<u64>() {
-                    *sums.lock().unwrap().entry(of.key).or_default() += number;
+            for pair in status.values {
+                if let Ok(number) = pair.value.parse::<u64>() {
+                    *sums.lock().unwrap().entry(pair.key).or_default() += number;
                 }
             }
         }
@@ -60,11 +60,11 @@ fn ask(client: &Client<GetTopicStatistics>) -> TopicStatistics {
     wait_for("answer", || answer.lock().unwrap().is_some());
     let response = answer.lock().unwrap().take().unwrap();
     assert_eq!(response.node_name, "/topic_monitor");
-    response.topic_statistics.into_iter().find(|of| of.topic_name == "/chatter").unwrap()
+    response.topic_statistics.into_iter().find(|statistics| statistics.topic_name == "/chatter").unwrap()
 }
 
-fn metric(of: &TopicStatistics, name: &str) -> u64 {
-    of.metrics.iter().find(|metric| metric.metrics_source == name).unwrap().count
+fn metric(statistics: &TopicStatistics, name: &str) -> u64 {
+    statistics.metrics.iter().find(|metric| metric.metrics_source == name).unwrap().count
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_recorder_held_up_by_a_slow_disk_says_its_own_losses() {
     let bag = read(&[recording.file()]);
     assert!(bag.notes.is_empty(), "{:?}", bag.notes);
     let all = bag.recording.whole();
-    let whole = all.iter().find(|of| of.topic == "/chatter").unwrap();
-    let messages = bag.topics.iter().find(|of| of.name() == "/chatter").unwrap().messages();
+    let whole = all.iter().find(|entry| entry.topic == "/chatter").unwrap();
+    let messages = bag.topics.iter().find(|topic| topic.name() == "/chatter").unwrap().messages();
     assert_eq!((whole.messages_lost_in_transport, whole.messages_lost_in_recorder), (Some(0), lost));
     assert_eq!((whole.messages_recorded, whole.messages_recorded + lost), (messages, received));
 }

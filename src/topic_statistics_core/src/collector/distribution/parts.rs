@@ -96,7 +96,8 @@ pub enum InvalidDistribution {
     },
     /// The zero threshold does not lie between two buckets.
     #[error(
-        "The zero threshold is {threshold} at the scale {scale}: it has to be 0, or the largest f64 below a bucket of the scale {min}",
+        "The zero threshold is {threshold} at the scale {scale}: it has to be 0, or the largest f64 \
+         below a bucket of the scale {min}",
         min = Distribution::MIN_SCALE
     )]
     ZeroThreshold {
@@ -122,7 +123,10 @@ pub enum InvalidDistribution {
         sum: f64,
     },
     /// The minimum or the maximum is not in the bucket of the smallest or the largest sample.
-    #[error("The minimum is {minimum} and the maximum {maximum}: they have to be in the first and the last bucket with samples, and in order")]
+    #[error(
+        "The minimum is {minimum} and the maximum {maximum}: they have to be in the first and the last bucket \
+         with samples, and in order"
+    )]
     Extremes {
         /// The minimum.
         minimum: f64,

@@ -221,26 +221,26 @@ fn lies() -> impl Strategy<Value = Message> {
     let counts = prop::collection::vec(count.clone(), 0..170);
     let lie = (0..10, count, number, offset, counts);
     (samples(), lie).prop_map(|(samples, (lie, count, number, offset, counts))| {
-        let mut of = Message::of(&collect(&samples), 0);
+        let mut message = Message::of(&collect(&samples), 0);
         match lie {
-            0 => of.count = count,
-            1 => of.minimum = number,
-            2 => of.maximum = number,
-            3 => of.zero_threshold = number,
-            4 => of.sum = number,
-            5 => of.scale = offset % 12,
-            6 => of.positive.0 = offset,
-            7 => of.negative.0 = offset,
-            8 => of.positive.1 = counts,
+            0 => message.count = count,
+            1 => message.minimum = number,
+            2 => message.maximum = number,
+            3 => message.zero_threshold = number,
+            4 => message.sum = number,
+            5 => message.scale = offset % 12,
+            6 => message.positive.0 = offset,
+            7 => message.negative.0 = offset,
+            8 => message.positive.1 = counts,
             // More samples in a bucket, and in the count: no lie, if there is room.
             _ => {
-                if let Some(bucket) = of.positive.1.first_mut() {
+                if let Some(bucket) = message.positive.1.first_mut() {
                     *bucket = bucket.wrapping_add(count);
-                    of.count = of.count.wrapping_add(count);
+                    message.count = message.count.wrapping_add(count);
                 }
             }
         }
-        of
+        message
     })
 }
 
@@ -279,11 +279,13 @@ proptest! {
         let distribution = collect(&samples);
         // Counts beyond 32 bits.
         let mut many = repeated(samples[0], times);
-        let again = |of: &Distribution| Distribution::from_parts(&Message::of(of, padding).parts()).unwrap();
-        for of in [&distribution, &many] {
-            let again = again(of);
-            prop_assert_eq!(parts(&again), parts(of));
-            prop_assert!(again.sum() == of.sum() || again.sum().is_nan() && of.sum().is_nan());
+        let again = |original: &Distribution| {
+            Distribution::from_parts(&Message::of(original, padding).parts()).unwrap()
+        };
+        for original in [&distribution, &many] {
+            let again = again(original);
+            prop_assert_eq!(parts(&again), parts(original));
+            prop_assert!(again.sum() == original.sum() || again.sum().is_nan() && original.sum().is_nan());
         }
         let mut again = again(&many);
         prop_assert_eq!(again.merge(&distribution), many.merge(&distribution));
@@ -622,29 +624,32 @@ fn parts_that_no_distribution_has_are_refused_with_the_part_that_is_wrong() {
         change(&mut wrong);
         Distribution::from_parts(&wrong.parts()).unwrap_err()
     };
-    assert_eq!(error(&|of| of.scale = 9), InvalidDistribution::Scale { scale: 9 });
-    assert_eq!(error(&|of| of.scale = 1), InvalidDistribution::Scale { scale: 1 });
+    assert_eq!(error(&|message| message.scale = 9), InvalidDistribution::Scale { scale: 9 });
+    assert_eq!(error(&|message| message.scale = 1), InvalidDistribution::Scale { scale: 1 });
     assert_eq!(
-        error(&|of| of.negative.1.resize(161, 0)),
+        error(&|message| message.negative.1.resize(161, 0)),
         InvalidDistribution::Buckets { sign: "negative", buckets: 161 }
     );
     let bucket =
         |sign, index| InvalidDistribution::Bucket { sign, index, scale: 8, first: -274_945, last: 262_143 };
-    assert_eq!(error(&|of| of.positive.0 = i32::MAX), bucket("positive", i64::from(i32::MAX)));
-    assert_eq!(error(&|of| of.negative.0 = i32::MIN), bucket("negative", i64::from(i32::MIN)));
-    assert_eq!(error(&|of| of.negative.0 = 262_144), bucket("negative", 262_144));
-    assert_eq!(error(&|of| of.count = 6), InvalidDistribution::Count { count: 6, sum: 5 });
-    assert_eq!(error(&|of| of.zero_count = 0), InvalidDistribution::Count { count: 5, sum: 4 });
+    assert_eq!(error(&|message| message.positive.0 = i32::MAX), bucket("positive", i64::from(i32::MAX)));
+    assert_eq!(error(&|message| message.negative.0 = i32::MIN), bucket("negative", i64::from(i32::MIN)));
+    assert_eq!(error(&|message| message.negative.0 = 262_144), bucket("negative", 262_144));
+    assert_eq!(error(&|message| message.count = 6), InvalidDistribution::Count { count: 6, sum: 5 });
+    assert_eq!(error(&|message| message.zero_count = 0), InvalidDistribution::Count { count: 5, sum: 4 });
     assert_eq!(
-        error(&|of| (of.count, of.zero_count) = (4, u64::MAX)),
+        error(&|message| (message.count, message.zero_count) = (4, u64::MAX)),
         InvalidDistribution::Count { count: 4, sum: u128::from(u64::MAX) + 4 },
         "a sum that would overflow to 3"
     );
     assert!(matches!(
-        error(&|of| (of.count, of.zero_count) = ((1 << 63) + 1, (1 << 63) - 3)),
+        error(&|message| (message.count, message.zero_count) = ((1 << 63) + 1, (1 << 63) - 3)),
         InvalidDistribution::Count { .. }
     ));
-    assert_eq!(error(&|of| of.sum = f64::INFINITY), InvalidDistribution::Sum { sum: f64::INFINITY });
+    assert_eq!(
+        error(&|message| message.sum = f64::INFINITY),
+        InvalidDistribution::Sum { sum: f64::INFINITY }
+    );
     for (minimum, maximum) in [
         (f64::NAN, 1.5),
         (-3.0, f64::NAN),
@@ -655,14 +660,14 @@ fn parts_that_no_distribution_has_are_refused_with_the_part_that_is_wrong() {
         (-3.0, 1.6),
         (-3.0, 1.0),
     ] {
-        let error = error(&|of| (of.minimum, of.maximum) = (minimum, maximum));
+        let error = error(&|message| (message.minimum, message.maximum) = (minimum, maximum));
         assert!(matches!(error, InvalidDistribution::Extremes { .. }), "{minimum} {maximum}: {error}");
     }
     for threshold in [1e-9, -1e-9, f64::NAN, f64::INFINITY] {
-        let error = error(&|of| of.zero_threshold = threshold);
+        let error = error(&|message| message.zero_threshold = threshold);
         assert!(matches!(error, InvalidDistribution::ZeroThreshold { .. }), "{threshold}: {error}");
     }
-    assert_eq!(error(&|of| of.scale = 12).to_string(), "The scale is 12: it has to be from 2 to 8");
+    assert_eq!(error(&|message| message.scale = 12).to_string(), "The scale is 12: it has to be from 2 to 8");
 }
 
 #[test]

@@ -33,12 +33,12 @@ fn every_call_ends_once() {
         let first = recorder.calls.end_window(&*clock).unwrap().statistics;
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let second = recorder.calls.end_window(&*clock).unwrap().statistics;
-        let of = |window: &WindowStatistics, metric| window.get(metric).unwrap().average;
+        let average = |window: &WindowStatistics, metric| window.get(metric).unwrap().average;
         for (metric, count) in [(Metric::Calls, 2.0), (Metric::Responses, 1.0), (Metric::DroppedCalls, 1.0)] {
-            assert_eq!(of(&first, metric) + of(&second, metric), count, "{metric}");
+            assert_eq!(average(&first, metric) + average(&second, metric), count, "{metric}");
         }
-        assert_eq!(of(&second, Metric::OldestCall), 0.0);
-        reached.set_if(of(&first, Metric::OldestCall) > 0.0);
+        assert_eq!(average(&second, Metric::OldestCall), 0.0);
+        reached.set_if(average(&first, Metric::OldestCall) > 0.0);
     });
     waits.assert();
 }

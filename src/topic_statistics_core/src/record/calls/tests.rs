@@ -17,7 +17,7 @@ fn recorder() -> CallRecorder {
 
 /// Returns calls, responses and dropped calls.
 fn counts(window: &WindowStatistics) -> [f64; 3] {
-    [Metric::Calls, Metric::Responses, Metric::DroppedCalls].map(|of| window.get(of).unwrap().average)
+    [Metric::Calls, Metric::Responses, Metric::DroppedCalls].map(|metric| window.get(metric).unwrap().average)
 }
 
 fn end(recorder: &CallRecorder) -> WindowStatistics {

@@ -58,7 +58,7 @@ impl Test {
 
 /// Returns the waits of a window: who waited, for whom, and how long.
 fn waits(window: &ExecutorWindow) -> Vec<(&str, &str, f64)> {
-    window.waits.iter().map(|of| (&*of.waiting.name, &*of.running.name, of.milliseconds)).collect()
+    window.waits.iter().map(|wait| (&*wait.waiting.name, &*wait.running.name, wait.milliseconds)).collect()
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_five_longest_waits_are_kept_each_pair_once() {
     {
         wait(&mut test, name, milliseconds);
     }
-    let all = waits(&test.take().1).iter().map(|of| (of.1.to_owned(), of.2)).collect::<Vec<_>>();
+    let all = waits(&test.take().1).iter().map(|wait| (wait.1.to_owned(), wait.2)).collect::<Vec<_>>();
     let expected = [("c", 9.0), ("f", 6.0), ("e", 5.0), ("d", 4.0), ("b", 2.0)];
     assert_eq!(all, expected.map(|(name, milliseconds)| (name.to_owned(), milliseconds)));
 }
@@ -197,7 +197,7 @@ fn names_are_bounded() {
     let first = id(0);
     let all: Vec<_> = (0..ExecutorNames::MOST + 10).map(id).collect();
     assert_eq!((all[0], id(0), id(17)), (first, first, all[17]), "equal ones have one number");
-    assert!(all[ExecutorNames::MOST - 1..].iter().all(|of| *of == all[ExecutorNames::MOST - 1]));
+    assert!(all[ExecutorNames::MOST - 1..].iter().all(|id| *id == all[ExecutorNames::MOST - 1]));
     assert_ne!(all[ExecutorNames::MOST - 2], all[ExecutorNames::MOST - 1]);
     let names = lock(&names.0);
     assert_eq!((names.callbacks.len(), names.ids.len()), (ExecutorNames::MOST, ExecutorNames::MOST));
@@ -259,7 +259,7 @@ proptest! {
             let starts = || runs.iter().filter(|run| (from..to).contains(&run.0));
             let ends_or_runs = runs.iter().filter(|run| run.0 < to && run.1 >= from);
             let longest = ends_or_runs.map(|run| run.1.min(to) - run.0).max();
-            prop_assert_eq!(of_window.longest.map(|of| of.milliseconds), longest.map(|of| of as f64 / 1e6));
+            prop_assert_eq!(of_window.longest.map(|run| run.milliseconds), longest.map(|longest| longest as f64 / 1e6));
             let known = starts().filter(|run| run.3.is_some()).count();
             prop_assert_eq!(ready_to_run.sample_count as usize, known);
 
@@ -278,12 +278,12 @@ proptest! {
             let mut expected: Vec<_> = pairs.values().map(|wait| *wait as f64 / 1e6).collect();
             expected.sort_by(|a, b| b.total_cmp(a));
             expected.truncate(Executions::WAITS);
-            let found: Vec<_> = of_window.waits.iter().map(|of| of.milliseconds).collect();
+            let found: Vec<_> = of_window.waits.iter().map(|wait| wait.milliseconds).collect();
             prop_assert_eq!(found, expected);
-            for of in &of_window.waits {
-                let index = |name: &str| ["a", "b", "c", "d"].iter().position(|of| *of == name).unwrap();
-                let pair = (index(&of.waiting.name), index(&of.running.name));
-                prop_assert_eq!(Some(of.milliseconds), pairs.get(&pair).map(|wait| *wait as f64 / 1e6));
+            for wait in &of_window.waits {
+                let index = |name: &str| ["a", "b", "c", "d"].iter().position(|known| *known == name).unwrap();
+                let pair = (index(&wait.waiting.name), index(&wait.running.name));
+                prop_assert_eq!(Some(wait.milliseconds), pairs.get(&pair).map(|wait| *wait as f64 / 1e6));
             }
         }
     }

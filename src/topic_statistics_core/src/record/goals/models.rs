@@ -32,14 +32,14 @@ fn a_goal_ends_once() {
         let first = recorder.goals.end_window(&*clock).unwrap().statistics;
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let second = recorder.goals.end_window(&*clock).unwrap().statistics;
-        let of = |window: &WindowStatistics, metric| window.get(metric).unwrap().average;
-        let both = |metric| of(&first, metric) + of(&second, metric);
+        let average = |window: &WindowStatistics, metric| window.get(metric).unwrap().average;
+        let both = |metric| average(&first, metric) + average(&second, metric);
         assert_eq!(
             (both(Metric::Goals), both(Metric::SucceededGoals) + both(Metric::AbortedGoals)),
             (1.0, 1.0)
         );
-        assert_eq!((of(&second, Metric::ActiveGoals), of(&second, Metric::OldestGoal)), (0.0, 0.0));
-        reached.set_if(of(&first, Metric::ActiveGoals) == 1.0);
+        assert_eq!((average(&second, Metric::ActiveGoals), average(&second, Metric::OldestGoal)), (0.0, 0.0));
+        reached.set_if(average(&first, Metric::ActiveGoals) == 1.0);
     });
     under_way.assert();
 }

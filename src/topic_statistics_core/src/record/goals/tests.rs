@@ -25,8 +25,8 @@ fn end<const IS_SERVER: bool>(recorder: &GoalRecorder<IS_SERVER>) -> WindowStati
 /// Returns the averages and the numbers of samples.
 fn of<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [(f64, u64); N] {
     metrics.map(|metric| {
-        let of = window.get(metric).unwrap_or_else(|| panic!("no {metric}: {window:?}"));
-        (of.average, of.sample_count)
+        let summary = window.get(metric).unwrap_or_else(|| panic!("no {metric}: {window:?}"));
+        (summary.average, summary.sample_count)
     })
 }
 

@@ -142,7 +142,8 @@ fn a_message_has_a_period_since_the_one_before_it() {
         let second = rig.end().unwrap();
         assert_windows(&messages, &first, &second);
         let windows = [&first, &second];
-        reached[0].set_if(windows.iter().any(|of| of.measured > 1 && of.periods.sample_count == 0));
+        reached[0]
+            .set_if(windows.iter().any(|window| window.measured > 1 && window.periods.sample_count == 0));
         reached[1].set_if(second.measured == 3 && second.periods.sample_count == 2);
     });
     [has_none, has_all].iter().for_each(Reached::assert);

@@ -142,7 +142,7 @@ fn what_lies_between_a_simulated_stamp_and_the_source_timestamp_cannot_be_measur
         let simulated = simulated.map(Arc::new);
         let recorder = Recorder::new("/imu", RecorderOptions::new(), simulated, &HostClock);
         [Metric::HeaderToSource, Metric::MessageAge, Metric::HeaderToCallback]
-            .map(|of| recorder.can_measure(of))
+            .map(|metric| recorder.can_measure(metric))
     };
     assert_eq!(can_measure(None), [true; 3]);
     assert_eq!(can_measure(Some(SimulatedTime::new(SetClock::default()))), [false, true, true]);
@@ -906,7 +906,7 @@ fn a_middleware_without_numbers_tells_publishers_apart_all_the_same() {
     assert_eq!((totals.publishers, totals.lost, totals.out_of_order), (Some(2), None, None));
     let publishers = recorder.publishers();
     assert_eq!(
-        publishers.iter().map(|of| (of.received, of.lost)).collect::<Vec<_>>(),
+        publishers.iter().map(|publisher| (publisher.received, publisher.lost)).collect::<Vec<_>>(),
         [(97, None), (97, None)]
     );
 }
@@ -979,7 +979,8 @@ fn a_window_has_a_distribution_of_each_metric_with_more_than_one_sample() {
     }
     let window = end(&recorder);
     let with_one_sample = [Metric::TimeSinceLastMessage, Metric::ClockOffset];
-    let expected = Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|of| !with_one_sample.contains(of));
+    let expected =
+        Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| !with_one_sample.contains(metric));
     assert_eq!(distributed(&window), expected.collect::<Vec<_>>());
     for metric in distributed(&window) {
         let (distribution, summary) = (window.distribution(metric).unwrap(), window.get(metric).unwrap());

@@ -59,19 +59,20 @@ impl Warning {
                 "Losses on {topic} are not known, and {gap} is NaN: {middleware} does not number messages"
             ),
             Self::TooManyPublishers => format!(
-                "Losses on {topic} since its creation are not known any more, and {gap} is NaN in each window with a further publisher: it has more \
-                 than {} publishers",
+                "Losses on {topic} since its creation are not known any more, and {gap} is NaN in each window \
+                 with a further publisher: it has more than {} publishers",
                 SequenceTracker::<Gid>::PUBLISHERS
             ),
             Self::NoClock => format!(
                 "The ages of messages on {topic} are NaN: the node uses simulated time, and there is no /clock"
             ),
             Self::TimeJumps => format!(
-                "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second publisher of /clock"
+                "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second \
+                 publisher of /clock"
             ),
             Self::SamplesLost => format!(
-                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages were counted without \
-                 being measured; the other figures of such a window are NaN"
+                "The thread that ends the windows of {topic} was preempted for too long: {unrecorded} messages \
+                 were counted without being measured; the other figures of such a window are NaN"
             ),
         }
     }

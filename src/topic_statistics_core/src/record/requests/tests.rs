@@ -111,7 +111,8 @@ fn requests_are_under_way_from_their_taking_to_their_response() {
     let clocks = Clocks::default();
     let recorder = recorder(true, &clocks);
     let counts = |window: &WindowStatistics| {
-        [Metric::Requests, Metric::ActiveRequests, Metric::MaxActiveRequests].map(|of| average(window, of))
+        [Metric::Requests, Metric::ActiveRequests, Metric::MaxActiveRequests]
+            .map(|metric| average(window, metric))
     };
     let mut requests: Vec<_> = (0..3).map(|_| recorder.take(|| (0, 0)).unwrap()).collect();
     requests[0].start(|| clocks.set(1));

@@ -15,9 +15,9 @@ fn source() -> (Arc<Source>, Arc<WindowStatistics>) {
     (Arc::new(Source::new("source".to_owned(), durations, None)), Arc::new(window))
 }
 
-/// Returns a window that its count distinguishes from others.
-fn window(of: &WindowStatistics, count: u64) -> Arc<WindowStatistics> {
-    Arc::new(WindowStatistics { count, ..of.clone() })
+/// Returns a copy of `template` with this count. The count distinguishes the windows.
+fn window(template: &WindowStatistics, count: u64) -> Arc<WindowStatistics> {
+    Arc::new(WindowStatistics { count, ..template.clone() })
 }
 
 /// Two threads begin to watch a source while its windows end. In the end, each thread has the last window, or is
@@ -27,7 +27,7 @@ fn a_watcher_misses_no_window() {
     let seen_at_first = [(); 3].map(|()| Reached::default());
     let reached = seen_at_first.clone();
     check(4, move || {
-        let (source, of) = source();
+        let (source, template) = source();
         let threads = [(); 2].map(|()| {
             let source = Arc::clone(&source);
             thread::spawn(move || {
@@ -36,8 +36,8 @@ fn a_watcher_misses_no_window() {
                 (watched, seen)
             })
         });
-        source.finish(window(&of, 1));
-        source.finish(window(&of, 2));
+        source.finish(window(&template, 1));
+        source.finish(window(&template, 2));
         for (mut watched, seen) in threads.map(|thread| thread.join().unwrap()) {
             assert_eq!(watched.has_changed().unwrap(), seen < 2);
             assert_eq!(watched.borrow_and_update().as_ref().unwrap().count, 2);

@@ -258,7 +258,7 @@ fn each_quantity_in_each_state_raises_and_clears_only_what_is_known() {
                 let mut judged = Judged::new(&source, Judge::new(expectations));
                 judged.totals = windows[0].1.totals;
                 let mut judge = |state| {
-                    let (_, window) = windows.iter().find(|(of, _)| *of == state).unwrap();
+                    let (_, window) = windows.iter().find(|(kind, _)| *kind == state).unwrap();
                     judged.judge(window);
                     judged.judge.health().level
                 };
@@ -268,7 +268,7 @@ fn each_quantity_in_each_state_raises_and_clears_only_what_is_known() {
                 let after = (0..6).map(|_| judge(state)).last().unwrap();
                 let is_measured_in_silence = ["time_since_last_message_ms", "clock_offset_ms"]
                     .iter()
-                    .any(|of| quantity.starts_with(of));
+                    .any(|metric| quantity.starts_with(metric));
                 let answer = match answer(state, quantity) {
                     // A window without a message is no other evidence; it is STALE in time.
                     _ if state == Silence && counted(quantity).is_none() && !is_measured_in_silence => {

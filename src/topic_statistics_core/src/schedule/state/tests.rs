@@ -179,9 +179,12 @@ impl Rig {
             match self.schedule.next(self.host.now(), &self.host) {
                 Action::HandOut(out) => {
                     self.warned.extend(out.warnings);
-                    let changed = out.changed.into_iter().filter(|of| of.is_change);
-                    self.changed
-                        .extend(changed.map(|of| (of.source.name.to_string(), of.before, of.health.level)));
+                    let changed = out.changed.into_iter().filter(|change| change.is_change);
+                    self.changed.extend(
+                        changed.map(|change| {
+                            (change.source.name.to_string(), change.before, change.health.level)
+                        }),
+                    );
                     finished.extend(
                         out.finished.into_iter().map(|(source, window)| (source.name.to_string(), window)),
                     );
@@ -192,8 +195,9 @@ impl Rig {
                     self.schedule.add_failures(failures);
                 }
                 Action::PublishDiagnostics(diagnosed) => {
-                    let levels =
-                        diagnosed.iter().map(|of| (of.source.name.to_string(), of.judge.health().level));
+                    let levels = diagnosed
+                        .iter()
+                        .map(|judged| (judged.source.name.to_string(), judged.judge.health().level));
                     self.diagnosed.push((self.host.now() - self.host.started, levels.collect()));
                 }
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
@@ -350,7 +354,7 @@ fn publishers_are_checked_after_a_subscription_whose_creation_took_longer_than_t
     let Action::CheckPublishers(sources) = rig.schedule.next(rig.host.now(), &rig.host) else {
         panic!("no check")
     };
-    assert!(matches!(&sources[..], [of] if Arc::ptr_eq(of, &source)));
+    assert!(matches!(&sources[..], [checked] if Arc::ptr_eq(checked, &source)));
 }
 
 #[test]
@@ -867,8 +871,8 @@ fn a_condition_that_is_judged_nowhere_is_one_warning_after_fifteen_seconds() {
     let (_late, _) = rig.add("/node:late", SourceOptions::default());
     let expected = [
         "/imuu: rate>=90 is not judged: no source of the node has that name",
-        "/imu: lost=0 is not judged: /node:/imu does not measure publication_seq_gap; a metric is enabled when its source is \
-         created, so set this at the start, with the topic as the code has it, or enable the metric",
+        "/imu: lost=0 is not judged: /node:/imu does not measure publication_seq_gap; a metric is enabled when its \
+         source is created, so set this at the start, with the topic as the code has it, or enable the metric",
         "/imu: duration<5 is not judged: /node:/imu is a subscription, which does not measure duration_ms",
     ];
     assert_eq!(warnings(&mut rig, 3), expected);
