@@ -29,8 +29,12 @@ const SIMULATOR: &str = "testing/simulator";
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
 /// The tests of this automation, which set up ROS 2 and build with colcon. They run with `--all`.
 const OF_AUTOMATION: &str = "xtask it";
-/// The tests that build crates anew, with another feature or for their documentation. They run with `--all`.
-const BUILDING: (&str, [&str; 2]) = ("generated_crates it", ["documentation::", "with_serde::"]);
+/// The tests that run with `--all` only: those that build crates anew, with another feature or for their documentation,
+/// and those of alerts over simulated hours to weeks.
+const LONG: [(&str, &[&str]); 2] = [
+    ("generated_crates it", &["documentation::", "with_serde::"]),
+    ("topic_statistics_exporter it", &["alerts::"]),
+];
 /// The crates whose code is counted with every message. Only they are optimised: the others are those of the tests.
 const COUNTED: [&str; 5] =
     ["benchmarks", "crossbeam-queue", "rclrs_topic_statistics", "spin", "topic_statistics_core"];
@@ -109,7 +113,7 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
     let not_run = if selection.all {
         ""
     } else {
-        "Not run: statistical tests, and tests of the automation; --all runs them\n"
+        "Not run: statistical and long tests, and those of the automation; --all runs them\n"
     };
     print(&format!("\n{}{not_run}{}", checks::table(&rows), failures_of(&ended)))?;
     Ok(ExitCode::from(u8::from(ended.iter().any(|job| job.outcome == Outcome::Failed))))
@@ -194,8 +198,8 @@ fn programs_of(
         if COMPUTING.contains(&name.as_str()) {
             command.args(["-n", "19"]).arg(&built.executable);
         }
-        if !selection.all && name == BUILDING.0 {
-            command.args(BUILDING.1.iter().flat_map(|module| ["--skip", module]));
+        if let Some((_, modules)) = LONG.iter().find(|(long, _)| !selection.all && name == *long) {
+            command.args(modules.iter().flat_map(|module| ["--skip", module]));
         }
         // As cargo does.
         command.current_dir(package.directory()).env("CARGO_MANIFEST_DIR", package.directory());
