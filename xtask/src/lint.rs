@@ -17,7 +17,7 @@ use crate::{
     environment::Environment,
     ros_options::RosOptions,
     setup::{self, tools},
-    workspace::{Package, Workspace},
+    workspace::Workspace,
 };
 
 mod circles;
@@ -88,14 +88,12 @@ fn in_each(workspaces: &[PathBuf], check: impl Fn(&Path) -> Result<Outcome>) -> 
 
 /// Runs clippy with all features. A line that is there only without one is not linted: there are two.
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
-    let packages = Workspace::read(workspace)?.packages;
-    let features_of = |package: &Package| {
-        package.features().map(|feature| format!("{}/{feature}", package.name)).collect::<Vec<_>>()
-    };
-    let features = packages.iter().flat_map(features_of).collect::<Vec<_>>().join(",");
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);
-    passes(clippy.args(["--features", &features]).args(["--", "-D", "warnings"]))
+    for package in Workspace::read(workspace)?.packages {
+        clippy.args(["--features", &package.qualified_features()]);
+    }
+    passes(clippy.args(["--", "-D", "warnings"]))
 }
 
 /// Runs cargo-deny; the advisories need their database, which is on GitHub.

@@ -76,6 +76,11 @@ impl Package {
         self.features().collect::<Vec<_>>().join(",")
     }
 
+    /// Returns its features as an argument to cargo, beside those of other packages.
+    pub fn qualified_features(&self) -> String {
+        self.features().map(|feature| format!("{}/{feature}", self.name)).collect::<Vec<_>>().join(",")
+    }
+
     /// Whether it has a library for everybody. One without documentation is for the programs of this workspace.
     pub fn has_library(&self) -> bool {
         let is_library = |kind: &String| ["lib", "rlib"].contains(&kind.as_str());
@@ -178,6 +183,7 @@ mod tests {
         );
         let program = package("null", &target("bin", true));
         assert_eq!(both.feature_list(), "default,yaml");
+        assert_eq!(both.qualified_features(), "p/default,p/yaml");
         assert!(both.has_library() && !program.has_library());
         assert!(!package("null", &target("lib", false)).has_library());
     }

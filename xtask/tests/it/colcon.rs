@@ -237,7 +237,6 @@ impl Home {
         home.install_tools(venv);
         home.make_repository();
         home.make_ros();
-        home.seed_build();
         home
     }
 
@@ -308,27 +307,6 @@ impl Home {
         }
         fs::create_dir_all(&ros).unwrap();
         fs::write(ros.join("setup.bash"), setup).unwrap();
-    }
-
-    /// Copies the crates of crates.io that the tests were built with, because compiling them again takes minutes. cargo
-    /// compiles those with other features, those that depend on ROS 2, and those of this project.
-    fn seed_build(&self) {
-        let Some(target) = env::var_os("CARGO_TARGET_DIR") else { return };
-        // What has no fingerprint is compiled again, as what cannot be copied is.
-        let script = format!(
-            "mkdir -p {to}/deps && cd {from}/debug
-            cp -a .fingerprint build {to} && cp -a deps/*.{{d,rlib,rmeta,so}} {to}/deps || true
-            rm -rf {to}/.fingerprint/{{rclrs,ros,topic_statistics}}*
-            cd",
-            from = target.display(),
-            to = self.build().join("debug").display()
-        );
-        self.paste(&[script]);
-    }
-
-    /// Where the packages' common dependencies are compiled once, by cargo 1.91 or later.
-    fn build(&self) -> PathBuf {
-        self.directory.join("build")
     }
 
     fn cargo_home(&self) -> PathBuf {
@@ -402,8 +380,9 @@ impl Home {
             .env("RUSTUP_HOME", env::var_os("RUSTUP_HOME").map_or(rustup_home, PathBuf::from))
             .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git knows the repository
             .env("COLCON_HOME", self.directory.join("colcon")) // no defaults of whoever runs this
-            .env("CARGO_BUILD_BUILD_DIR", self.build())
-            // Without data for a debugger or a second build.
+            // The packages' common dependencies are compiled once (by cargo 1.91 or later), without data for a debugger
+            // or a second build.
+            .env("CARGO_BUILD_BUILD_DIR", self.directory.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
             .env("CARGO_INCREMENTAL", "0")
