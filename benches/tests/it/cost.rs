@@ -106,7 +106,10 @@ fn a_callback_of_a_measured_executor_costs_no_allocation_beyond_the_basic_one() 
     let subscribe = |on_worker: bool, is_measured: bool| {
         move |node: &Node, count: Arc<AtomicU64>| {
             let statistics = is_measured.then(|| NodeStatistics::with_options(node, options()).unwrap());
-            assert_eq!(statistics.as_ref().is_some_and(|of| of.executor().is_some()), is_measured);
+            assert_eq!(
+                statistics.as_ref().is_some_and(|statistics| statistics.executor().is_some()),
+                is_measured
+            );
             let callback = move |_: Imu| {
                 count.fetch_add(1, Ordering::Relaxed);
             };

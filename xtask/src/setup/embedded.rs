@@ -61,9 +61,9 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let log = workshop.log("wheels");
     workshop.step("wheels", &inputs, &what, count, |step| prefix.install(step, &log))?;
 
-    let log = workshop.log("mended");
+    let log = workshop.log("repaired");
     let what = "Repairing the wheels";
-    workshop.step("mended", &[REPAIR], what, 0, |step| prefix.repair(step, &log))?;
+    workshop.step("repaired", &[REPAIR], what, 0, |step| prefix.repair(step, &log))?;
 
     for package in INTERFACE_PACKAGES {
         let sources = interface_sources(project, package)?;

@@ -96,17 +96,17 @@ fn a_setup_that_is_killed_in_any_step_is_completed_by_the_next() {
 
     kill_in_step(ros_dir, 1, || log_has("wheels.log", 30, "Collecting "));
     assert!(!stamp("wheels"), "half of the wheels are not taken for all");
-    kill_in_step(ros_dir, 2, || log_has("mended.log", 20, "print-needed"));
-    assert!(stamp("wheels") && !stamp("mended"));
+    kill_in_step(ros_dir, 2, || log_has("repaired.log", 20, "print-needed"));
+    assert!(stamp("wheels") && !stamp("repaired"));
     kill_in_step(ros_dir, 3, || log_has("statistics_msgs.log", 1, "[5/"));
-    assert!(stamp("mended") && !stamp("statistics_msgs"));
+    assert!(stamp("repaired") && !stamp("statistics_msgs"));
     kill_in_step(ros_dir, 4, || log_has("topic_statistics_interfaces.log", 1, "[5/"));
     assert!(stamp("statistics_msgs") && !stamp("topic_statistics_interfaces"));
     kill_in_step(ros_dir, 5, || true);
 
     let (completed, text) = output(xtask(ros_dir).arg("setup"));
     assert!(completed.status.success(), "{text}");
-    let steps = ["wheels", "mended", "statistics_msgs", "topic_statistics_interfaces", "interfaces"];
+    let steps = ["wheels", "repaired", "statistics_msgs", "topic_statistics_interfaces", "interfaces"];
     assert!(steps.into_iter().all(stamp));
     let parts = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
     let mut files = BTreeMap::new();

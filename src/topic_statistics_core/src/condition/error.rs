@@ -91,7 +91,7 @@ pub enum ConditionProblem {
         figure: String,
     },
     /// One sample has no percentiles and no standard deviation.
-    #[error("{} has one sample per window, of which there is no {}", quoted(name), quoted(figure))]
+    #[error("{} has one sample per window, and that has no {}", quoted(name), quoted(figure))]
     OneSample {
         /// The metric.
         name: String,
