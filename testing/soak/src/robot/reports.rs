@@ -400,6 +400,8 @@ pub fn monitor(
     tally.report("topic_monitor");
     let mut totals = BTreeMap::<String, Totals>::new();
     let mut last = BTreeMap::<String, Value>::new();
+    // Topics of which messages were counted without being measured: their losses are unknown from then on.
+    let mut with_unmeasured = BTreeSet::<String>::new();
     each_object(&directory.join("monitor.out"), |row| {
         let topic = row["topic"].as_str().unwrap_or_default().to_owned();
         let (Some(received), Some(start), Some(stop)) =
@@ -421,19 +423,26 @@ pub fn monitor(
         let start_by_clock = start - row["clock_step"].as_i64().unwrap_or(0);
         let totals = totals.entry(topic.clone()).or_default();
         tally.check("totals grow by the windows", totals.accept(start_by_clock, stop, total, window), fault);
+        let metric = |name: &str| figures_of(&row["metrics"][name]);
+        let sizes = metric("message_size");
+        // On a busy machine, more messages may come while a window ends than wait for its lock. Then no figure of the
+        // window is known, except its count.
+        let is_measured = received == 0 || sizes.count() > 0;
+        if !is_measured {
+            with_unmeasured.insert(topic.clone());
+        }
         if row["clock_step"].is_null() {
             let rate = received as f64 * 1e9 / (stop - start) as f64;
             tally.check("rates", (number(&row["rate"]) - rate).abs() <= 1e-4 * rate, fault);
             let bandwidth = rate * size(&topic) as f64;
-            tally.check("bytes", (number(&row["bandwidth"]) - bandwidth).abs() <= 1e-4 * bandwidth, fault);
+            let is_right = (number(&row["bandwidth"]) - bandwidth).abs() <= 1e-4 * bandwidth;
+            tally.check_known("bytes", is_measured, is_right, fault);
         }
-        let metric = |name: &str| figures_of(&row["metrics"][name]);
-        let sizes = metric("message_size");
-        tally.check(
-            "bytes",
-            row["bytes"].as_u64() == Some(received * size(&topic)) && sizes.count() == received,
-            fault,
-        );
+        let is_right = match is_measured {
+            true => row["bytes"].as_u64() == Some(received * size(&topic)) && sizes.count() == received,
+            false => row["bytes"].is_null() && row["lost"].is_null(),
+        };
+        tally.check("bytes", is_right, fault);
         let gaps = metric("publication_seq_gap");
         let lost = if gaps.count() == 0 { 0.0 } else { gaps.0[0] * gaps.0[4] };
         // The first message of a sender has no gap, and neither has a late one, which fills a gap.
@@ -441,7 +450,11 @@ pub fn monitor(
         let late = row["out_of_order"].as_u64().unwrap_or(0);
         let is_counted = (received.saturating_sub(senders + late)..=received - late).contains(&gaps.count());
         let filled = lost - window[1] as f64;
-        tally.check("gaps", is_counted && filled > -1e-3 && filled < late as f64 + 1e-3, fault);
+        let is_right = match with_unmeasured.contains(&topic) {
+            true => row["lost"].is_null() && row["total"]["lost"].is_null() && gaps.count() == 0,
+            false => is_counted && filled > -1e-3 && filled < late as f64 + 1e-3,
+        };
+        tally.check("gaps", is_right, fault);
         let periods = metric("message_period");
         // The first one may have begun in the window before.
         let sum = if periods.count() > 0 { periods.0[0] * periods.0[4] - periods.0[2] } else { 0.0 };
@@ -474,7 +487,7 @@ pub fn monitor(
             if let Some(left) = known.and_then(|count| sent.get_mut(&count)) {
                 *left -= 1;
             }
-            let is_known = found.is_some() || known.is_none();
+            let is_known = (found.is_some() || known.is_none()) && !with_unmeasured.contains(&topic);
             tally.check_known("senders", is_known, found.is_some(), || {
                 format!("{topic}: {sender}; sent were {sent:?}")
             });
