@@ -245,17 +245,22 @@ fn the_goals_of_an_action_have_their_outcomes_and_durations() {
 fn lines_and_a_report_have_the_round_trip() {
     let (_server, mut client) = (server("30", "METADATA"), client("METADATA"));
     let page = tempfile::NamedTempFile::with_suffix(".html").unwrap();
-    let arguments = ["--services", "--plain", "--duration", "6", "--report", page.path().to_str().unwrap()];
     let domain = domain();
-    let monitor = std::thread::spawn({
-        let arguments = arguments.map(str::to_owned);
-        move || run(&arguments.each_ref().map(String::as_str), domain)
-    });
-    while !monitor.is_finished() {
-        client.request("3 0");
-    }
-    let output = monitor.join().unwrap();
-    let lines = text(&output.stdout);
+    let mut lines_of = |seconds: &'static str| {
+        let path = page.path().to_str().unwrap().to_owned();
+        let arguments =
+            ["--services", "--plain", "--duration", seconds, "--report", &path].map(str::to_owned);
+        let monitor = std::thread::spawn(move || run(&arguments.each_ref().map(String::as_str), domain));
+        while !monitor.is_finished() {
+            client.request("3 0");
+        }
+        let output = monitor.join().unwrap();
+        eprintln!("{seconds} s: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // On a busy machine, discovery takes longer than the shorter runs.
+    let mut runs = ["6", "12", "24"].into_iter().map(&mut lines_of);
+    let lines = runs.find(|lines| lines.contains("/serve")).unwrap_or_default();
     assert!(lines.contains("round trip ms") && lines.contains("service  "), "{lines}");
     let measured = lines.lines().filter(|line| line.starts_with("/serve")).any(|line| {
         let mean = line.split_whitespace().nth(4).unwrap();
