@@ -2,13 +2,16 @@
 
 //! A network that is cut for a while.
 
-use super::monitor::Monitor;
-use std::time::Duration;
-use test_support::{domain, of, program, wait_for, Metric};
+use std::{collections::BTreeSet, time::Duration};
+
+use rclrs_topic_statistics::{NodeStatistics, TopicStatisticsOptions};
+use serde_json::json;
+use test_support::{domain, of, program, wait_for, Metric, Program, Reader, Spinning};
 
 use super::{
+    monitor::Monitor,
     now,
-    programs::{Receiver, Sender, WEAK},
+    programs::{self, answer_requests, is_started_as, node, Receiver, Sender, WEAK},
     read_statistics, source, start, two_hosts,
 };
 
@@ -156,4 +159,71 @@ fn a_publisher_that_restarts_during_a_cut_is_a_second_publisher_and_no_loss() {
         assert_eq!(senders.len(), 2, "{object:#}");
         assert_eq!((&object["total"]["lost"], &object["total"]["out_of_order"]), (&0.into(), &0.into()));
     }
+}
+
+/// A node `counting` with counters, as many more as each line of its input says, in windows of half a second.
+#[test]
+#[ignore = "a program of the test below"]
+fn counting() {
+    if !is_started_as("cut::counting") {
+        return;
+    }
+    let (executor, node) = node("counting");
+    let options = TopicStatisticsOptions::new().publish_period(Duration::from_millis(500));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let _spinning = Spinning::start(executor);
+    let mut counters = vec![];
+    answer_requests(|more| {
+        for _ in 0..more.parse().unwrap() {
+            counters.push(statistics.create_counter(format!("number_{}", counters.len())));
+        }
+        json!({ "publishers": node.count_publishers("/statistics").unwrap() })
+    });
+}
+
+/// Reads two windows of each counter, cuts the network for some time, and reads two windows after it. Asserts that no
+/// window is missing since the first two.
+fn no_window_is_missing_after(cut_for: Duration, counters: usize, reader: &mut Reader, cut: impl Fn(bool)) {
+    let two_windows_after = |reader: &mut Reader, start: i64| {
+        reader.read_until("windows", |read| {
+            let later = read.iter().filter(|window| window.start > start);
+            let starts: BTreeSet<_> = later.map(|window| (&window.source, window.start)).collect();
+            (0..counters).all(|number| {
+                let source = source("/counting", &format!("number_{number}"));
+                starts.iter().filter(|(of, _)| **of == source).count() >= 2
+            })
+        });
+    };
+    let begun = now();
+    two_windows_after(reader, begun);
+    cut(true);
+    // This duration is the fault under test.
+    std::thread::sleep(cut_for);
+    cut(false);
+    two_windows_after(reader, now());
+    for number in 0..counters {
+        let windows = reader.windows(&source("/counting", &format!("number_{number}")), "frequency_hz");
+        let windows: Vec<_> = windows.iter().filter(|window| window.start > begun).collect();
+        assert!(windows.len() as f64 > cut_for.as_secs_f64() * 2.0, "{windows:#?}");
+        for pair in windows.windows(2) {
+            assert_eq!(pair[0].stop, pair[1].start, "counter {number}, cut for {cut_for:?}: {windows:#?}");
+        }
+    }
+}
+
+#[test]
+fn few_sources_keep_their_windows_for_a_second_and_many_for_longer() {
+    let Some(network) = two_hosts() else { return };
+    let domain = domain();
+    let mut counting: Program = network.talking.spawn(programs::command("cut::counting", domain, &[])).into();
+    let mut reader = read_statistics(&network.listening, domain);
+    let cut = |is_cut| network.link.cut(is_cut);
+    let publishers =
+        |counting: &mut Program, more: &str| programs::request(counting, more)["publishers"].clone();
+    publishers(&mut counting, "8");
+    no_window_is_missing_after(Duration::from_secs(1), 8, &mut reader, cut);
+    // With the ninth metric, a publisher with a deeper history replaces the first one; the reader finds it.
+    publishers(&mut counting, "12");
+    no_window_is_missing_after(Duration::from_secs(6), 20, &mut reader, cut);
+    assert_eq!(publishers(&mut counting, "0"), 1, "the first one has gone");
 }

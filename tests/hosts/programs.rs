@@ -76,8 +76,8 @@ pub fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
     }
 }
 
-/// Sends a line to a program of this file. Returns its answer.
-fn request(program: &mut Program, line: &str) -> Value {
+/// Sends a line to a program that [answers requests](answer_requests). Returns its answer.
+pub fn request(program: &mut Program, line: &str) -> Value {
     program.send(line);
     loop {
         let answer = program.read(&format!("answer to {line}"));

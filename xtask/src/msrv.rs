@@ -18,9 +18,8 @@ use crate::{
 
 /// Checks the packages that may be published with their toolchains, which are installed where rustup can.
 ///
-/// Those of one version are checked together, with all their features, because their common dependencies would be compiled
-/// again for each. That a package builds alone, without what others enable in them, is seen where colcon builds it and
-/// where its documentation is built.
+/// Each package is checked alone, with all its features: what another package enables in a common dependency does not
+/// help it.
 pub fn run(environment: &Environment, workspace: &Path, target: &Path, no_skip: bool) -> Result<ExitCode> {
     let mut has_failed = false;
     let mut of_toolchains: BTreeMap<String, Vec<Package>> = BTreeMap::new();
@@ -44,15 +43,15 @@ pub fn run(environment: &Environment, workspace: &Path, target: &Path, no_skip: 
             has_failed |= no_skip;
             continue;
         }
-        eprintln!("-- {} with Rust {toolchain}", names.join(", "));
-        // Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
-        let mut check = environment.command("rustup");
-        check.current_dir(workspace).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
-        check.args(["--lib", "--bins"]).env("CARGO_TARGET_DIR", target);
         for package in &packages {
-            check.args(["--package", &package.name, "--features", &package.qualified_features()]);
+            eprintln!("-- {} with Rust {toolchain}", package.name);
+            // Not `cargo +toolchain`: behind `cargo run`, PATH may have a toolchain's own cargo before rustup's.
+            let mut check = environment.command("rustup");
+            check.current_dir(workspace).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
+            check.args(["--lib", "--bins", "--package", &package.name]);
+            check.args(["--features", &package.feature_list()]).env("CARGO_TARGET_DIR", target);
+            has_failed |= passes(&mut check)? == Outcome::Failed;
         }
-        has_failed |= passes(&mut check)? == Outcome::Failed;
     }
     Ok(ExitCode::from(u8::from(has_failed)))
 }

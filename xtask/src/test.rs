@@ -137,7 +137,9 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
                 |package| OPTIMISED.map(move |option| format!("profile.dev.package.{package}.{option}"));
             let options: Vec<_> = COUNTED.into_iter().flat_map(options_of).collect();
             arguments.extend(options.iter().flat_map(|option| ["--config", option]));
-            jobs.push(job("instructions of a message", project, &arguments));
+            let mut instructions = job("instructions of a message", project, &arguments);
+            instructions.command.env("IS_OPTIMISED", ""); // the count is asserted
+            jobs.push(instructions);
         }
         jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
         // The program that its own tests have built: a release build would take longer than the windows.

@@ -197,7 +197,7 @@ fn a_message_costs_120_instructions_at_most_without_the_clock() {
     };
     let per_message = (twice - once) as f64 / MESSAGES as f64;
     println!("instructions_per_message={per_message:.0}");
-    if cfg!(debug_assertions) {
+    if cfg!(debug_assertions) && std::env::var_os("IS_OPTIMISED").is_none() {
         eprintln!("not asserted: {per_message:.0} instructions per message (this is no release build)");
     } else {
         assert!((80.0..=120.0).contains(&per_message), "{per_message} instructions; 118 with Rust 1.95");

@@ -400,8 +400,9 @@ pub fn monitor(
     tally.report("topic_monitor");
     let mut totals = BTreeMap::<String, Totals>::new();
     let mut last = BTreeMap::<String, Value>::new();
-    // Topics of which messages were counted without being measured: their losses are unknown from then on.
-    let mut with_unmeasured = BTreeSet::<String>::new();
+    // Windows of each topic, and those of which messages were counted without being measured: losses are unknown from
+    // the first of these on.
+    let mut windows = BTreeMap::<String, [u64; 2]>::new();
     each_object(&directory.join("monitor.out"), |row| {
         let topic = row["topic"].as_str().unwrap_or_default().to_owned();
         let (Some(received), Some(start), Some(stop)) =
@@ -428,9 +429,10 @@ pub fn monitor(
         // On a busy machine, more messages may come while a window ends than wait for its lock. Then no figure of the
         // window is known, except its count.
         let is_measured = received == 0 || sizes.count() > 0;
-        if !is_measured {
-            with_unmeasured.insert(topic.clone());
-        }
+        let [all, unmeasured] = windows.entry(topic.clone()).or_default();
+        *all += 1;
+        *unmeasured += u64::from(!is_measured);
+        let has_unmeasured = *unmeasured > 0;
         if row["clock_step"].is_null() {
             let rate = received as f64 * 1e9 / (stop - start) as f64;
             tally.check("rates", (number(&row["rate"]) - rate).abs() <= 1e-4 * rate, fault);
@@ -450,7 +452,7 @@ pub fn monitor(
         let late = row["out_of_order"].as_u64().unwrap_or(0);
         let is_counted = (received.saturating_sub(senders + late)..=received - late).contains(&gaps.count());
         let filled = lost - window[1] as f64;
-        let is_right = match with_unmeasured.contains(&topic) {
+        let is_right = match has_unmeasured {
             true => row["lost"].is_null() && row["total"]["lost"].is_null() && gaps.count() == 0,
             false => is_counted && filled > -1e-3 && filled < late as f64 + 1e-3,
         };
@@ -463,6 +465,11 @@ pub fn monitor(
         tally.check_known("periods", is_known, is_right, fault);
         last.insert(topic, row.clone());
     })?;
+    for (topic, [all, unmeasured]) in &windows {
+        tally.check("windows that are measured", *unmeasured <= 1 + all / 10, || {
+            format!("{topic}: {unmeasured} of {all} windows are not measured")
+        });
+    }
     // For each publisher, received plus lost messages equal its sent ones: it sends as soon as it
     // knows the subscriptions. On a busy machine topic_monitor may know it later; the first messages then reach nobody.
     for (topic, row) in last {
@@ -487,7 +494,7 @@ pub fn monitor(
             if let Some(left) = known.and_then(|count| sent.get_mut(&count)) {
                 *left -= 1;
             }
-            let is_known = (found.is_some() || known.is_none()) && !with_unmeasured.contains(&topic);
+            let is_known = (found.is_some() || known.is_none()) && windows[&topic][1] == 0;
             tally.check_known("senders", is_known, found.is_some(), || {
                 format!("{topic}: {sender}; sent were {sent:?}")
             });
