@@ -22,18 +22,24 @@ pub(crate) use loom::{
 };
 
 thread_local! {
-    /// The time in a model. All its threads run on one real thread.
-    static NOW: Cell<Instant> = Cell::new(Instant::now());
+    /// The time that has passed in models. All threads of a model run on one real thread.
+    static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// Returns the time. It stands still until a model lets it [pass](pass): a model must not depend on its own duration.
 pub(crate) fn now() -> Instant {
-    NOW.get()
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    *START.get_or_init(Instant::now) + PASSED.get()
+}
+
+/// Returns the time that has passed.
+pub(crate) fn passed() -> Duration {
+    PASSED.get()
 }
 
 /// Lets time pass.
 pub(crate) fn pass(time: Duration) {
-    NOW.set(NOW.get() + time);
+    PASSED.set(PASSED.get() + time);
 }
 
 /// Lets time pass, without other threads.

@@ -77,6 +77,9 @@ struct Timeline {
     /// How many times faster than real time the clock runs, over at least [`RATE_OVER`](Self::RATE_OVER): a delayed
     /// reading would distort the rate between two readings.
     rate: f64,
+    /// The rate of the last jump forward, if that may have been a simulation that has become faster: the next readings
+    /// tell.
+    rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured.
     rate_from: Option<(i64, i64)>,
     /// The time after the last jump. Until messages of the time before have arrived, earlier stamps are of that time.
@@ -125,7 +128,9 @@ impl Timeline {
         }
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
         self.last = Some((now, seen));
-        let rate = self.rate.max(1.0);
+        // A clock that stands still after a jump has not become faster.
+        let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
+        let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
             self.jump(now, seen);
             self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
@@ -138,21 +143,21 @@ impl Timeline {
             self.jump(now, seen);
             // If that was no jump but a new rate, the next steps are no jumps. A jump in a pause has no rate.
             let rate = step / elapsed.max(1.0);
-            if rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS {
-                self.rate = rate;
-            }
+            let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
+            self.rate_of_jump = is_possible.then_some(rate);
             self.rate_from = self.last;
         } else if let Some((from, from_seen)) = self.rate_from {
             let over = (seen - from_seen) as f64;
             if over >= Self::RATE_OVER {
                 self.rate = (now - from) as f64 / over;
+                self.rate_of_jump = None;
                 self.rate_from = self.last;
             }
         }
     }
 
     fn jump(&mut self, to: i64, seen: i64) {
-        (self.start, self.ahead, self.under_way) = (to, None, None);
+        (self.start, self.ahead, self.under_way, self.rate_of_jump) = (to, None, None, None);
         self.jumps = self.jumps.wrapping_add(1);
         if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
             self.unusable_until = seen + Self::UNDER_WAY;
@@ -379,6 +384,19 @@ mod tests {
         timeline.advance(2000 * SECOND, seen + 12 * SECOND);
         timeline.advance(2100 * SECOND, seen + 42 * SECOND);
         assert_eq!(timeline.start, 2100 * SECOND, "{timeline:?}");
+    }
+
+    #[test]
+    fn a_second_jump_that_a_simulation_cannot_have_made_is_a_jump() {
+        // Each may be a simulation that has become 70 times faster; but its clock would not stand still between them.
+        for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
+            let (mut timeline, seen) = running(1000, 1);
+            let first = seen + 190 * MS;
+            timeline.advance(1014 * SECOND, first);
+            timeline.advance(1014 * SECOND, first + 100 * MS);
+            timeline.advance(1040 * SECOND, first + between);
+            assert_eq!(timeline.jumps, jumps, "{between}: {timeline:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
     health::{needed, Expectations, Level, NodeExpectations},
     metric::Metric,
     record::{
-        clock::Clock,
+        clock::{duration, Clock},
         options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         source::{Source, WindowedCollector},
     },
@@ -106,8 +106,8 @@ pub struct HandOut {
 struct Entry {
     source: Weak<Source>,
     options: SourceOptions,
-    /// The earliest end of its first window, so that it lasts at least one period.
-    first_end: Option<Instant>,
+    /// When its first window had started, on the monotonic clock in nanoseconds, so that it lasts at least one period.
+    first_started: Option<i64>,
     /// None: its windows are not published.
     publisher: Option<WindowPublisher>,
     judge: SourceJudge,
@@ -238,8 +238,13 @@ impl Schedule {
         now: Instant,
         clock: &dyn Clock,
     ) {
-        let entry =
-            Entry { source: Weak::new(), options, first_end: None, publisher, judge: SourceJudge::default() };
+        let entry = Entry {
+            source: Weak::new(),
+            options,
+            first_started: None,
+            publisher,
+            judge: SourceJudge::default(),
+        };
         self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
         self.update(now, clock);
     }
@@ -469,12 +474,9 @@ impl Schedule {
                 continue;
             }
             let period = entry.options.publish_period.unwrap_or(self.defaults.publish_period);
-            let first_end = now + period;
             if collector.enable(clock) {
-                entry.first_end = Some(first_end);
+                entry.first_started = Some(clock.monotonic());
                 is_new |= source.is_some_and(|source| source.is_subscription());
-            } else if let Some(end) = &mut entry.first_end {
-                *end = first_end.min(*end); // the period may have become shorter
             }
             periods.push(period);
         }
@@ -495,7 +497,7 @@ impl Schedule {
         let mut has_ended = false;
         for WindowEnd { period, at } in window_ends.iter_mut().filter(|end| end.at <= now) {
             has_ended = true;
-            self.end_windows_of(*period, *at, now, clock);
+            self.end_windows_of(*period, now, clock);
             // If whole periods were missed (the host was suspended), the next window is longer: there are no empty
             // windows.
             *at += *period;
@@ -521,8 +523,8 @@ impl Schedule {
         self.entries.retain(|entry| entry.source.strong_count() > 0);
     }
 
-    /// Ends the windows with this period; `at`: their scheduled end.
-    fn end_windows_of(&mut self, period: Duration, at: Instant, now: Instant, clock: &dyn Clock) {
+    /// Ends the windows with this period.
+    fn end_windows_of(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
         // The offset of the host's clock is published once by each publisher.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let mut rows = vec![];
@@ -531,10 +533,11 @@ impl Schedule {
                 continue;
             }
             // A first window that would be too short is joined with the next.
-            if entry.first_end.is_some_and(|first_end| first_end > at) {
+            let is_too_short = |started| duration(clock.monotonic() - started) < period;
+            if entry.first_started.is_some_and(is_too_short) {
                 continue;
             }
-            entry.first_end = None;
+            entry.first_started = None;
             let Some(source) = entry.source.upgrade() else { continue };
             let Some(window) = source.collector.end_window(clock) else { continue };
             let statistics = Arc::new(window.statistics);

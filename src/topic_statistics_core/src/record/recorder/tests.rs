@@ -828,20 +828,19 @@ fn off_and_on_again_is_another_time_and_no_message_reaches_over() {
 
 #[test]
 fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
-    let recorder = recorder(RecorderOptions::new());
-    let info = info(UNKNOWN, 1, 1);
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new());
     for _ in 0..2 {
-        receive(&recorder, &info);
-        std::thread::sleep(Duration::from_millis(20));
-        receive(&recorder, &info);
+        receive_on(&recorder, &clock, 1);
+        clock.pass(S / 50);
+        receive_on(&recorder, &clock, 2);
         recorder.disable();
-        std::thread::sleep(Duration::from_millis(300));
-        recorder.enable(&HostClock);
+        clock.pass(S);
+        recorder.enable(&clock);
     }
     let totals = recorder.totals().unwrap();
-    assert_eq!(totals.intervals, Some(2));
-    assert!(totals.active < Duration::from_millis(300), "{totals:?}");
-    assert!(totals.rate() > 6.0, "{}", totals.rate());
+    assert_eq!((totals.intervals, totals.active), (Some(2), Duration::from_millis(40)));
+    assert_eq!(totals.rate(), 50.0);
 }
 
 #[test]

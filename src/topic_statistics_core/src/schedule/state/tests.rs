@@ -28,13 +28,15 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Host {
     started: Instant,
     monotonic: AtomicI64,
+    /// What passes before each reading, in nanoseconds: the thread is held up.
+    held_up: AtomicI64,
 }
 
 impl Host {
     const EPOCH: i64 = 1_790_000_000 * S;
 
     fn new() -> Self {
-        Self { started: Instant::now(), monotonic: AtomicI64::new(0) }
+        Self { started: Instant::now(), monotonic: AtomicI64::new(0), held_up: AtomicI64::new(0) }
     }
 
     /// Lets time pass, and returns the time after it.
@@ -50,7 +52,8 @@ impl Host {
 
 impl Clock for Host {
     fn monotonic(&self) -> i64 {
-        self.monotonic.load(Ordering::Relaxed)
+        let held_up = self.held_up.load(Ordering::Relaxed);
+        self.monotonic.fetch_add(held_up, Ordering::Relaxed) + held_up
     }
 
     fn system(&self) -> i64 {
@@ -264,6 +267,19 @@ fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
     let second = rig.windows(SECOND);
     let late = second.iter().find(|(name, _)| name == "late").unwrap();
     assert_eq!(late.1.length, SECOND * 3 / 2);
+}
+
+#[test]
+fn a_first_window_that_began_late_because_the_thread_was_held_up_is_not_too_short() {
+    let mut rig = Rig::new();
+    rig.host.held_up.store(1000, Ordering::Relaxed);
+    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    rig.host.held_up.store(0, Ordering::Relaxed);
+    let late = Duration::from_nanos(rig.host.monotonic() as u64);
+    assert!(late > Duration::ZERO);
+    assert_eq!(rig.windows(SECOND - late), [], "its scheduled end");
+    let windows = rig.windows(SECOND);
+    assert!(windows[0].1.length > SECOND && windows[0].1.length < SECOND * 2, "{windows:?}");
 }
 
 #[test]
