@@ -83,18 +83,26 @@ fn some_of(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), String>
     Ok(())
 }
 
-/// Compares a window.
-pub fn window(ours: &WindowStatistics, expected: &oracle::Window, tally: &mut Tally) -> Result<(), String> {
+/// Compares a window of a source with this publish period, in nanoseconds.
+pub fn window(
+    ours: &WindowStatistics,
+    expected: &oracle::Window,
+    period: i64,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let length = expected.stop - expected.start;
+    if expected.is_first && length < period {
+        return Err(format!("the first window has {length} ns, less than its period of {period} ns"));
+    }
     equal("start", ours.window.start.as_nanoseconds(), expected.start + expected.offset)?;
     equal("stop", ours.window.stop.as_nanoseconds(), expected.stop + expected.offset)?;
-    equal("length", ours.length.as_nanos() as i64, expected.stop - expected.start)?;
+    equal("length", ours.length.as_nanos() as i64, length)?;
     equal("clock step", ours.clock_step.map(ClockStep::as_nanoseconds), expected.step)?;
     equal("count", ours.is_count_known.then_some(ours.count), expected.count)?;
     equal("unrecorded", ours.unrecorded, expected.unrecorded)?;
     equal("whether stamps are missing", ours.unstamped, expected.is_unstamped)?;
     equal("whether /clock is missing", ours.without_clock, false)?;
-    let rate = expected.count.map_or(f64::NAN, |count| count as f64)
-        / ((expected.stop - expected.start) as f64 * 1e-9);
+    let rate = expected.count.map_or(f64::NAN, |count| count as f64) / (length as f64 * 1e-9);
     if !is_same(ours.rate(), rate, rate) {
         return Err(format!("rate {}, expected {rate}", ours.rate()));
     }

@@ -54,6 +54,7 @@ faults! {
     SlowReader: "messages that blocked the thread",
     Discard: "windows discarded because too many messages waited",
     LateThread: "windows ended late",
+    HeldChange: "changes of the schedule that were held up",
     HeldEnd: "windows whose end was held up under the lock",
     Held: "messages held up under the lock",
     Queued: "samples that waited for the lock",

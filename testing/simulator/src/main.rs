@@ -88,6 +88,7 @@ fn main() -> ExitCode {
     if can_shrink {
         eprintln!("{}", shrink::shrink(seed, world));
     }
+    eprintln!("\nTo see it again: cargo xtask simulate --seed {seed} --windows {}", arguments.windows);
     ExitCode::FAILURE
 }
 

@@ -47,8 +47,8 @@ pub struct Received {
     pub ros: i64,
     pub jumps: u32,
     pub jumped_at: Option<i64>,
-    /// How often simulated time had jumped when the message was taken.
-    pub jumps_when_taken: u32,
+    /// When it was taken, on the monotonic clock.
+    pub taken: i64,
     pub header: Stamp,
     /// [`Stamp::NONE`] if the middleware does not report it; so is the next one.
     pub source: Stamp,
@@ -81,6 +81,8 @@ pub enum Expected {
 pub struct Window {
     pub start: i64,
     pub stop: i64,
+    /// Whether it is the first one since the statistics were enabled.
+    pub is_first: bool,
     /// System time less monotonic time at the stop.
     pub offset: i64,
     pub step: Option<i64>,

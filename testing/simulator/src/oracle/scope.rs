@@ -105,7 +105,7 @@ impl Scope {
     /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
     /// meanwhile.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
-        let start = self.times.start;
+        let (start, is_first) = (self.times.start, self.times.is_first);
         let step = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
         let count = std::mem::take(&mut self.count) + samples.len() as u64;
@@ -135,6 +135,7 @@ impl Scope {
         Window {
             start,
             stop: now,
+            is_first,
             offset: self.times.offset,
             step,
             count: Some(count),

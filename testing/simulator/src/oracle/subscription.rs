@@ -9,6 +9,9 @@ use super::{
     milliseconds, Distributions, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
+/// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
+const READ_WITHIN: i64 = 100_000_000;
+
 /// How a subscription measures.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -314,7 +317,7 @@ impl Subscription {
 
     /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, lost: &LostAtEnd) -> Window {
-        let (start, offset_before) = (self.times.start, self.times.offset);
+        let WindowTimes { start, is_first, offset: offset_before, .. } = self.times;
         let step = self.times.end(now, offset, suspended);
         let metrics = self.settings.metrics.clone();
         let metrics = metrics
@@ -324,6 +327,7 @@ impl Subscription {
         let window = Window {
             start,
             stop: now,
+            is_first,
             offset: self.times.offset,
             step,
             count: (!self.has_counted_at_start && lost.messages == 0)
@@ -452,7 +456,7 @@ impl Subscription {
             (Some(jumped), Some(read)) => {
                 let has_arrived =
                     read < jumped - 10_000_000_000 || message.callback >= jumped + 10_000_000_000;
-                has_arrived && message.jumps_when_taken == message.jumps
+                has_arrived && message.taken >= jumped
             }
             _ => false,
         };
@@ -462,16 +466,17 @@ impl Subscription {
             let is_known = from.value != 0 && to.value != 0 && is_of_this_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
-        // A message that was taken before the last step was found has no age. One that was taken before stamps became
-        // usable again may have one.
-        let of_messages = |is_expected: &dyn Fn(u32) -> bool| -> Vec<f64> {
-            let messages = self.messages.iter().filter(|message| is_simulated || is_expected(message.steps));
-            messages.filter_map(sample).collect()
+        // A message that was taken before the last step or jump was found has no age. One that was taken before stamps
+        // became usable again may have one, and so may one that was taken before simulated time was read again.
+        let is_certain = |message: &Received| match is_simulated {
+            true => message.jumped_at.is_none_or(|jumped| message.taken > jumped + READ_WITHIN),
+            false => message.steps == self.steps,
         };
-        let (certain, samples) = (
-            of_messages(&|steps| steps == self.steps).len(),
-            of_messages(&|steps| steps >= self.steps_at_last),
-        );
+        let is_possible = |message: &Received| is_simulated || message.steps >= self.steps_at_last;
+        let of_messages = |is_expected: &dyn Fn(&Received) -> bool| -> Vec<f64> {
+            self.messages.iter().filter(|message| is_expected(message)).filter_map(sample).collect()
+        };
+        let (certain, samples) = (of_messages(&is_certain).len(), of_messages(&is_possible));
         // A jump is seen at the next reading. Until then, and until messages that were under way have arrived, valid
         // stamps may be doubtful.
         let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);

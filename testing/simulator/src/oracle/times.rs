@@ -7,6 +7,8 @@
 pub struct WindowTimes {
     /// On the monotonic clock.
     pub start: i64,
+    /// Whether it is the first one since the statistics were enabled.
+    pub is_first: bool,
     /// System time less monotonic time.
     pub offset: i64,
     suspended: i64,
@@ -33,18 +35,19 @@ impl WindowTimes {
     const TOLERANCE: i64 = 10_000;
 
     pub fn new(offset: i64, suspended: i64) -> Self {
-        Self { start: 0, offset, suspended, suspends: vec![] }
+        Self { start: 0, is_first: true, offset, suspended, suspends: vec![] }
     }
 
     /// Starts a first window. Returns the step of the system clock since the last one.
     pub fn restart(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
-        self.start = now;
+        (self.start, self.is_first) = (now, true);
         self.observe(now, now, offset, suspended)
     }
 
     /// Ends the window, and returns the step of the system clock in it.
     pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
         let from = std::mem::replace(&mut self.start, now);
+        self.is_first = false;
         self.observe(from, now, offset, suspended)
     }
 

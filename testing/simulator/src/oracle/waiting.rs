@@ -161,7 +161,7 @@ impl Waiting {
 
     /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
-        let start = self.times.start;
+        let (start, is_first) = (self.times.start, self.times.is_first);
         let step = self.times.end(now, offset, suspended);
         let periods = self.starts.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
         let goals = self.events.iter().filter(|(metric, _)| *metric == Metric::Goals).count();
@@ -221,6 +221,7 @@ impl Waiting {
         Window {
             start,
             stop: now,
+            is_first,
             offset: self.times.offset,
             step,
             count: Some(count),

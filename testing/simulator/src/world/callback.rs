@@ -23,8 +23,8 @@ pub struct Taken {
     pub epoch: Option<u32>,
     /// How often stamps had become doubtful, or usable again.
     pub steps: u32,
-    /// How often simulated time had jumped.
-    pub jumps: u32,
+    /// When it was taken, on the monotonic clock.
+    pub at: i64,
     pub message: Message,
     pub received: Stamp,
 }

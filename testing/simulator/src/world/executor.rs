@@ -42,7 +42,7 @@ impl World {
                 epoch.is_some()
             ));
         }
-        Some(Taken { subscription: id, recorder, taken, epoch, steps, jumps: self.jumps, message, received })
+        Some(Taken { subscription: id, recorder, taken, epoch, steps, at: self.now, message, received })
     }
 
     pub fn arrive(&mut self, id: u64, message: Message) {
@@ -151,7 +151,7 @@ impl World {
             ros: self.clocks.ros(),
             jumps: self.jumps,
             jumped_at: self.jumped,
-            jumps_when_taken: taken.jumps,
+            taken: taken.at,
             steps: taken.steps,
             header: message.header,
             source: if_reported(message.source, self.middleware.has_source),

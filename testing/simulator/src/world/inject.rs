@@ -22,6 +22,11 @@ impl World {
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
             fault = Fault::HeldEnd;
         }
+        // The same: jumps in one pause of simulated time.
+        let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
+        if self.ros_rate == 0 && is_soon && self.random.bool() {
+            fault = Fault::SmallJump;
+        }
         if !self.plan.has(fault) || !self.is_injected(fault) {
             return;
         }
@@ -36,7 +41,6 @@ impl World {
 
     /// Injects a fault. Returns whether it is possible now.
     fn is_injected(&mut self, fault: Fault) -> bool {
-        let now = self.instant(self.now);
         match fault {
             Fault::Step => {
                 // A second step in a window cannot be told from one: docs/reliability.md. A step as small as an
@@ -72,13 +76,20 @@ impl World {
                 let largest = [300 * MS, 3 * S, 40 * S][self.random.usize(..3)];
                 let back = self.random.i64(110 * MS..largest);
                 let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
-                return self.clocks.ros() > back && self.jump(by);
+                if self.clocks.ros() <= back || !self.jump(by) {
+                    return false;
+                }
+                // As when a player seeks, and waits there.
+                if self.plan.has(Fault::Pause) && self.random.bool() {
+                    self.ros_rate = 0;
+                }
             }
             Fault::Pause if self.simulated.is_none() => return false,
             Fault::Pause => self.ros_rate = 1 - self.ros_rate,
             Fault::Switch => self.switch(),
             Fault::Period => {
                 self.period = self.random.i64(50 * MS..2 * S);
+                let now = self.instant_of_change();
                 self.schedule.change_defaults(
                     |defaults| defaults.publish_period = duration(self.period),
                     now,
@@ -125,6 +136,11 @@ impl World {
     /// Simulated time jumps. Returns whether there is simulated time.
     fn jump(&mut self, by: i64) -> bool {
         let Some(time) = &self.simulated else { return false };
+        // By docs/reliability.md, this may be a simulation that has become faster.
+        let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
+        if is_soon && (0..101 * S).contains(&by) {
+            return false;
+        }
         self.clocks.set_ros(self.clocks.ros() + by);
         self.jumps += 1;
         self.jumped = Some(self.now);
@@ -138,7 +154,7 @@ impl World {
 
     /// Enables or disables the statistics of the node or of a source, or the distributions of the node.
     fn switch(&mut self) {
-        let now = self.instant(self.now);
+        let now = self.instant_of_change();
         let states =
             [TopicStatisticsState::Enable, TopicStatisticsState::Disable, TopicStatisticsState::NodeDefault];
         let state = states[self.random.usize(..3)];

@@ -57,7 +57,7 @@ impl World {
         let (source, holdable) = self.source(&topic_name, name.clone(), &recorder);
         let period = (self.random.u32(..4) == 0).then(|| self.random.i64(50 * MS..2 * S));
         let state = [TopicStatisticsState::NodeDefault, TopicStatisticsState::Enable][self.random.usize(..2)];
-        let now = self.instant(self.now);
+        let now = self.instant_of_change();
         let publisher = Some(Arc::clone(&self.reader) as _);
         let distributions = [None, None, Some(true), Some(false)][self.random.usize(..4)];
         let mut of_its_own = SourceOptions::from(state);

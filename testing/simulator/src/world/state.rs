@@ -27,8 +27,8 @@ use super::{
     warnings::Warnings,
 };
 use crate::{
-    clocks::{HostClocks, NodeClock, S},
-    faults::Tally,
+    clocks::{HostClocks, NodeClock, MS, S},
+    faults::{Fault, Tally},
     history::History,
     oracle::MergedDistributions,
     plan::Plan,
@@ -70,6 +70,8 @@ pub struct World {
     pub(super) now: i64,
     pub(super) clocks: Arc<HostClocks>,
     pub(super) simulated: Option<Arc<SimulatedTime>>,
+    /// How often in a row the thread had nothing to do, and did not sleep.
+    pub(super) idle_wakes: u32,
     /// Of simulated time: how often it has jumped, when it jumped last, and how fast it runs; 0 while it is paused.
     pub(super) jumps: u32,
     pub(super) jumped: Option<i64>,
@@ -138,6 +140,7 @@ impl World {
             now,
             clocks,
             simulated,
+            idle_wakes: 0,
             jumps: 0,
             jumped: None,
             ros_rate: 1,
@@ -178,6 +181,16 @@ impl World {
 
     pub fn instant(&self, now: i64) -> Instant {
         self.started + duration(now - 1000 * S)
+    }
+
+    /// Returns the time that a thread has read before it changes the schedule: it may be held up in between.
+    pub fn instant_of_change(&mut self) -> Instant {
+        let mut held_up = 0;
+        if self.plan.has(Fault::HeldChange) && self.random.u32(..4) == 0 {
+            self.tally.inject(Fault::HeldChange);
+            held_up = self.random.i64(0..20 * MS);
+        }
+        self.instant((self.now - held_up).max(1000 * S))
     }
 
     pub fn after(&mut self, time: i64, event: Event) {

@@ -62,6 +62,12 @@ impl World {
                 Action::Wait(wake) => {
                     let Some(wake) = wake else { return };
                     let wake = 1000 * S + (wake - self.started).as_nanos() as i64;
+                    self.idle_wakes = if wake > self.now { 0 } else { self.idle_wakes + 1 };
+                    if self.idle_wakes > 1000 {
+                        let since = self.now - wake;
+                        return self
+                            .fail(format!("the thread does not sleep: something is due since {since} ns"));
+                    }
                     let late = if self.plan.has(Fault::LateThread) && self.random.u32(..20) == 0 {
                         self.tally.inject(Fault::LateThread);
                         self.random.i64(0..3 * self.period)
@@ -170,7 +176,7 @@ impl World {
             if expected.step.is_some() {
                 self.warnings.expect_step(expected.offset);
             }
-            check::window(ours, &expected, &mut self.tally).map_err(|error| {
+            check::window(ours, &expected, self.period, &mut self.tally).map_err(|error| {
                 format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
             })?;
             return Ok(self.period);
@@ -183,7 +189,7 @@ impl World {
             if expected.step.is_some() {
                 self.warnings.expect_step(expected.offset);
             }
-            check::window(ours, &expected, &mut self.tally).map_err(|error| {
+            check::window(ours, &expected, self.period, &mut self.tally).map_err(|error| {
                 format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
             })?;
             return Ok(self.period);
@@ -223,7 +229,7 @@ impl World {
         if expected.step.is_some() {
             self.warnings.expect_step(expected.offset);
         }
-        check::window(ours, &expected, &mut self.tally).map_err(|error| {
+        check::window(ours, &expected, period, &mut self.tally).map_err(|error| {
             format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
         })?;
         self.check_health(id, &expected, ours).map_err(|error| {
