@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a robot's owner would write first: an exporter of `/statistics` with rclpy and the official Prometheus client.
-Gauges of the last window; no totals, distributions, bounds or checks. It counts the messages received, for the benchmark.
-Its arguments are the port, and the folder with the client. Runs until it is ended."""
+Gauges of the last window; no totals, distributions, bounds or checks. It counts the messages received, for the
+benchmark. Its arguments are the port, and the folder with the client. Runs until it is ended."""
 
 import contextlib
 import sys

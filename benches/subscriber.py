@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to topics with Imu, by default to those of the monitor's load. The callbacks only count messages: this is the smallest cost of
-rclpy. Runs until it is ended."""
+"""Subscribes to topics with Imu, by default to those of the monitor's load. The callbacks only count messages: this is
+the smallest cost of rclpy. Runs until it is ended."""
 
 import sys
 

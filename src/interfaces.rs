@@ -15,8 +15,8 @@ mod shim {
     macro_rules! message {
         ($name:ident, $type_name:literal, { $($field:ident: $type:ty,)* }) => {
             #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
-            pub(crate) struct $name {
-                $(pub(crate) $field: $type,)*
+            pub struct $name {
+                $(pub $field: $type,)*
             }
 
             impl rosidl_runtime_rs::Message for $name {

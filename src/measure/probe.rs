@@ -79,14 +79,19 @@ impl<T: Message> Probe<T> {
 impl<T: Message> Drop for Probe<T> {
     /// rclrs's own handle can replace the callback. Windows with a count of 0 would report silence.
     fn drop(&mut self) {
-        if self.recorder.end_with_callback() {
-            let topic = Escaped(self.recorder.given_topic().unwrap_or_default());
-            let text = format!(
-                "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and \
-                 its statistics have ended"
-            );
-            tracing::error!("{text}");
-            log_error!("topic_statistics", "{text}");
-        }
+        end(&self.recorder);
+    }
+}
+
+/// Ends the statistics of a subscription whose callback is dropped, with an error if the subscription goes on.
+fn end(recorder: &Recorder) {
+    if recorder.end_with_callback() {
+        let topic = Escaped(recorder.given_topic().unwrap_or_default());
+        let text = format!(
+            "The callback of {topic} was replaced through rclrs: its messages are not measured any more, and its \
+             statistics have ended"
+        );
+        tracing::error!("{text}");
+        log_error!("topic_statistics", "{text}");
     }
 }

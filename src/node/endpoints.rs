@@ -5,25 +5,27 @@
 use std::{borrow::Cow, convert::Infallible, future::Future, sync::Arc};
 
 use rclrs::{
-    log_warn, DynamicMessage, DynamicPublisher, DynamicSubscriptionState, MessageInfo, MessageTypeName,
-    Publisher, PublisherOptions, RclrsError, SubscriptionOptions, WorkScope, Worker,
+    log_warn, DynamicMessage, DynamicSubscriptionState, MessageInfo, MessageTypeName, PublisherOptions,
+    RclrsError, SubscriptionOptions, WorkScope, Worker,
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
 use topic_statistics_core::{
     health::{Expectations, Names},
     record::{
         clock::HostClock,
+        options::SourceOptions,
         publications::Publications,
         recorder::Recorder,
         source::{Source, SourceHandle},
         windowed::Windowed,
     },
+    schedule::scheduler::NewSource,
     source_kind::SourceKind,
     Metric,
 };
 
 use super::{
-    publishers::{create_publisher, creation_error},
+    publishers::{create_publisher, creation_error, TopicPublishers},
     NodeStatistics,
 };
 use crate::{
@@ -46,13 +48,22 @@ use crate::{
     report::loss_events::{self, LossPublisher},
 };
 
-/// A publisher of rclrs, of type `P`, with its source.
-struct NewPublisher<Size, P> {
-    source: SourceHandle,
-    publications: Arc<Windowed<Publications>>,
-    /// None if unknown or not measured.
-    size: Option<Size>,
-    publisher: P,
+/// The statistics of a subscription that rclrs does not have yet.
+struct NewSubscription {
+    /// As it was given.
+    topic: String,
+    statistics: TopicStatisticsOptions,
+    recorder: Arc<Recorder>,
+    source: NewSource,
+}
+
+/// The options of a publisher's statistics, which were checked, before rclrs has the publisher.
+struct NewPublisher {
+    /// The topic, as it was given.
+    topic: String,
+    own: SourceOptions,
+    statistics: TopicStatisticsOptions,
+    to: Option<Arc<TopicPublishers>>,
 }
 
 impl NodeStatistics {
@@ -237,12 +248,12 @@ impl NodeStatistics {
         &self,
         options: impl Into<MeasuredPublisherOptions<'a>>,
     ) -> Result<MeasuredPublisher<T>, StatisticsError> {
-        let find_size = SerializedSize::of_published;
-        let create = |options| create_publisher(&self.node, options);
-        let topic = |publisher: &Publisher<T::RmwMsg>| publisher.topic_name();
-        let NewPublisher { source, publications, size, publisher } =
-            self.create_publisher_of(options.into(), find_size, create, topic)?;
-        Ok(Arc::new(MeasuredPublisherState::new(source, publications, size.map(Box::new), publisher)))
+        let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
+        let new = self.prepare_publisher(options.topic, statistics)?;
+        let publisher = create_publisher::<T::RmwMsg>(&self.node, options)?;
+        let size = self.find_size(&new.statistics, SerializedSize::of_published).map(Box::new);
+        let (source, publications) = self.complete_publisher(new, publisher.topic_name());
+        Ok(Arc::new(MeasuredPublisherState::new(source, publications, size, publisher)))
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
@@ -258,42 +269,43 @@ impl NodeStatistics {
         let no_size = || -> Result<Infallible, String> {
             Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
         };
-        let create = |options: PublisherOptions<'_>| {
-            let topic = options.topic.to_owned();
-            let publisher = self.node.create_dynamic_publisher(message_type.clone(), options);
-            publisher.map_err(|source| creation_error(&self.node, topic, source))
-        };
-        let topic = |publisher: &DynamicPublisher| publisher.topic_name();
-        let NewPublisher { source, publications, publisher, .. } =
-            self.create_publisher_of(options.into(), no_size, create, topic)?;
+        let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
+        let new = self.prepare_publisher(options.topic, statistics)?;
+        let publisher = self
+            .node
+            .create_dynamic_publisher(message_type.clone(), options)
+            .map_err(|source| creation_error(&self.node, new.topic.clone(), source))?;
+        let _ = self.find_size(&new.statistics, no_size);
+        let (source, publications) = self.complete_publisher(new, publisher.topic_name());
         Ok(Arc::new(MeasuredDynamicPublisherState::new(source, publications, publisher)))
     }
 
-    /// Creates the source of a publisher, and the publisher.
-    fn create_publisher_of<'a, Size, P>(
+    /// Checks the options of a publisher's statistics, and creates what they are published with.
+    fn prepare_publisher(
         &self,
-        MeasuredPublisherOptions { publisher: options, statistics }: MeasuredPublisherOptions<'a>,
-        find_size: impl FnOnce() -> Result<Size, String>,
-        create: impl FnOnce(PublisherOptions<'a>) -> Result<P, StatisticsError>,
-        topic: impl FnOnce(&P) -> String,
-    ) -> Result<NewPublisher<Size, P>, StatisticsError> {
+        topic: &str,
+        statistics: TopicStatisticsOptions,
+    ) -> Result<NewPublisher, StatisticsError> {
         statistics.check(SourceKind::Publisher)?;
         let own = statistics.of_source();
-        let statistics =
-            self.with_metrics_for(options.topic, statistics, SourceKind::Publisher).or(&self.options);
+        let statistics = self.with_metrics_for(topic, statistics, SourceKind::Publisher).or(&self.options);
         let to = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let given = options.topic;
-        let publisher = create(options)?;
-        let size = self.find_size(&statistics, find_size);
+        Ok(NewPublisher { topic: topic.to_owned(), own, statistics, to })
+    }
+
+    /// Creates the source of a publisher, once rclrs has created it on that topic.
+    fn complete_publisher(
+        &self,
+        NewPublisher { topic: given, own, statistics, to }: NewPublisher,
+        topic: String,
+    ) -> (SourceHandle, Arc<Windowed<Publications>>) {
         let measures_size = statistics.metrics.iter().flatten().any(|metric| *metric == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
-        let topic = topic(&publisher);
         let name = self.source_name(statistics.source_name, &topic);
-        let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, given);
-        let source = self.add_source(source, own, to, statistics.expectations);
-        Ok(NewPublisher { source, publications, size, publisher })
+        let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, &given);
+        (self.add_source(source, own, to, statistics.expectations), publications)
     }
 
     /// Returns the options with the metrics that the conditions on the topic need.
@@ -393,7 +405,8 @@ impl NodeStatistics {
         })
     }
 
-    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time.
+    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only what differs
+    /// between types is generic: the rest is compiled once, and not for each subscription of a program.
     fn create_of<T, Subscription: AnySubscription + 'static>(
         &self,
         message_type: Cow<'static, str>,
@@ -401,24 +414,46 @@ impl NodeStatistics {
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError> {
         let MeasuredSubscriptionOptions { subscription: options, statistics } = options;
+        let new = self.prepare_subscription(options.topic, statistics)?;
+        let recorder = Arc::clone(&new.recorder);
+        let subscription = subscribe(options, Arc::clone(&recorder)).map(|subscription| subscription as _);
+        let (source, subscription) = self.complete_subscription(new, message_type, subscription)?;
+        Ok(Arc::new(MeasuredSubscriptionState::new(source, recorder, subscription)))
+    }
+
+    /// Creates the statistics of a subscription, and begins to measure: messages may arrive before the subscription is
+    /// returned.
+    fn prepare_subscription(
+        &self,
+        topic: &str,
+        statistics: TopicStatisticsOptions,
+    ) -> Result<NewSubscription, StatisticsError> {
         statistics.check(SourceKind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
+        let recorder =
+            Arc::new(Recorder::new(topic, statistics.recorder(), self.simulated.clone(), &HostClock));
+        let source = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
+        Ok(NewSubscription { topic: topic.to_owned(), statistics, recorder, source })
+    }
+
+    /// Begins to publish the statistics of a subscription, once rclrs has created it.
+    fn complete_subscription(
+        &self,
+        NewSubscription { topic, statistics, recorder, source: new }: NewSubscription,
+        message_type: Cow<'static, str>,
+        subscription: Result<Arc<dyn AnySubscription>, RclrsError>,
+    ) -> Result<(SourceHandle, Arc<dyn AnySubscription>), StatisticsError> {
+        let subscription = subscription.map_err(|source| StatisticsError::CreateSubscription {
+            topic,
+            node: self.node.fully_qualified_name(),
+            source,
+        })?;
         let measures_losses =
             statistics.metrics.iter().flatten().any(|metric| *metric == Metric::PublicationSeqGap);
         let publishes_losses = measures_losses && statistics.publishes();
-
-        let recorder =
-            Arc::new(Recorder::new(options.topic, statistics.recorder(), self.simulated.clone(), &HostClock));
-        // First: messages may arrive before the subscription is returned.
-        let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
-        let topic = options.topic.to_owned();
-        let subscription = subscribe(options, Arc::clone(&recorder)).map_err(|source| {
-            StatisticsError::CreateSubscription { topic, node: self.node.fully_qualified_name(), source }
-        })?;
-
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name, &topic);
         let check = PublisherCheck::new(
@@ -436,6 +471,6 @@ impl NodeStatistics {
             self.scheduler.expect(&source, expectations);
         }
         recorder.set_installed();
-        Ok(Arc::new(MeasuredSubscriptionState::new(new.complete(source), recorder, subscription)))
+        Ok((new.complete(source), subscription))
     }
 }

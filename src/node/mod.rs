@@ -2,9 +2,9 @@
 
 //! The statistics of a node: where a node's author starts.
 //!
-//! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] services, clients and timers, [`code`]
-//! stopwatches and counters.
-//! [`parameters`] are the ROS parameters. [`publishers`] publish the windows, [`reports`] the log and the health.
+//! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] services, clients and timers,
+//! [`code`] stopwatches and counters. [`parameters`] are the ROS parameters. [`publishers`] publish the windows,
+//! [`reports`] the log and the health.
 
 mod code;
 mod endpoints;
@@ -54,8 +54,8 @@ use publishers::{DiagnosticsPublisher, TopicPublishers};
 use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
-/// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor: one
-/// publisher and one thread for all of them.
+/// The statistics of a node's subscriptions, publishers, services, clients, timers, stopwatches, counters and executor:
+/// one publisher and one thread for all of them.
 ///
 /// The thread ends the windows and publishes them. A callback that blocks the executor does not stop the statistics,
 /// and publishing never delays a callback.
@@ -227,8 +227,8 @@ impl NodeStatistics {
         Ok(statistics)
     }
 
-    /// Returns the statistics of the node's executor. None if it is no [`MeasuredExecutor`](crate::MeasuredExecutor), and
-    /// if another `NodeStatistics` publishes them: the first one of the executor does.
+    /// Returns the statistics of the node's executor. None if it is no [`MeasuredExecutor`](crate::MeasuredExecutor),
+    /// and if another `NodeStatistics` publishes them: the first one of the executor does.
     pub fn executor(&self) -> Option<&ExecutorStatistics> {
         self.executor.as_ref()
     }

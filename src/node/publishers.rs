@@ -64,8 +64,8 @@ impl TopicPublishers {
     /// Makes room for the windows of a new source with that number of metrics.
     ///
     /// Publishers with a deeper history replace the first ones, at most once. It happens while sources are created,
-    /// because readers have to discover them. If rclrs cannot create them, for example because the context is shut down,
-    /// the first ones remain.
+    /// because readers have to discover them. If rclrs cannot create them, for example because the context is shut
+    /// down, the first ones remain.
     pub(super) fn add_source(&self, node: &Node, metrics: usize) {
         let mut publishers = lock(&self.publishers);
         let before = Self::qos(self.qos, publishers.window);

@@ -44,7 +44,7 @@ fn allocations_on<Subscription>(
     let received = Arc::new(AtomicU64::new(0));
     let _subscription = subscribe(&node, Arc::clone(&received));
     let _spinning = Spinning::start(executor);
-    let _publisher = Program::start("publisher.py", &["--rate", "500"], domain());
+    let _publisher = Program::start("publisher.py", &["--rate", "1000"], domain());
     let wait_until = |count| wait_for("messages", || received.load(Ordering::Relaxed) >= count);
     // After these messages, discovery is complete and queues have their final size.
     wait_until(500);
@@ -113,7 +113,7 @@ fn a_callback_of_a_measured_executor_costs_no_allocation_beyond_the_basic_one() 
             let callback = move |_: Imu| {
                 count.fetch_add(1, Ordering::Relaxed);
             };
-            let (topic, period) = ("imu".keep_last(100), Duration::from_millis(2));
+            let (topic, period) = ("imu".keep_last(100), Duration::from_millis(1));
             let plain: Box<dyn std::any::Any> = match on_worker {
                 true => {
                     let worker = node.create_worker(());
@@ -243,7 +243,8 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
         let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
         names.filter(|name| name.trim() == "topic_stats").count()
     };
-    assert_eq!(threads(), 0);
+    // The kernel lists a thread for a moment after it was joined.
+    wait_for("end of an earlier test's thread", || threads() == 0);
     let statistics = NodeStatistics::new(&node).unwrap();
     let mut subscriptions = vec![];
     for count in [1, 1000] {
@@ -253,7 +254,7 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
         wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     }
     drop(statistics);
-    assert_eq!(threads(), 0);
+    wait_for("end of the thread", || threads() == 0);
 }
 
 #[test]
@@ -268,19 +269,26 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
         .collect();
     let _spinning = Spinning::start(executor);
     // The statistics give a reader time for each message. On a busy machine the reader may still be late and lose
-    // messages: the count of windows in a row then restarts.
+    // messages: the count of windows in a row then restarts. Without that time, it would be those of the same metrics.
     let mut reader = Reader::start_with_depth(domain, 10);
-    let mut in_a_row: HashMap<(String, String), (usize, i64)> = HashMap::new();
+    #[derive(Default)]
+    struct InARow {
+        windows: usize,
+        most: usize,
+        stop: i64,
+    }
+    let mut in_a_row: HashMap<(String, String), InARow> = HashMap::new();
     let mut read = 0;
     reader.read_until("10 windows in a row of each metric of each subscription", |metrics| {
         for of in &metrics[read..] {
-            let (windows, stop) = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
-            let length = (of.stop - of.start) as f64 * 1e-9;
-            *windows = if of.start == *stop && (0.5..1.5).contains(&length) { *windows + 1 } else { 1 };
-            *stop = of.stop;
+            let row = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
+            let follows = of.start == row.stop && (0.5..1.5).contains(&of.length());
+            row.windows = if follows { row.windows + 1 } else { 1 };
+            row.most = row.most.max(row.windows);
+            row.stop = of.stop;
         }
         read = metrics.len();
-        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|(windows, _)| *windows >= 10)
+        in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|row| row.most >= 10)
     });
     drop(subscriptions);
 }
