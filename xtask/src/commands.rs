@@ -66,6 +66,9 @@ pub fn models(environment: &Environment, project: &Path, locked: bool) -> Comman
         }))
         // The other tests run outside of a model, where the types of the model checker do nothing.
         .args(["--", "--skip", "tests::"])
+        // Each model maps and unmaps a stack for every thread of every interleaving, and those of one process wait for
+        // each other: two at a time take twice the processor time, and more time than one after the other.
+        .env("RUST_TEST_THREADS", "1")
         .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
         .env("RUSTFLAGS", "--cfg topic_statistics_loom");
     models

@@ -45,8 +45,14 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     let target = environment.target_dir();
     let logs = target.join("demo");
     fs::create_dir_all(&logs).with_context(|| format!("Cannot create {}", logs.display()))?;
-    let start =
-        |name: &'static str, command: Command, output: Stdio| Process::start(name, command, output, &logs);
+    // Nobody else's nodes are in the table.
+    let domain = domain().context(
+        "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
+    )?;
+    let start = |name: &'static str, mut command: Command, output: Stdio| {
+        command.env("ROS_DOMAIN_ID", domain.to_string()).env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
+        Process::start(name, command, output, &logs)
+    };
     let binary = |name: &str, arguments: &[&str]| {
         let mut command = environment.command(target.join("debug").join(name));
         command.args(arguments);
@@ -65,7 +71,8 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     });
 
     eprintln!(
-        "talker (imu and chatter, 100 Hz) -> listener -> /statistics -> rclpy reader. End with Ctrl-C."
+        "talker (imu and chatter, 100 Hz) -> listener -> /statistics -> rclpy reader. End with Ctrl-C.\n\
+         To watch it from another terminal: ROS_DOMAIN_ID={domain} cargo xtask run -- topic_monitor"
     );
     watch(&received, [reader, listener, talker], seconds.map(Duration::from_secs))
 }
@@ -126,14 +133,7 @@ impl Process {
         let log = logs.join(format!("{}.log", name.replace(' ', "_")));
         let file = File::create(&log).with_context(|| format!("Cannot write {}", log.display()))?;
         end_with_this_process(&mut command);
-        // Nobody else's nodes are in the table.
-        let domain = domain().context(
-            "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from \
-             7650 on",
-        )?;
         let child = command
-            .env("ROS_DOMAIN_ID", domain.to_string())
-            .env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(file)

@@ -22,9 +22,10 @@ use crate::{
 const CARGO_FUZZ: &str = "0.13.2";
 
 /// How the targets are built: quickly, because they are built once and run for a minute. cargo-fuzz adds its own flags.
+/// With the profile dev, macros and build scripts are those that the tests have built.
 const BUILD: [(&str, &str); 3] = [
-    ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+    ("CARGO_PROFILE_DEV_INCREMENTAL", "false"),
+    ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
     ("RUSTFLAGS", "-Cdebuginfo=0"),
 ];
 
@@ -48,6 +49,7 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
     // Safe Rust handles the inputs: a sanitizer would find nothing, and a stable compiler is enough.
     build.current_dir(project).args([
         "build",
+        "--dev",
         "--sanitizer",
         "none",
         "--codegen-units",
@@ -61,14 +63,16 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
     if passes(&mut build)? == Outcome::Failed {
         bail!("The fuzz targets cannot be built; cargo says above why");
     }
-    let programs = place.join(host()?).join("release");
+    let programs = place.join(host()?).join("debug");
 
     let waiting = Mutex::new(targets.iter().collect::<VecDeque<_>>());
     let reports: Mutex<Vec<(String, Result<Report>)>> = Mutex::default();
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some(target) = lock(&waiting).pop_front() {
+                // Not in the condition, which would hold the lock while the target runs.
+                let next = || lock(&waiting).pop_front();
+                while let Some(target) = next() {
                     let report = fuzz(environment, project, &programs.join(target), target, seconds);
                     lock(&reports).push((target.clone(), report));
                 }

@@ -12,8 +12,9 @@ use crate::{
 };
 
 /// Builds topic_monitor, which is not on PATH as installed programs are, and runs it where the caller is.
+/// Cargo tells of its progress: the first build takes a minute or two.
 pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) -> Result<ExitCode> {
-    let build = ["--quiet", "--release", "--package", "topic_statistics_monitor"].map(OsString::from);
+    let build = ["--release", "--package", "topic_statistics_monitor"].map(OsString::from);
     let built = cargo(environment, project, "build", &build)?;
     if built != ExitCode::SUCCESS {
         return Ok(built);

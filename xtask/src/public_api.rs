@@ -2,20 +2,18 @@
 
 //! `cargo xtask public-api`: whether the public API of each library to be published is the one in its `public-api.txt`.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    fs,
-    path::Path,
-    process::{ExitCode, Stdio},
-};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::ExitCode};
 
 use anyhow::{bail, Context, Result};
 
-use crate::{checks::reason, environment::Environment, msrv, setup::tools, workspace::Workspace};
+use crate::{
+    checks::{passes, reason, Outcome},
+    environment::Environment,
+    msrv,
+    workspace::Workspace,
+};
 
-const CARGO_PUBLIC_API: &str = "0.52.0";
-/// rustdoc's JSON is not stable, and its version has to be one that CARGO_PUBLIC_API reads. (The compiler's
+/// rustdoc's JSON is not stable, and its version has to be one that the crate public-api reads. (The compiler's
 /// 2026-05-19.)
 pub const TOOLCHAIN: &str = "nightly-2026-05-20";
 
@@ -25,33 +23,32 @@ const OMITTED: [&str; 5] = ["Freeze", "Unpin", "UnsafeUnpin", "RefUnwindSafe", "
 /// Compares the lists, or rewrites them with `bless`.
 pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool) -> Result<ExitCode> {
     let installed = msrv::install(TOOLCHAIN, &["--profile", "minimal"])
-        .with_context(|| format!("{TOOLCHAIN} cannot be installed"))
-        .and_then(|()| tools::from_crates_io(project, "cargo-public-api", CARGO_PUBLIC_API));
-    let program = match installed {
-        Ok(program) => program,
-        Err(error) => {
-            eprintln!("skipped: the public API: {}", reason(&error));
-            return Ok(ExitCode::from(u8::from(no_skip)));
-        }
-    };
+        .with_context(|| format!("{TOOLCHAIN} cannot be installed"));
+    if let Err(error) = installed {
+        eprintln!("skipped: the public API: {}", reason(&error));
+        return Ok(ExitCode::from(u8::from(no_skip)));
+    }
+    let target = project.join("target/public-api");
     let mut has_changed = false;
     for package in Workspace::read(project)?.packages {
         if !package.is_public() || !package.has_library() {
             continue;
         }
-        let mut list = environment.command("rustup");
-        list.current_dir(project)
-            .args(["run", TOOLCHAIN])
-            .arg(&program)
-            // Without blanket implementations, which are the same for every type.
-            .args(["--simplified", "--color=never", "--package", &package.name])
+        let mut rustdoc = environment.command("rustup");
+        rustdoc
+            .current_dir(project)
+            .args(["run", TOOLCHAIN, "cargo", "rustdoc", "--locked", "--lib", "--package", &package.name])
             .args(["--features", &package.feature_list()])
-            .env("CARGO_TARGET_DIR", project.join("target/public-api"));
-        let output = list.stderr(Stdio::inherit()).output().context("rustup cannot be started")?;
-        if !output.status.success() {
-            bail!("The public API of {} cannot be listed; cargo-public-api says above why", package.name);
+            .args(["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"])
+            .env("CARGO_TARGET_DIR", &target);
+        if passes(&mut rustdoc)? == Outcome::Failed {
+            bail!("The public API of {} cannot be listed; rustdoc says above why", package.name);
         }
-        let new = without_omitted(&String::from_utf8_lossy(&output.stdout));
+        let json = target.join("doc").join(&package.name).with_extension("json");
+        // Without blanket implementations, which are the same for every type.
+        let api = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true).build();
+        let api = api.with_context(|| format!("{} cannot be read", json.display()))?;
+        let new = without_omitted(&api.to_string());
         let file = package.directory().join("public-api.txt");
         if bless {
             fs::write(&file, new).with_context(|| format!("Cannot write {}", file.display()))?;

@@ -22,7 +22,8 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with `--all`.
+/// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
+/// `--all`.
 const OTHERS: [&str; 3] = [SIMULATOR, "testing/soak", "xtask"];
 const SIMULATOR: &str = "testing/simulator";
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
@@ -84,6 +85,8 @@ struct Ended {
     time: Duration,
     /// The names of the tests that failed.
     failures: BTreeSet<String>,
+    /// The last lines that it has printed, if it has failed.
+    last_lines: String,
 }
 
 /// Builds and runs the tests, and prints a table with the time of each program.
@@ -292,7 +295,17 @@ fn run_one(Job { name, mut command }: Job, limit: Duration, print: fn(&str) -> R
     let output = String::from_utf8_lossy(&output);
     print(&format!("\n== {name}: {status}, {:.0} s\n{output}", time.as_secs_f32()))?;
     let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
-    Ok(Ended { name, outcome, time, failures: failed_tests(&output) })
+    let last_lines = if outcome == Outcome::Failed { last_lines(&output) } else { String::new() };
+    Ok(Ended { name, outcome, time, failures: failed_tests(&output), last_lines })
+}
+
+/// Returns the last lines of an output, and the beginnings of those that are long.
+fn last_lines(output: &str) -> String {
+    const LINES: usize = 40;
+    const CHARACTERS: usize = 300;
+    let lines: Vec<_> = output.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    last.iter().flat_map(|line| line.chars().take(CHARACTERS).chain(['\n'])).collect()
 }
 
 /// Returns the names of the tests that failed, from the lists in the harness's output. A test in a process of its own
@@ -303,10 +316,15 @@ fn failed_tests(output: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns one line for each test that failed, or for its program if that names none.
+/// Returns the last lines of each program that failed, because a log may be cut before these. Then returns one line for
+/// each test that failed, or for its program if that names none.
 fn failures_of(ended: &[Ended]) -> String {
     let mut lines = String::new();
-    for job in ended.iter().filter(|job| job.outcome == Outcome::Failed) {
+    let failed = || ended.iter().filter(|job| job.outcome == Outcome::Failed);
+    for job in failed().filter(|job| !job.last_lines.is_empty()) {
+        lines += &format!("\n-- the last lines of {}\n{}\n", job.name, job.last_lines);
+    }
+    for job in failed() {
         if job.failures.is_empty() {
             lines += &format!("FAILED: {}\n", job.name);
         }
@@ -333,13 +351,27 @@ mod tests {
         let jobs = [shell("one", failing), shell("two", "kill -KILL $$"), shell("three", "echo fine")];
         let mut ended = two_at_a_time(jobs.into(), LIMIT, |_| Ok(())).unwrap();
         ended.sort_by(|one, other| one.name.cmp(&other.name));
-        assert_eq!(failures_of(&ended), "FAILED: one: a\nFAILED: one: m::b\nFAILED: two\n");
+        let failures = failures_of(&ended);
+        let (output, names) = failures.split_at(failures.find("FAILED: ").unwrap());
+        assert_eq!(names, "FAILED: one: a\nFAILED: one: m::b\nFAILED: two\n");
+        assert!(output.starts_with("\n-- the last lines of one\n\nfailures:\n"), "{output}");
+    }
+
+    #[test]
+    fn the_last_lines_are_few_and_short() {
+        let output = "é".repeat(301) + "\n";
+        assert_eq!(last_lines(&output), "é".repeat(300) + "\n");
+        let output: String = (0..50).map(|line| format!("{line}\n")).collect();
+        assert_eq!(
+            (last_lines(&output).lines().count(), last_lines(&output).lines().next()),
+            (40, Some("10"))
+        );
     }
 
     #[test]
     fn a_job_that_does_not_end_fails_and_the_others_run() {
         let jobs = [shell("hangs", "exec sleep 1000"), shell("other", "true")];
-        let ended = two_at_a_time(jobs.into(), Duration::from_millis(200), |_| Ok(())).unwrap();
+        let ended = two_at_a_time(jobs.into(), Duration::from_secs(2), |_| Ok(())).unwrap();
         assert_eq!((ended.len(), failures_of(&ended)), (2, "FAILED: hangs\n".to_owned()));
     }
 

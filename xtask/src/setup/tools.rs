@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tools of `cargo xtask lint` and `cargo xtask public-api`, in pinned versions, in `target/tools`.
+//! The tools of `cargo xtask lint` and `cargo xtask fuzz`, in pinned versions, in `target/tools`.
 //!
 //! Each is installed once, from the registry that has it ready-made: PyPI, or else crates.io.
 

@@ -96,7 +96,15 @@ fn a_setup_that_is_killed_in_any_step_is_completed_by_the_next() {
 
     kill_in_step(ros_dir, 1, || log_has("wheels.log", 30, "Collecting "));
     assert!(!stamp("wheels"), "half of the wheels are not taken for all");
-    kill_in_step(ros_dir, 2, || log_has("repaired.log", 20, "print-needed"));
+    // This step is short: on a busy machine it may be complete when it is killed, and is begun again.
+    for _ in 0..5 {
+        kill_in_step(ros_dir, 2, || log_has("repaired.log", 20, "print-needed"));
+        if !stamp("repaired") {
+            break;
+        }
+        fs::remove_file(prefix.join("steps/repaired")).unwrap();
+        fs::remove_file(prefix.join("repaired.log")).unwrap();
+    }
     assert!(stamp("wheels") && !stamp("repaired"));
     kill_in_step(ros_dir, 3, || log_has("statistics_msgs.log", 1, "[5/"));
     assert!(stamp("repaired") && !stamp("statistics_msgs"));
