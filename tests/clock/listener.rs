@@ -62,6 +62,9 @@ pub struct Window {
     pub seen: f64,
     /// When the window was seen, in nanoseconds of the system clock.
     pub seen_by_system_clock: i64,
+    /// How long ago it may have ended when it was seen, in ms: since the thread that sees the windows looked for one
+    /// before. It is long if a busy machine has held up that thread.
+    pub unseen: f64,
     pub truth: Truth,
 }
 
@@ -195,11 +198,14 @@ struct Source {
     subscription: MeasuredSubscription<Imu>,
     windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
     bodies: Arc<Bodies>,
+    /// When the last window was looked for.
+    looked: f64,
 }
 
 impl Source {
     /// Returns the last window, if it ended after the last call.
     fn next(&mut self, started: f64) -> Option<Window> {
+        let looked_before = std::mem::replace(&mut self.looked, monotonic());
         if !self.windows.has_changed().unwrap() {
             return None;
         }
@@ -225,6 +231,7 @@ impl Source {
             total_rate: Some(totals.rate()),
             seen: now - started,
             seen_by_system_clock: system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
+            unseen: now - looked_before,
             truth: self.bodies.truth(
                 (totals.received - window.count) as usize,
                 totals.received as usize,
@@ -263,7 +270,7 @@ fn stepped_listener() {
             statistics.create_subscription(options, move |imu: Imu| times.run(&imu, body))
         };
         let subscription = subscription.unwrap();
-        Source { name, windows: subscription.watch(), subscription, bodies }
+        Source { name, windows: subscription.watch(), subscription, bodies, looked: monotonic() }
     };
     let mut sources = [
         source(SECOND, Duration::from_secs(1), settings.on_workers_only),

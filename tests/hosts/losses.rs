@@ -159,7 +159,11 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
     network.link.set(Way::Back, Conditions::default());
     let lossy_to = now();
     let all_deep = deep_sender.send(20);
-    reader.read_until("windows without loss", |metrics| tail(metrics, lossy_to, i64::MAX).len() >= 3);
+    let before = tail(&reader.metrics, receiving, lossy_from);
+    let shortest = |delays: &[f64]| delays.iter().copied().fold(f64::INFINITY, f64::min);
+    // A busy machine also delays messages: windows are read until one of them was not disturbed.
+    let is_restored = |after: &[f64]| after.len() >= 3 && shortest(after) < shortest(&before) + 5.0;
+    reader.read_until("windows without loss", |metrics| is_restored(&tail(metrics, lossy_to, i64::MAX)));
     let all = sender.stop();
 
     let check = |receiver: &mut Receiver, sent: u64| {
@@ -186,15 +190,12 @@ fn reliable_messages_are_late_and_not_lost_while_they_are_in_the_publishers_hist
         let windows = of(metrics, &chatter, "source_to_receive_ms");
         windows.map(Metric::count).sum::<f64>() as u64 == totals.received
     });
-    let before = tail(&reader.metrics, receiving, lossy_from);
     let lossy = tail(&reader.metrics, lossy_from, lossy_to);
     let after = tail(&reader.metrics, lossy_to, i64::MAX);
     println!("maxima without loss {before:?}, with it {lossy:?}, after it {after:?}");
-    // A message that is sent again is late, and the messages after it wait for it. (A busy machine also delays
-    // messages.)
-    let shortest = |delays: &[f64]| delays.iter().copied().fold(f64::INFINITY, f64::min);
+    // A message that is sent again is late, and the messages after it wait for it.
     assert!(median(lossy) > shortest(&before) + 10.0);
-    assert!(shortest(&after) < shortest(&before) + 5.0, "{after:?}");
+    assert!(is_restored(&after), "{after:?}");
 }
 
 #[test]

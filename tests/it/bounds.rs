@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
         Arc, Mutex,
     },
-    task::{Context as Task, Wake, Waker},
+    task::{Context as Task, Poll, Wake, Waker},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -143,9 +143,13 @@ fn at_the_next_window(
 ) {
     let waker = Waker::from(Arc::new(Inline(Mutex::new(Some(Box::new(code))))));
     std::thread::spawn(move || {
-        let mut changed = Box::pin(windows.changed());
-        assert!(changed.as_mut().poll(&mut Task::from_waker(&waker)).is_pending());
-        std::thread::park_timeout(LIMIT); // the future is not dropped before
+        loop {
+            let mut changed = Box::pin(windows.changed());
+            match changed.as_mut().poll(&mut Task::from_waker(&waker)) {
+                Poll::Pending => return std::thread::park_timeout(LIMIT), // the future is not dropped before
+                Poll::Ready(changed) => changed.unwrap(),                 // a window ended before this poll
+            }
+        }
     });
 }
 

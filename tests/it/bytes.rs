@@ -18,7 +18,7 @@ use ros_env::{
     test_msgs::msg::{UnboundedSequences, WStrings},
 };
 use rosidl_runtime_rs::Message;
-use test_support::{context, domain, middleware, node, wait_for, Program, Spinning};
+use test_support::{collect, context, domain, middleware, node, wait_for, Program, Spinning, Windows};
 
 fn sizes() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics([Metric::MessageSize]).publish(false)
@@ -107,18 +107,21 @@ impl<T: Message + Interface> Topic<T> {
         let topic = || topic.as_str().reliable().transient_local().keep_all();
         let subscription =
             statistics.create_subscription(topic().topic_statistics(sizes()), |_: T| ()).unwrap();
-        let dynamic = statistics.create_dynamic_worker_subscription(
-            worker,
-            T::NAME.try_into().unwrap(),
-            topic().topic_statistics(sizes()),
-            |_: &mut (), _, _| (),
-        );
-        Self {
-            publisher: statistics.create_publisher(topic()).unwrap(),
-            subscription,
-            dynamic: dynamic.unwrap(),
-        }
+        let dynamic = subscribe_dynamically(statistics, worker, T::NAME, topic());
+        Self { publisher: statistics.create_publisher(topic()).unwrap(), subscription, dynamic }
     }
+}
+
+/// Not generic: its closure is compiled once, and not for each type.
+fn subscribe_dynamically(
+    statistics: &NodeStatistics,
+    worker: &Worker<()>,
+    message_type: &str,
+    topic: PrimitiveOptions<'_>,
+) -> MeasuredSubscription<DynamicMessage> {
+    let (message_type, options) = (message_type.try_into().unwrap(), topic.topic_statistics(sizes()));
+    let callback = |_: &mut (), _, _| ();
+    statistics.create_dynamic_worker_subscription(worker, message_type, options, callback).unwrap()
 }
 
 impl<T: Message + Interface> AnyTopic for Topic<T> {
@@ -159,23 +162,24 @@ fn every_form_of_a_callback_and_of_publishing_has_the_sizes() {
     let numbers = statistics
         .create_publisher::<rmw::Int32>("number".reliable().transient_local().keep_last(10))
         .unwrap();
-    let (of_texts, of_layouts, of_numbers) = (texts.watch(), layouts.watch(), numbers.watch());
+    let [mut of_texts, mut of_layouts] = [texts.watch(), layouts.watch()].map(Sizes::of);
+    let mut of_numbers = Sizes::of(numbers.watch());
     let _spinning = Spinning::start(executor);
 
     for (text, size) in sizes_of_texts {
         let text = Text { data: text.to_owned() };
         texts.publish(&text).unwrap();
-        assert_eq!(size_in_a_window(&of_texts), size, "{text:?}, borrowed");
+        assert_eq!(of_texts.next(), size, "{text:?}, borrowed");
         layouts.publish(rmw::String { data: text.data.as_str().into() }).unwrap();
-        assert_eq!(size_in_a_window(&of_layouts), size, "{text:?}, in the C layout");
+        assert_eq!(of_layouts.next(), size, "{text:?}, in the C layout");
         texts.publish(text).unwrap();
-        assert_eq!(size_in_a_window(&of_texts), size, "owned");
+        assert_eq!(of_texts.next(), size, "owned");
     }
     match numbers.can_loan_messages() {
         true => numbers.borrow_loaned_message().unwrap().publish().unwrap(),
         false => numbers.publish(rmw::Int32::default()).unwrap(),
     }
-    assert_eq!(size_in_a_window(&of_numbers), 8);
+    assert_eq!(of_numbers.next(), 8);
 
     let bytes = 3 * sizes_of_texts.iter().map(|(_, size)| size).sum::<u64>();
     let count = 3 * sizes_of_texts.len() as u64;
@@ -187,23 +191,33 @@ fn every_form_of_a_callback_and_of_publishing_has_the_sizes() {
     assert_eq!(loaned.totals().bytes, Some(8));
 }
 
-/// Waits for a window with one publication. Returns its size.
-fn size_in_a_window(windows: &watch::Receiver<Option<Arc<WindowStatistics>>>) -> u64 {
-    let (mut windows, mut found) = (windows.clone(), None);
-    wait_for("window with a publication", || {
-        found = windows.borrow_and_update().clone().filter(|window| window.count > 0);
-        found.is_some()
-    });
-    let window = found.unwrap();
-    let size = window.get(Metric::MessageSize).unwrap();
-    assert_eq!((window.count, size.sample_count, size.minimum), (1, 1, size.maximum), "{window:?}");
-    let bandwidth = size.average / window.length.as_secs_f64();
-    assert!((window.bandwidth() / bandwidth - 1.0).abs() < 1e-9, "{}", window.bandwidth());
-    // The next one is another window.
-    wait_for("window without", || {
-        windows.borrow_and_update().as_ref().is_some_and(|window| window.count == 0)
-    });
-    size.average as u64
+/// The sizes of publications, each of which is in a window of its own.
+struct Sizes {
+    windows: Windows,
+    read: usize,
+}
+
+impl Sizes {
+    fn of(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Self {
+        Self { windows: collect(watched), read: 0 }
+    }
+
+    /// Waits for the next window with a publication. Returns its size.
+    fn next(&mut self) -> u64 {
+        let mut found = None;
+        wait_for("window with a publication", || {
+            let windows = self.windows.lock().unwrap();
+            found = windows[self.read..].iter().find(|window| window.count > 0).cloned();
+            self.read = windows.len();
+            found.is_some()
+        });
+        let window = found.unwrap();
+        let size = window.get(Metric::MessageSize).unwrap();
+        assert_eq!((window.count, size.sample_count, size.minimum), (1, 1, size.maximum), "{window:?}");
+        let bandwidth = size.average / window.length.as_secs_f64();
+        assert!((window.bandwidth() / bandwidth - 1.0).abs() < 1e-9, "{}", window.bandwidth());
+        size.average as u64
+    }
 }
 
 #[test]
@@ -223,10 +237,10 @@ fn a_string_with_a_nul_inside_is_as_long_as_it_is_sent() {
             let publisher = statistics
                 .create_publisher::<$message>(topic.as_str().reliable().transient_local().keep_all())
                 .unwrap();
-            let windows = publisher.watch();
+            let mut sizes = Sizes::of(publisher.watch());
             for $text in texts {
                 publisher.publish($fields).unwrap();
-                assert_eq!(size_in_a_window(&windows), delivered(), "{} of {:?}", $name, $text);
+                assert_eq!(sizes.next(), delivered(), "{} of {:?}", $name, $text);
             }
         };
     }

@@ -11,7 +11,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     Metric, NodeStatistics, Stopwatch, Summary, TopicStatisticsOptions, TopicStatisticsState,
 };
-use test_support::{domain, node, of, wait_for, Reader};
+use test_support::{collect, domain, node, of, wait_for, Reader};
 
 /// Creates statistics of a node whose executor does not spin: stopwatches and counters need no executor.
 fn statistics(window: Duration) -> (Executor, Node, NodeStatistics) {
@@ -29,14 +29,11 @@ fn recorded<const COUNT: usize>(
     statistics: &NodeStatistics,
     stopwatches: [&Stopwatch; COUNT],
 ) -> [Summary; COUNT] {
-    let mut windows = stopwatches.map(Stopwatch::watch);
-    for window in &mut windows {
-        window.borrow_and_update();
-    }
+    let windows = stopwatches.map(|stopwatch| collect(stopwatch.watch()));
     statistics.set_publish_period(Duration::from_millis(500)).unwrap();
-    wait_for("window", || windows.iter().all(|window| window.has_changed().unwrap()));
+    wait_for("window", || windows.iter().all(|windows| !windows.lock().unwrap().is_empty()));
     statistics.set_publish_period(DAY).unwrap();
-    windows.map(|window| *window.borrow().as_ref().unwrap().get(Metric::Duration).unwrap())
+    windows.map(|windows| *windows.lock().unwrap()[0].get(Metric::Duration).unwrap())
 }
 
 #[test]
@@ -210,13 +207,14 @@ fn disabled_stopwatches_and_counters_record_nothing_and_restart_at_zero() {
 
 #[test]
 fn a_stopwatch_and_a_counter_have_a_state_of_their_own() {
-    let (_executor, _node, statistics) = statistics(Duration::from_millis(20));
+    let (_executor, _node, statistics) = statistics(DAY);
     let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("calls"));
     stopwatch.set_state(TopicStatisticsState::Disable);
     counter.set_state(TopicStatisticsState::Enable);
     assert_eq!((stopwatch.is_enabled(), counter.is_enabled()), (false, true));
     statistics.set_state(TopicStatisticsState::Disable);
     assert!(!statistics.is_enabled() && counter.is_enabled());
+    statistics.set_publish_period(Duration::from_millis(20)).unwrap();
     wait_for("windows of the counter alone", || counter.latest().is_some());
     assert!(stopwatch.latest().is_none());
     stopwatch.set_state(TopicStatisticsState::Enable);

@@ -9,39 +9,17 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, TopicStatisticsOptions,
-    WindowStatistics,
+    IntoMeasuredOptions, Metric, NodeStatistics, TopicStatisticsOptions, WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use test_support::{
-    domain, middleware, node, of, program, wait_for, Metric as Published, Process, Program, Progress, Reader,
-    Spinning,
+    collect, domain, middleware, node, of, program, wait_for, Metric as Published, Process, Program,
+    Progress, Reader, Spinning,
 };
 
 /// Returns options for all metrics, in windows of 250 ms.
 fn everything() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
-}
-
-/// Records the windows of a subscription that end from now on.
-fn record<T: rosidl_runtime_rs::Message>(
-    node: &Node,
-    subscription: &MeasuredSubscription<T>,
-) -> Arc<Mutex<Vec<Arc<WindowStatistics>>>> {
-    let recorded = Arc::new(Mutex::new(vec![]));
-    let (windows, to) = (subscription.watch(), Arc::clone(&recorded));
-    drop(node.commands().run(follow(windows, to)));
-    recorded
-}
-
-async fn follow(
-    mut windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
-    to: Arc<Mutex<Vec<Arc<WindowStatistics>>>>,
-) {
-    while windows.changed().await.is_ok() {
-        let window = windows.borrow_and_update().clone();
-        to.lock().unwrap().extend(window);
-    }
 }
 
 /// Returns the smallest value of a metric in all windows that have samples of it.
@@ -55,7 +33,7 @@ fn windows_of(publisher: &[&str]) -> Vec<Arc<WindowStatistics>> {
     let (executor, node) = node("delayed", &[]);
     let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(100), |_: Imu| ()).unwrap();
-    let windows = record(&node, &imu);
+    let windows = collect(imu.watch());
     let _spinning = Spinning::start(executor);
     let _publisher = Program::start("publisher.py", publisher, domain);
     let messages = |windows: &[Arc<WindowStatistics>]| -> u64 {
@@ -203,7 +181,7 @@ fn a_slow_worker_with_depth_1_loses_messages_and_reports_the_exact_number() {
             }
         })
         .unwrap();
-    let windows = record(&node, &imu);
+    let windows = collect(imu.watch());
     let _spinning = Spinning::start(executor);
     let (rate, count) = ("50", COUNT.to_string());
     let arguments = ["--rate", rate, "--count", &count, "--subscribers", "1"];
@@ -274,7 +252,7 @@ fn time_since_last_message_grows_while_a_topic_is_silent() {
     let (executor, node) = node("silent", &[]);
     let statistics = NodeStatistics::with_options(&node, everything()).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
-    let windows = record(&node, &imu);
+    let windows = collect(imu.watch());
     let _spinning = Spinning::start(executor);
     let count = |windows: &[Arc<WindowStatistics>], full: bool| {
         let is_full =

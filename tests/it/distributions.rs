@@ -10,11 +10,10 @@ use std::{
 use rclrs::*;
 use rclrs_topic_statistics::{
     Distribution, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
-    WindowStatistics,
 };
 use ros_env::{sensor_msgs::msg::Imu, topic_statistics_interfaces::msg::MetricsDistribution};
 use serde_json::{json, Value};
-use test_support::{domain, node, wait_for, Program, Spinning};
+use test_support::{collect, domain, node, wait_for, Program, Spinning};
 
 const TOPIC: &str = "/statistics/distribution";
 
@@ -48,14 +47,7 @@ fn a_reader_with_its_own_record_finds_the_same_counts_and_quantiles() {
     let options = TopicStatisticsOptions::new().distributions(true).publish_period(Duration::from_secs(2));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let imu = statistics.create_subscription("imu".keep_last(5000).reliable(), |_: Imu| ()).unwrap();
-    let windows = Arc::new(Mutex::new(Vec::<Arc<WindowStatistics>>::new()));
-    let (mut receiver, to) = (imu.watch(), Arc::clone(&windows));
-    drop(node.commands().run(async move {
-        while receiver.changed().await.is_ok() {
-            let window = receiver.borrow_and_update().clone();
-            to.lock().unwrap().extend(window);
-        }
-    }));
+    let windows = collect(imu.watch());
     let clock = node.get_clock();
     let _spinning = Spinning::start(executor);
     let mut talker = Program::start("distributions.py", &[], domain());
@@ -194,16 +186,16 @@ fn the_service_has_the_figures_of_all_finished_windows_since_the_creation() {
     let imu = statistics.create_subscription("imu".keep_last(1000).reliable(), |_: Imu| ()).unwrap();
     let talker = node.create_publisher::<Imu>("imu".keep_last(1000).reliable()).unwrap();
     let _spinning = Spinning::start(executor);
-    // The test merges the distributions of all windows itself. It reads each one, because they are long.
-    let (mut windows, mut own) = (imu.watch(), Distribution::default());
-    let mut read = || {
-        if windows.has_changed().unwrap() {
-            let window = windows.borrow_and_update().clone().unwrap();
-            if let Some(ages) = window.distribution(Metric::MessageAge) {
-                assert!(own.merge(ages));
-            }
+    // The test merges the distributions of all windows itself.
+    let windows = collect(imu.watch());
+    let merged = || {
+        let mut own = Distribution::default();
+        for ages in
+            windows.lock().unwrap().iter().filter_map(|window| window.distribution(Metric::MessageAge))
+        {
+            assert!(own.merge(ages));
         }
-        own.count()
+        own
     };
     wait_for("150 ages in finished windows", || {
         let mut message = Imu::default();
@@ -211,12 +203,10 @@ fn the_service_has_the_figures_of_all_finished_windows_since_the_creation() {
         message.header.stamp.sec = now.as_secs() as i32;
         message.header.stamp.nanosec = now.subsec_nanos();
         talker.publish(message).unwrap();
-        read() >= 150
+        merged().count() >= 150
     });
-    wait_for("a window without messages", || {
-        read();
-        imu.latest().is_some_and(|window| window.count == 0)
-    });
+    wait_for("a window without messages", || imu.latest().is_some_and(|window| window.count == 0));
+    let own = merged();
     let ours = statistics.totals();
     let total = ours[0].distribution(Metric::MessageAge).unwrap();
     assert_eq!(total, &own);

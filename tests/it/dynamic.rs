@@ -14,7 +14,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{
     testing, IntoMeasuredOptions, Metric, NodeStatistics, StatisticsError, TopicStatisticsOptions,
 };
-use test_support::{domain, middleware, node, program, wait_for, Process, Reader, Spinning};
+use test_support::{collect, domain, middleware, node, program, wait_for, Process, Reader, Spinning};
 
 fn options() -> TopicStatisticsOptions {
     TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS).publish_period(Duration::from_millis(250))
@@ -132,13 +132,10 @@ fn dynamic_publishers_and_subscriptions_of_a_node_are_measured() {
     assert_eq!(of_rclrs.unwrap().topic_name(), publisher.topic_name());
     let sources = [plain.source_name(), delayed.source_name(), publisher.source_name()];
     assert_eq!(sources, ["/dynamic:/header", "/dynamic:/header (2)", "/dynamic:/header (3)"]);
-    let (mut windows, mut durations) = (publisher.watch(), 0);
-    let mut collect = || {
-        if windows.has_changed().unwrap() {
-            let window = windows.borrow_and_update().clone().unwrap();
-            durations += window.get(Metric::PublishDuration).unwrap().sample_count;
-        }
-        durations
+    let windows = collect(publisher.watch());
+    let durations = || -> u64 {
+        let windows = windows.lock().unwrap();
+        windows.iter().map(|window| window.get(Metric::PublishDuration).unwrap().sample_count).sum()
     };
     let _spinning = Spinning::start(executor);
     wait_for("subscriptions", || publisher.get_subscription_count() == Ok(2));
@@ -148,14 +145,13 @@ fn dynamic_publishers_and_subscriptions_of_a_node_are_measured() {
             publisher.publish(stamped(published as i32)).unwrap();
             published += 1;
         }
-        collect();
         plain.totals().received == MESSAGES && delayed.totals().received == MESSAGES
     });
     assert_eq!(count.load(Ordering::Relaxed), 2 * MESSAGES);
     let other = DynamicMessage::new("std_msgs/msg/String".try_into().unwrap()).unwrap();
     publisher.publish(other).unwrap_err();
-    wait_for("windows of the publisher", || collect() >= MESSAGES);
-    assert_eq!(collect(), MESSAGES, "the failed publication is not measured");
+    wait_for("windows of the publisher", || durations() >= MESSAGES);
+    assert_eq!(durations(), MESSAGES, "the failed publication is not measured");
     for subscription in [&plain, &delayed] {
         let [totals] = subscription.publishers()[..] else { panic!("{:?}", subscription.publishers()) };
         assert_eq!(totals.received, MESSAGES);

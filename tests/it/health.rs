@@ -17,7 +17,7 @@ use rclrs_topic_statistics::{
 };
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::String as Text};
 use serde_json::{json, Value};
-use test_support::{context, domain, nanoseconds, node, wait_for, Program, Spinning};
+use test_support::{context, domain, nanoseconds, node, on_each, wait_for, Program, Spinning};
 
 const WINDOW: Duration = Duration::from_millis(200);
 /// Four and a half windows: five.
@@ -42,20 +42,6 @@ struct Watched {
     seen: usize,
 }
 
-/// Collects what a channel receives, until it closes.
-fn collect<T: Clone + Send + Sync + 'static>(mut from: watch::Receiver<T>) -> Arc<Mutex<Vec<T>>> {
-    let collected = Arc::new(Mutex::new(vec![]));
-    let to = Arc::clone(&collected);
-    thread::spawn(move || loop {
-        match from.has_changed() {
-            Ok(true) => to.lock().unwrap().push(from.borrow_and_update().clone()),
-            Ok(false) => thread::sleep(Duration::from_millis(2)),
-            Err(_) => return,
-        }
-    });
-    collected
-}
-
 impl Watched {
     fn new(node: &Node, health: watch::Receiver<Health>) -> Self {
         let windows: Arc<Mutex<Vec<_>>> = Arc::default();
@@ -68,14 +54,18 @@ impl Watched {
             }
         };
         let _statistics = node.create_subscription("/statistics".keep_last(2000), collect_windows).unwrap();
-        Self { windows, _statistics, changes: collect(health), seen: 0 }
+        let changes: Arc<Mutex<Vec<_>>> = Arc::default();
+        let to = Arc::clone(&changes);
+        on_each(health, move |health| to.lock().unwrap().push(health));
+        Self { windows, _statistics, changes, seen: 0 }
     }
 
     /// Waits for a change to that level for that reason. Every change on the way to it has to keep the rules.
     fn wait_for(&mut self, level: Level, cause: &str) -> Health {
         let mut found = None;
         wait_for(&format!("{level} because of {cause}"), || {
-            let changes = self.changes.lock().unwrap();
+            // Not locked meanwhile: the thread that publishes the windows waits for that.
+            let changes = self.changes.lock().unwrap().clone();
             let mut before = self.seen.checked_sub(1).map_or(Level::Ok, |last| changes[last].level);
             for health in &changes[self.seen..] {
                 self.seen += 1;

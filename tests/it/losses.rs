@@ -46,9 +46,12 @@ fn slow(
     statistics.create_worker_subscription(&node.create_worker(()), "imu".keep_last(1), callback).unwrap()
 }
 
-/// Publishes a number of messages at 50 Hz, as soon as there is a subscription.
-fn publish(count: u64, domain: u32) -> Program {
-    Program::start("publisher.py", &["--count", &count.to_string(), "--subscribers", "1"], domain)
+/// Publishes a number of messages at 50 Hz, as soon as there are a subscription of `imu` and this number of subscriptions of
+/// `number`.
+fn publish(count: u64, of_numbers: u32, domain: u32) -> Program {
+    let (count, of_numbers) = (count.to_string(), of_numbers.to_string());
+    let arguments = ["--count", &count, "--subscribers", "1", "--number-subscribers", &of_numbers];
+    Program::start("publisher.py", &arguments, domain)
 }
 
 #[derive(Debug)]
@@ -124,7 +127,7 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     let spinning = Spinning::start(executor);
 
     let mut reader = reader(&node, domain);
-    let _publisher = publish(COUNT, domain);
+    let _publisher = publish(COUNT, 2, domain);
 
     wait_for("last messages", || {
         received.last.load(Ordering::Relaxed) == COUNT && count.load(Ordering::Relaxed) == COUNT
@@ -209,7 +212,7 @@ fn pending_losses_are_published_at_the_end_even_of_a_subscription_that_has_ended
     let imu = slow(&node, &statistics, &received, COUNT);
     let _spinning = Spinning::start(executor);
     let reader = reader(&node, domain);
-    let _publisher = publish(COUNT, domain);
+    let _publisher = publish(COUNT, 1, domain);
 
     wait_for("last message", || received.last.load(Ordering::Relaxed) == COUNT);
     let Totals { lost: Some(lost @ 1..), .. } = imu.totals() else { panic!("{:?}", imu.totals()) };
@@ -241,7 +244,7 @@ fn losses_are_published_and_the_service_answers_while_a_callback_blocks_the_exec
     });
     let _spinning = Spinning::start(executor);
     let mut reader = reader(&node, domain);
-    let _publisher = publish(COUNT, domain);
+    let _publisher = publish(COUNT, 2, domain);
 
     wait_for("last message", || received.last.load(Ordering::Relaxed) == COUNT);
     let lost = imu.totals().lost.unwrap();

@@ -59,8 +59,8 @@ fn a_bridge_publishes_statistics_of_its_calls_publishers_and_subscription() {
         assert!((least..least + 30.0).contains(&window.minimum()), "{name}: {window:?}");
     }
     let lines = std::iter::from_fn(|| log.recv_timeout(test_support::LIMIT).ok());
-    let table: Vec<String> =
-        lines.skip_while(|line| !line.contains("Topic statistics of 1s:")).take(16).collect();
-    assert!(table[1].starts_with("name "), "{table:#?}");
-    assert!(table.iter().any(|line| line.starts_with("/bridge:get_lidar_data/rear ")), "{table:#?}");
+    let mut table = lines.skip_while(|line| !line.contains("Topic statistics of 1s:")).skip(1).take(100);
+    assert!(table.next().unwrap().starts_with("name "));
+    // A source that was created after the first window had begun is in the second table.
+    assert!(table.any(|line| line.starts_with("/bridge:get_lidar_data/rear ")));
 }

@@ -86,7 +86,7 @@ fn statistics_of_a_real_topic_match_what_the_talker_did() {
     }
     assert!(messages > 60.0, "{messages} messages in all");
 
-    for age in full_windows(&ages) {
+    for age in full_windows(&ages).iter().filter(|age| age.count() > 0.0) {
         assert!(age.minimum() >= 50.0, "stamped 50 ms in the past: {age:?}");
         assert!(age.average() >= age.minimum() && age.average() <= age.maximum(), "{age:?}");
         // A generous bound for the delay of the fastest message of a second.

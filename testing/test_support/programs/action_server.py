@@ -2,9 +2,10 @@
 """An action server `act` of type `test_msgs/action/Fibonacci`, whose goals say what it does.
 
 An order below 0 is rejected. Otherwise the goal is accepted after 100 ms, has feedback 200 ms after that, and ends
-ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds; if a client cancels it, it is canceled at
-once. Prints a line when its side has discovered a client, so that no response or feedback is lost. Ends with its
-standard input.
+ORDER ms after the feedback: if ORDER is odd it is aborted, else it succeeds. A request to cancel it is accepted after
+100 ms, because rclrs 0.8 discards a response that arrives before the call of the request has returned (docs/upstream);
+then it is canceled at once. Prints a line when its side has discovered a client, so that no response or feedback is
+lost. Ends with its standard input.
 """
 
 import sys
@@ -24,6 +25,11 @@ node = rclpy.create_node('act_server')
 def decide(goal):
     time.sleep(0.1)
     return GoalResponse.REJECT if goal.order < 0 else GoalResponse.ACCEPT
+
+
+def cancel(_):
+    time.sleep(0.1)
+    return CancelResponse.ACCEPT
 
 
 def execute(handle):
@@ -48,7 +54,7 @@ server = ActionServer(
     'act',
     execute,
     goal_callback=decide,
-    cancel_callback=lambda _: CancelResponse.ACCEPT,
+    cancel_callback=cancel,
     callback_group=ReentrantCallbackGroup(),
 )
 

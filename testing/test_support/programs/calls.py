@@ -2,8 +2,8 @@
 """Calls a service of type `test_msgs/srv/BasicTypes`, by default `serve`. Ends with its standard input.
 
 Reads commands from standard input, one per line, and prints a line after each:
-- `call VALUE LATE` sends a request with that `int64_value`. Once the response has arrived, it is taken LATE milliseconds
-  later. Prints the response's value.
+- `call VALUE LATE` sends a request with that `int64_value`. Once the response has arrived, it is taken LATE
+  milliseconds later. Prints the response's value.
 - `send VALUE` sends a request only.
 """
 

@@ -3,8 +3,8 @@
 
 Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
 at 50 Hz on the last topic; `count` is the number of messages that it has published, `received` of those on its inputs;
-`age` is the mean time in ms from the header stamp of a message to its publication, of those since the last `age`; `last`
-is the stamp of the last one. The program ends when its input ends.
+`age` is the mean time in ms from the header stamp of a message to its publication, of those since the last `age`;
+`last` is the stamp of the last one. The program ends when its input ends.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process with some nodes, as a component container: each has a parameter, publishes `std_msgs/Int32` on `topic_N` at
-20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its client.
+20 Hz, and subscribes to the topic of the node before. The first one has an action server `act`, the last one its
+client.
 
 Reads commands from standard input, one per line, and answers each with a line of JSON: `destroy N`, `create N`; `goal
 ORDER` has the client send a goal, `clients N` waits until the server has discovered N clients, `publishers` is the

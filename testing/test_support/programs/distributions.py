@@ -4,8 +4,8 @@
 Publishes `/clock`, which stands still, and `sensor_msgs/Imu` without a stamp on `imu`, and prints `connected` at the
 first distribution on `/statistics/distribution`. At a line on standard input it publishes messages with stamps. Their
 ages are log-normally distributed; every tenth is negative and every hundredth is 0. For each distribution of
-`message_age` it prints a line of JSON: the message, and the same from its own samples. At the end, it prints the same of
-all samples: the merged message, and its own.
+`message_age` it prints a line of JSON: the message, and the same from its own samples. At the end, it prints the same
+of all samples: the merged message, and its own.
 """
 
 import json

@@ -12,7 +12,6 @@ import time
 
 import rclpy
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Int32
@@ -24,6 +23,7 @@ parser.add_argument('--wait', type=float, default=0.0, help='seconds from the st
 parser.add_argument('--depth', type=int, default=1000)
 parser.add_argument('--count', type=int, help='stop after this number of messages')
 parser.add_argument('--subscribers', type=int, default=0, help='start when imu has this number of subscriptions')
+parser.add_argument('--number-subscribers', type=int, default=0, help='and number has this number of them')
 parser.add_argument('--best-effort', action='store_true')
 arguments = parser.parse_args()
 
@@ -39,7 +39,11 @@ count = 0
 
 def publish():
     global count
-    if imus.get_subscription_count() < arguments.subscribers and count == 0:
+    is_complete = (
+        imus.get_subscription_count() >= arguments.subscribers
+        and numbers.get_subscription_count() >= arguments.number_subscribers
+    )
+    if count == 0 and not is_complete:
         return
     count += 1
     if arguments.count and count > arguments.count:
@@ -67,5 +71,6 @@ def read_commands():
 threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
-except ExternalShutdownException:
-    pass
+except Exception:
+    if rclpy.ok():  # otherwise the other thread has shut down, perhaps while a message was published
+        raise

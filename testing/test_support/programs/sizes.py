@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the size of each message that arrives, as the middleware delivers it: `INTERFACE BYTES`, in order per interface.
+"""Prints the size of each message that arrives, as the middleware delivers it: `INTERFACE BYTES`, in order per
+interface.
 
     sizes.py INTERFACE...    such as std_msgs/msg/String: subscribes to `sent/INTERFACE`
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to `sensor_msgs/Imu` on `imu`, or to `std_msgs/String` on `chatter`. Answers each line of its standard input with the number of messages received,
-and the line `size` with the bytes of the last serialized one.
+"""Subscribes to `sensor_msgs/Imu` on `imu`, or to `std_msgs/String` on `chatter`. Answers each line of its standard
+input with the number of messages received, and the line `size` with the bytes of the last serialized one.
 
 The program ends when its input ends.
 """

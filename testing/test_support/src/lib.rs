@@ -12,19 +12,23 @@ mod skip;
 pub mod warnings;
 
 use std::{
+    future::Future,
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
+    pin::Pin,
     process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver},
-        Arc,
+        Arc, Mutex,
     },
+    task::{Context, Wake, Waker},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use rclrs::{CreateBasicExecutor, IntoPrimitiveOptions};
+use rclrs_topic_statistics::{watch, WindowStatistics};
 use ros_env::{builtin_interfaces::msg::Time, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
 
 pub use skip::skip;
@@ -46,6 +50,45 @@ pub fn program(name: &str) -> PathBuf {
     }
     assert!(program.is_file(), "{} is not built: run `cargo build --workspace --bins`", program.display());
     program
+}
+
+/// Calls `then` with each value of a channel from now on, on the thread that sends it. No value is missed, as it is by a
+/// thread that reads too late.
+pub fn on_each<T: Clone + Send + Sync + 'static>(
+    mut from: watch::Receiver<T>,
+    mut then: impl FnMut(T) + Send + 'static,
+) {
+    struct Reader(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+    impl Wake for Reader {
+        fn wake(self: Arc<Self>) {
+            let waker = Waker::from(Arc::clone(&self));
+            let mut reading = self.0.lock().unwrap();
+            let has_ended = reading
+                .as_mut()
+                .is_some_and(|reading| reading.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+            if has_ended {
+                *reading = None;
+            }
+        }
+    }
+    let reading = async move {
+        while from.changed().await.is_ok() {
+            let value = from.borrow_and_update().clone();
+            then(value);
+        }
+    };
+    Arc::new(Reader(Mutex::new(Some(Box::pin(reading))))).wake();
+}
+
+/// All windows of a source from now on.
+pub type Windows = Arc<Mutex<Vec<Arc<WindowStatistics>>>>;
+
+/// Collects the windows of a source that end from now on.
+pub fn collect(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+    let windows = Windows::default();
+    let to = Arc::clone(&windows);
+    on_each(watched, move |window| to.lock().unwrap().extend(window));
+    windows
 }
 
 /// The longest time that a test waits for a condition.

@@ -5,7 +5,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         Arc,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -57,6 +57,7 @@ fn every_form_of_a_call_is_measured() {
 
     let sum = Arc::new(AtomicU64::new(0));
     let to = Arc::clone(&sum);
+    let first = Instant::now();
     let then = client.call_then(request(103), move |response: Response| {
         to.fetch_add(response.int64_value as u64, Ordering::Relaxed);
     });
@@ -69,6 +70,7 @@ fn every_form_of_a_call_is_measured() {
         client.call_then_async(request(105), move |response: Response, _: RequestId| async move {
             to.fetch_add(response.int64_value as u64, Ordering::Relaxed);
         });
+    let sending = first.elapsed().as_secs_f64() * 1e3;
     for promise in [then, then_info, then_async] {
         resolved(promise.unwrap());
     }
@@ -80,8 +82,9 @@ fn every_form_of_a_call_is_measured() {
     assert_eq!(sums, [6.0, 6.0, 0.0]);
     assert_eq!((windows.count(Metric::RoundTrip), windows.count(Metric::SourceToCallback)), (6, 6));
     let (least, most) = (windows.minimum(Metric::RoundTrip), windows.maximum(Metric::RoundTrip));
-    // The last three calls are sent at once, and served one after the other.
-    assert!((100.0..200.0).contains(&least) && (300.0..5000.0).contains(&most), "{least} to {most} ms");
+    // The last three calls are sent in a moment, and served one after the other.
+    assert!((100.0..200.0).contains(&least), "{least} ms");
+    assert!((312.0 - sending..5000.0).contains(&most), "{most} ms, sent in {sending} ms");
     let delay = windows.minimum(Metric::SourceToCallback);
     assert!((0.0..50.0).contains(&delay), "the delay of the response alone: {delay} ms");
     if !middleware::lacks_reception_timestamps("the delays of a response") {
@@ -161,11 +164,11 @@ fn a_call_without_a_response_shows_in_every_window_until_it_is_dropped() {
     let waits: Promise<Response> = client.call(request(0)).unwrap();
     let dropped: Promise<Response> = client.call(request(0)).unwrap();
     windows.wait_for(Metric::Calls, 3.0);
-    let from = windows.all(Metric::OldestCall).len();
+    let from = windows.len();
     windows.wait_for_more(4);
-    let ages: Vec<f64> =
-        windows.all(Metric::OldestCall)[from..].iter().map(|summary| summary.average).collect();
-    assert!(ages.windows(2).all(|pair| (150.0..1000.0).contains(&(pair[1] - pair[0]))), "{ages:?}");
+    windows.assert_ages(Metric::OldestCall, from);
+    let oldest = || windows.all(Metric::OldestCall).last().unwrap().average;
+    let before = oldest();
     wait_for("an error", || client.health().borrow().level == Level::Error);
     assert_eq!(windows.sum(Metric::DroppedCalls), 0.0);
     drop(dropped);
@@ -174,11 +177,11 @@ fn a_call_without_a_response_shows_in_every_window_until_it_is_dropped() {
     // The server is killed with a call under way.
     server.signal("KILL");
     windows.wait_for_more(2);
-    assert!(windows.all(Metric::OldestCall).last().unwrap().average > ages[ages.len() - 1]);
+    assert!(oldest() > before);
     drop(waits);
     windows.wait_for(Metric::DroppedCalls, 2.0);
     windows.wait_for_more(1);
-    assert_eq!(windows.all(Metric::OldestCall).last().unwrap().average, 0.0);
+    assert_eq!(oldest(), 0.0);
     assert_eq!((windows.sum(Metric::Calls), windows.sum(Metric::Responses)), (3.0, 1.0));
     wait_for("the end of the error", || client.health().borrow().level == Level::Ok);
 }
@@ -198,7 +201,7 @@ fn a_dropped_client_drops_its_calls_and_a_disabled_one_measures_none() {
     client.set_state(TopicStatisticsState::Enable);
     let windows = Windows::of(client.watch());
     let mut promise: Promise<Response> = client.call(request(0)).unwrap();
-    windows.wait_for(Metric::Calls, 1.0);
+    windows.wait_for(Metric::Responses, 1.0);
     let mut unanswered: Promise<Response> = client.call(request(60_000)).unwrap();
     drop(client);
     // rclrs 0.8 sometimes misses the wake-up of a drop. This wakes the wait set.

@@ -7,10 +7,7 @@ mod clients;
 mod services;
 mod timers;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rclrs::Node;
 use rclrs_topic_statistics::{
@@ -35,32 +32,15 @@ fn response(request: BasicTypes_Request) -> BasicTypes_Response {
 
 /// All finished windows of a source.
 #[derive(Clone)]
-struct Windows(Arc<Mutex<Vec<Arc<WindowStatistics>>>>);
+struct Windows(test_support::Windows);
 
 impl Windows {
-    fn of(mut watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
-        let windows = Arc::new(Mutex::new(vec![]));
-        let to = Arc::clone(&windows);
-        // On a thread of its own: a test may block the executor.
-        std::thread::spawn(move || {
-            while let Ok(has_changed) = watched.has_changed() {
-                match has_changed {
-                    true => to.lock().unwrap().extend(watched.borrow_and_update().clone()),
-                    false => std::thread::sleep(Duration::from_millis(1)),
-                }
-            }
-        });
-        Windows(windows)
+    fn of(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+        Windows(test_support::collect(watched))
     }
 
     fn len(&self) -> usize {
         self.0.lock().unwrap().len()
-    }
-
-    /// Returns whether no window is missing: two that end together, on a busy machine, are one in a `watch` channel.
-    fn is_complete(&self) -> bool {
-        let windows = self.0.lock().unwrap();
-        windows.windows(2).all(|pair| pair[0].window.stop == pair[1].window.start)
     }
 
     /// Returns the summaries of a metric in all windows in which it is measured.
@@ -95,6 +75,18 @@ impl Windows {
     /// Waits until that many values were counted in finished windows.
     fn wait_for(&self, metric: Metric, count: f64) {
         wait_for(&format!("{count} {metric}"), || self.sum(metric) >= count);
+    }
+
+    /// Asserts that a metric, an age, has grown in each window from that index on by the length of the window.
+    #[track_caller]
+    fn assert_ages(&self, metric: Metric, from: usize) {
+        let windows = self.0.lock().unwrap();
+        assert!(windows.len() > from + 1);
+        for pair in windows[from..].windows(2) {
+            let [before, age] = [&pair[0], &pair[1]].map(|window| window.get(metric).unwrap().average);
+            let length = pair[1].length.as_secs_f64() * 1e3;
+            assert!((age - before - length).abs() < 0.01, "{before} to {age} ms in a window of {length} ms");
+        }
     }
 
     /// Waits for a number of further windows.

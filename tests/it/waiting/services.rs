@@ -173,17 +173,23 @@ fn a_slow_callback_delays_the_requests_that_wait_for_it() {
     let windows = Windows::of(service.watch());
     let _spinning = Spinning::start(executor);
     let mut client = Program::start("service_client.py", &[], domain());
-    assert_eq!(client.request("slow 4"), "4");
-    windows.wait_for(Metric::Requests, 4.0);
-    windows.wait_for_more(1);
+    // The client may be held up between two of its requests: then again.
+    let waited = || windows.maximum(Metric::SourceToCallback);
+    let were_under_way = || windows.maximum(Metric::MaxActiveRequests);
+    for attempt in 1..=5 {
+        assert_eq!(client.request("slow 4"), "4");
+        windows.wait_for(Metric::Requests, f64::from(4 * attempt));
+        windows.wait_for_more(1);
+        if waited() >= 250.0 && were_under_way() == 4.0 {
+            break;
+        }
+    }
     let (least, most) =
         (windows.minimum(Metric::CallbackDuration), windows.maximum(Metric::CallbackDuration));
     assert!(least >= 100.0 && most < 1000.0, "{least} to {most} ms");
-    // The last one waits for three others.
-    let waited = windows.maximum(Metric::SourceToCallback);
-    assert!(waited >= 250.0, "{waited} ms");
+    assert!(waited() >= 250.0, "the last one waits for three others: {} ms", waited());
     assert!(windows.minimum(Metric::RequestPeriod) >= 100.0, "one starts when the other one ends");
-    assert_eq!(windows.maximum(Metric::MaxActiveRequests), 4.0, "rclrs takes all of them at once");
+    assert_eq!(were_under_way(), 4.0, "rclrs takes all of them at once");
     assert_eq!(windows.all(Metric::ActiveRequests).last().unwrap().average, 0.0);
 }
 

@@ -132,10 +132,6 @@ fn a_blocked_executor_is_the_lateness_of_a_timer_and_its_skipped_periods() {
         let is_right = (0..ATTEMPTS).any(|_| {
             let (log, windows) = blocked_for(milliseconds);
             let expected = log.expected();
-            if !windows.is_complete() {
-                attempts.push("a window is missing".to_owned());
-                return false;
-            }
             let count = windows.count(Metric::TimerLateness);
             let (latest, skipped) =
                 (windows.maximum(Metric::TimerLateness), windows.sum(Metric::SkippedPeriods));
@@ -147,11 +143,13 @@ fn a_blocked_executor_is_the_lateness_of_a_timer_and_its_skipped_periods() {
                  overslept {}, {expected:?}",
                 log.overslept
             );
-            assert_eq!(count, expected.count, "each call has a lateness");
-            assert_eq!(windows.count(Metric::CallbackDuration), count);
+            assert_eq!(windows.count(Metric::CallbackDuration), expected.count);
+            // None is known of a call whose thread is preempted between two readings of the clock.
+            assert!(count <= expected.count);
             attempts.push(format!("{latest} {mean} {skipped}, injected {injected}, {expected:?}"));
             let is_near = |ours: f64, expected: f64| (ours - expected).abs() < TOLERANCE;
-            is_near(latest, expected.latest)
+            count == expected.count
+                && is_near(latest, expected.latest)
                 && is_near(mean, expected.mean)
                 && skipped == expected.skipped as f64
                 // A block begins at any time of a period, so it delays by up to its length, and skips by that.
@@ -205,18 +203,16 @@ fn every_form_of_a_timer_is_measured_and_has_a_name() {
     let repeating = watched.len();
     let once = TopicStatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
     let _once = (
-        measured!(
-            statistics.create_timer_oneshot(Duration::from_micros(1500).topic_statistics(once), count())
-        ),
-        measured!(statistics.create_timer_oneshot(ms(1), |_: &Timer| ())),
-        measured!(statistics.create_worker_timer_oneshot(&worker, ms(1), |calls: &mut u64| *calls += 1)),
+        measured!(statistics.create_timer_oneshot(ms(100).topic_statistics(once), count())),
+        measured!(statistics.create_timer_oneshot(ms(100), |_: &Timer| ())),
+        measured!(statistics.create_worker_timer_oneshot(&worker, ms(100), |calls: &mut u64| *calls += 1)),
         measured!(statistics.create_timer_repeating(Duration::from_micros(1500), || ())),
     );
     let names: Vec<&str> = watched.iter().map(|(name, _)| &**name).collect();
     let timer = |period: &str| format!("/controller:timer/{period}");
     assert_eq!(names[0], timer("20ms"));
     assert_eq!(names[repeating - 1], timer("20ms (6)"));
-    assert_eq!(&names[repeating..], ["start", &timer("1ms"), &timer("1ms (2)"), &timer("1.5ms")]);
+    assert_eq!(&names[repeating..], ["start", &timer("100ms"), &timer("100ms (2)"), &timer("1.5ms")]);
 
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
@@ -234,7 +230,8 @@ fn every_form_of_a_timer_is_measured_and_has_a_name() {
         assert!((share - 100.0 * duration / 20.0).abs() < 1e-6, "{name}: {share} % {duration} ms");
     }
     for (name, windows) in &watched[repeating..watched.len() - 1] {
-        windows.wait_for_more(2);
+        wait_for("its call", || windows.count(Metric::CallbackDuration) > 0);
+        windows.wait_for_more(1);
         assert_eq!(
             (windows.count(Metric::TimerLateness), windows.count(Metric::CallbackDuration)),
             (1, 1),
