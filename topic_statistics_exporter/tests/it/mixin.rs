@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::{otlp::python_packages, prometheus::folder};
 
-/// Renders the mixin by jsonnet, and returns the content of each file. None where jsonnet cannot be installed.
+/// Renders the mixin by go-jsonnet, and returns the content of each file. None where it cannot be installed.
 fn rendered() -> Option<serde_json::Map<String, Value>> {
-    let packages = python_packages("jsonnet")?;
-    let program = "import _jsonnet, sys; \
-                   print(_jsonnet.evaluate_snippet('mixin', '(import \"mixin.libsonnet\").rendered'))";
+    let packages = python_packages("gojsonnet")?;
+    let program = "import _gojsonnet; \
+                   print(_gojsonnet.evaluate_snippet('mixin', '(import \"mixin.libsonnet\").rendered'))";
     let output = Command::new("python3")
         .args(["-c", program])
         .env("PYTHONPATH", packages)
@@ -27,7 +27,7 @@ fn rendered() -> Option<serde_json::Map<String, Value>> {
 #[test]
 fn the_files_of_the_mixin_are_rendered() {
     let Some(rendered) = rendered() else {
-        return test_support::skip("the mixin", "jsonnet cannot be installed from PyPI");
+        return test_support::skip("the mixin", "gojsonnet cannot be installed from PyPI");
     };
     assert_eq!(rendered.keys().collect::<Vec<_>>(), ["alerts.yml", "rules.yml"]);
     for (name, content) in rendered {

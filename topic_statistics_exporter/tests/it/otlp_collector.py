@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OpenTelemetry collector that follows a script: python3 otlp_collector.py PORT [REPLY...]
 
-Requests are decoded by OpenTelemetry's own package. A reply is `200`, another status, a status and the header Retry-After
-(`429:1`), `hang`, which neither reads nor answers, or `close`, which closes the connection without an answer. After the
-script, everything is accepted. For each request a line of JSON is printed, before it is answered. With the environment
-variables CERTIFICATE and KEY, which name files, it serves HTTPS; with CLIENT_CERTIFICATE to clients with that certificate only.
+Requests are decoded by OpenTelemetry's own package. A reply is `200`, another status, a status and the header
+Retry-After (`429:1`), `hang`, which neither reads nor answers, or `close`, which closes the connection without an
+answer. After the script, everything is accepted. For each request a line of JSON is printed, before it is answered.
+With the environment variables CERTIFICATE and KEY, which name files, it serves HTTPS; with CLIENT_CERTIFICATE to
+clients with that certificate only.
 """
 
 import gzip

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validates files of engines that the tests do not run: python3 schemas.py COMPOSE_FILE DASHBOARD...
 
-The compose file by the schema of the Compose specification, and dashboards by Grafana's own models: what these do not know is
-printed.
+The compose file by the schema of the Compose specification, and dashboards by Grafana's own models: what these do not
+know is printed.
 """
 
 import json

@@ -29,7 +29,8 @@ pub struct WholeWindow {
     pub statistics: Arc<WindowStatistics>,
     /// When it ended, on the monotonic clock.
     pub ended: Instant,
-    /// The totals at the end of the window before.
+    /// The totals at the end of the window before, or of the last one taken: the losses of a window that was not taken
+    /// are in the next one that is.
     pub before: Totals,
 }
 
@@ -82,6 +83,7 @@ impl State {
             return;
         }
         self.last_minute.add_window(&statistics, ended);
+        let before = self.latest.take().map_or(before, |not_taken| not_taken.before);
         self.latest = Some(WholeWindow { statistics, ended, before });
     }
 }
@@ -93,7 +95,12 @@ mod tests {
     use rclrs_topic_statistics::{Metric, NodeStatistics, TopicStatisticsOptions};
     use ros_env::std_msgs::msg::Empty;
     use test_support::{wait_for, Spinning};
-    use topic_statistics_views::testing::at;
+    use topic_statistics_core::Window;
+    use topic_statistics_views::{row::row_window, testing::at};
+
+    fn no_windows() -> State {
+        State { since: at(0), latest: None, last_minute: LastMinute::default(), totals: Totals::default() }
+    }
 
     /// Returns three windows that follow each other, each with messages.
     fn three_windows() -> Vec<Arc<WindowStatistics>> {
@@ -130,12 +137,7 @@ mod tests {
         let windows = three_windows();
         let count = |window: &WindowStatistics| window.distribution(Metric::MessageSize).unwrap().count();
         let read = |numbers: &[usize]| {
-            let mut state = State {
-                since: at(0),
-                latest: None,
-                last_minute: LastMinute::default(),
-                totals: Totals::default(),
-            };
+            let mut state = no_windows();
             // The messages before the first of them.
             state.totals.received = windows[0].totals.unwrap().received - windows[0].count;
             for number in numbers {
@@ -147,5 +149,24 @@ mod tests {
         assert_eq!(read(&[0, 1, 2]), windows.iter().map(|window| count(window)).sum::<u64>());
         assert_eq!(read(&[0, 2]), count(&windows[2]), "a gap");
         assert_eq!(read(&[0, 1]), count(&windows[0]) + count(&windows[1]));
+    }
+
+    #[test]
+    fn losses_of_a_window_that_was_not_taken_are_in_the_next_one() {
+        let mut state = no_windows();
+        for second in 2..5 {
+            let times = Window::from_nanoseconds(0, 1_000_000_000);
+            let mut window = WindowStatistics::new(times, Duration::from_secs(1), 5, vec![]);
+            let totals = window.totals.insert(Totals::default());
+            // As after a process was stopped: the losses are in the first of two windows that end together.
+            (totals.received, totals.lost) = (5 * (second - 1), Some(if second < 3 { 1 } else { 16 }));
+            state.add(Arc::new(window), at(second as i64));
+            if second == 2 {
+                assert_eq!(state.latest.take().unwrap().before.lost, None);
+            }
+        }
+        let WholeWindow { statistics, before, ended } = state.latest.take().unwrap();
+        assert_eq!((before.received, before.lost, statistics.totals.unwrap().lost), (5, Some(1), Some(16)));
+        assert_eq!(row_window(&statistics, &before, ended).lost_since, Some(15));
     }
 }

@@ -91,11 +91,19 @@ impl Terminal {
 
     /// Waits for a screen.
     pub fn wait(&self, what: &str, is: impl Fn(&str) -> bool) {
+        assert!(self.shows_within(test_support::LIMIT, is), "no {what} on\n{}", self.text());
+    }
+
+    /// Waits for a screen, for some time. Returns whether it was there.
+    pub fn shows_within(&self, limit: Duration, is: impl Fn(&str) -> bool) -> bool {
         let started = Instant::now();
         while !is(&self.text()) {
-            assert!(started.elapsed() < test_support::LIMIT, "no {what} on\n{}", self.text());
+            if started.elapsed() >= limit {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
+        true
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {

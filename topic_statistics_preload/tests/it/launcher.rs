@@ -9,11 +9,14 @@ use std::{
 
 use crate::library;
 
-/// Returns the program in a directory of its own.
-fn program(directory: &Path) -> PathBuf {
-    let program = directory.join("topic_statistics");
-    std::fs::copy(env!("CARGO_BIN_EXE_topic_statistics"), &program).unwrap();
-    program
+/// Returns the program in a directory of its own. It is a link: a file that was written a moment ago may still be open in a
+/// child of another test, and then it cannot be executed.
+fn program() -> (tempfile::TempDir, PathBuf) {
+    let built = Path::new(env!("CARGO_BIN_EXE_topic_statistics"));
+    let directory = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
+    let program = directory.path().join("topic_statistics");
+    std::fs::hard_link(built, &program).unwrap();
+    (directory, program)
 }
 
 fn output(command: &mut Command) -> (Option<i32>, String, String) {
@@ -24,8 +27,7 @@ fn output(command: &mut Command) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_command_runs_with_the_library_beside_the_program_after_what_is_preloaded_already() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path());
+    let (directory, program) = program();
     let beside = directory.path().join("libtopic_statistics_preload.so");
     std::fs::copy(library(), &beside).unwrap();
     let run = |before: Option<&Path>| {
@@ -44,8 +46,7 @@ fn a_command_runs_with_the_library_beside_the_program_after_what_is_preloaded_al
 
 #[test]
 fn what_cannot_be_run_is_said() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path());
+    let (directory, program) = program();
     let run = |arguments: &[&str]| output(Command::new(&program).args(arguments));
     let (status, _, errors) = run(&["run", "--", "true"]);
     let place = directory.path().join("libtopic_statistics_preload.so");

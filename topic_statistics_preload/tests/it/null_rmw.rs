@@ -46,7 +46,7 @@ fn a_message_a_call_and_a_request_cost_no_allocation() {
     let (Some(rmw), Some(counting)) = (preload::library("null_rmw"), preload::library("count_malloc")) else {
         return;
     };
-    let measure = |metrics: Option<&str>| -> Vec<f64> {
+    let measure_once = |metrics: Option<&str>| -> [String; 2] {
         let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], domain());
         let mut libraries = counting.display().to_string();
         if let Some(metrics) = metrics {
@@ -54,7 +54,18 @@ fn a_message_a_call_and_a_request_cost_no_allocation() {
             libraries += &format!(":{}", library().display());
         }
         command.env("LD_PRELOAD", libraries);
-        let [printed, errors] = output(&mut command);
+        output(&mut command)
+    };
+    let measure = |metrics: Option<&str>| -> Vec<f64> {
+        let mut measured = measure_once(metrics);
+        // On a busy machine messages may be counted without being measured, which costs less.
+        for _ in 1..10 {
+            if !measured[1].contains("was preempted for too long") {
+                break;
+            }
+            measured = measure_once(metrics);
+        }
+        let [printed, errors] = measured;
         assert!(errors.is_empty(), "{errors}");
         printed.split_whitespace().map(|value| value.parse().unwrap()).collect()
     };
@@ -94,13 +105,23 @@ impl Windows {
     }
 }
 
-/// The end of a script: until the last windows of 50 ms are published.
-pub const WINDOWS: &str = "\ntime.sleep(0.3)\n";
+/// A function for scripts that have a client and a service. It waits until the windows that are under way when it is called
+/// are published.
+pub const WAIT_FOR_WINDOWS: &str = "
+def wait_for_windows():
+    # The first that is published from now on may have ended before.
+    end = rmw.windows() + 3
+    deadline = time.monotonic() + 60
+    while rmw.windows() < end:
+        assert time.monotonic() < deadline, 'no windows'
+        time.sleep(0.01)
+";
 
 /// Runs a script that creates a client and a service, with windows of 50 ms. Returns all windows.
 fn windows(script: &str) -> Option<Windows> {
     let create = "\nos.environ['PRINT_STATISTICS'] = '1'\nrmw.create_services()\n";
-    run(&[create, script, WINDOWS].concat(), &[("PERIOD", "0.05")]).map(Windows)
+    let script = [WAIT_FOR_WINDOWS, create, script, "\nwait_for_windows()\n"].concat();
+    run(&script, &[("PERIOD", "0.05")]).map(Windows)
 }
 
 /// The metrics that depend on what a middleware reports with a message, and their sources.
@@ -137,12 +158,11 @@ fn what_a_middleware_does_not_report_is_unknown_and_never_a_number() {
             "
 os.environ['PRINT_STATISTICS'] = '1'
 rmw.play(b'{name}', ctypes.c_long({source}), ctypes.c_long({received}), ctypes.c_ulong({number}))
-rmw.chain(handle)
+rmw.chain(handle) # half a second, many windows
 "
         );
         let options = [("PERIOD", "0.05"), ("METRICS", "all")];
-        let script = [&play, WINDOWS].concat();
-        let Some([printed, errors]) = run_with_errors(&script, &options) else { return };
+        let Some([printed, errors]) = run_with_errors(&play, &options) else { return };
         assert!(errors.lines().all(|line| line.contains(" NaN")), "{errors}");
         let windows = Windows(printed);
         let figures = OF_THE_MIDDLEWARE.map(|(source, metric)| windows.figures(source, metric));
@@ -167,7 +187,7 @@ pub const SERVICE: &str = "/measured:/plan (2)";
 fn a_response_that_another_thread_takes_before_the_call_has_returned_ends_that_call() {
     let Some(windows) = windows("rmw.call(ctypes.c_long(1000), 1)") else { return };
     assert_eq!((windows.sum(CLIENT, "calls"), windows.sum(CLIENT, "responses")), (1000.0, 1000.0));
-    assert_eq!(windows.sum(CLIENT, "oldest_call_ms"), 0.0, "none waits");
+    assert_eq!(windows.of(CLIENT, "oldest_call_ms").last(), Some(0.0), "none waits");
 }
 
 #[test]

@@ -40,7 +40,8 @@ fn a_split_recording_has_the_totals_of_each_file_and_of_all() {
 
 #[test]
 fn without_split_a_limit_ends_the_recording_and_the_program() {
-    for limit in [["--max-size", "50kB"], ["--max-duration", "3"]] {
+    // The duration counts from the creation of the file on, and includes the discovery of the talker.
+    for limit in [["--max-size", "50kB"], ["--max-duration", "8"]] {
         let mut recording = Recording::start(&limit);
         recording.talker.send_many(200, 500);
         assert_eq!(recording.monitor.end(), Some(0), "{limit:?}");
