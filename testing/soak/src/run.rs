@@ -379,8 +379,10 @@ impl Soak {
 
     /// Ends the talkers, waits for the last messages and windows, and compares everything.
     fn end(mut self, length: Duration) -> Result<()> {
-        for (incarnation, mut talker) in std::mem::take(&mut self.talkers) {
-            let counts = serde_json::from_str(&talker.request("end"))?;
+        let mut talkers = std::mem::take(&mut self.talkers);
+        talkers.iter_mut().for_each(|(_, talker)| talker.send("end"));
+        for (incarnation, talker) in talkers {
+            let counts = serde_json::from_str(&talker.read("counts of a talker"))?;
             self.published.insert(incarnation, counts);
             talker.end();
         }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what nodes publish as lines of JSON, with the monotonic time of the reception: /statistics and its distributions,
-/events/messages_lost and /diagnostics. It ends at the end of standard input.
+"""Prints what nodes publish as lines of JSON, with the monotonic time of the reception: /statistics and its
+distributions, /events/messages_lost and /diagnostics. It ends at the end of standard input.
 """
 
 import json
