@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the panels of the dashboards, without Grafana, from the data of a real Prometheus: docs/pictures/.
 
-It starts the nodes of the examples, the exporter, and the `prometheus` that it finds, and asks Prometheus for each query:
+It starts the nodes of the examples, the exporter, and the `prometheus` that it finds, and asks Prometheus for each
+query:
 
   cargo xtask run -- cargo build -p topic_statistics_exporter -p rclrs_topic_statistics_examples -p topic_statistics_preload
   pip install --require-hashes --target target/pictures -r xtask/requirements/pictures.txt
   PYTHONPATH=target/pictures cargo xtask run -- python3 grafana/pictures.py target/ros/kilted/debug --minutes 6
 
-The listener measures everything, and has expectations. A service and its client in Python are measured by preloading. A panel
-without data shows its own text, as in Grafana.
+The listener measures everything, and has expectations. A service and its client in Python are measured by preloading. A
+panel without data shows its own text, as in Grafana.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes the picture of a report in docs/bags.md anew, from a recording of a minute: cargo xtask run -- docs/pictures/report.sh
-# Needs Chromium.
+# Makes the picture of a report in docs/bags.md anew, from a recording of a minute. Needs Chromium:
+# cargo xtask run -- docs/pictures/report.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
