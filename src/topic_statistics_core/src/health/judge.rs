@@ -433,6 +433,9 @@ impl Judged {
     /// Judges over the shortest time, up to now, with enough messages to decide.
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
+            if span.seconds == 0.0 {
+                return None; // a window without a length: the windows before it were judged
+            }
             let (lowest, value, highest) = (counted.evidence)(&span);
             if value.is_nan() {
                 return None; // the bytes are not known

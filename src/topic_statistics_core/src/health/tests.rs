@@ -159,6 +159,23 @@ fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
     }
 }
 
+/// Its window before it would be counted twice. On a clock that stands still, a window can begin and end at once.
+#[test]
+fn a_window_without_a_length_is_no_evidence_of_a_rate() {
+    for expected in ["rate>=50", "rate=50±10%", "message_period<=20"] {
+        let mut windows = Windows::new(warn_unless(expected).raise_after(2), SECOND);
+        assert_eq!(windows.levels([(50, f64::NAN), (50, f64::NAN), (10, f64::NAN)]), [Level::Ok; 3]);
+        windows.length = Duration::ZERO;
+        assert_eq!(
+            windows.levels([(0, f64::NAN), (1, f64::NAN), (2, f64::NAN)]),
+            [Level::Ok; 3],
+            "{expected}"
+        );
+        windows.length = SECOND;
+        assert_eq!(windows.end(10, f64::NAN), Level::Warn, "{expected}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

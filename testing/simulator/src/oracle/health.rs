@@ -462,6 +462,9 @@ impl Judgement {
 
     /// The possible results of the windows up to now for a rate: n messages prove n - 1 to n + 1 of them in that time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
+        if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
+            return vec![Answer::NotKnown]; // the windows before it were judged
+        }
         let (mut messages, mut seconds) = (0.0, 0.0);
         let (mut fulfils, mut violates, mut decides_nothing) = (false, None::<Violation>, false);
         for (index, (count, length)) in self.windows.iter().enumerate() {
