@@ -14,14 +14,15 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    Counter, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
+    IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions,
     TopicStatisticsState, WindowStatistics,
 };
 use ros_env::{
     sensor_msgs::msg::Imu, std_msgs::msg::Int32, topic_statistics_interfaces::msg::MessagesLostEvent,
 };
 use test_support::{
-    context, domain, in_a_process_of_its_own, middleware, node, wait_for, warnings, Program, Spinning, LIMIT,
+    collect, context, domain, in_a_process_of_its_own, middleware, node, wait_for, warnings, Program,
+    Spinning, Windows, LIMIT,
 };
 use tokio::sync::watch;
 
@@ -200,36 +201,31 @@ fn no_window_is_shorter_than_its_period() {
     let (_executor, node) = node("early", &[]);
     let statistics = NodeStatistics::with_options(&node, every(PERIOD)).unwrap();
     // Created one after the other: a window of the earlier counters ends soon after the creation of a later one.
-    struct Created {
-        counter: Counter,
-        /// Before and after its creation.
-        at: [SystemTime; 2],
-        seen: Option<Arc<WindowStatistics>>,
-    }
-    let mut counters: Vec<Created> = vec![];
-    wait_for("first windows", || {
-        if counters.len() < 60 {
+    let counters: Vec<_> = (0..60)
+        .map(|number| {
             let before = SystemTime::now();
-            let counter = statistics.create_counter(format!("call_{}", counters.len()));
+            let counter = statistics.create_counter(format!("call_{number}"));
+            let windows = collect(counter.watch());
             counter.increment();
-            counters.push(Created { counter, at: [before, SystemTime::now()], seen: None });
+            let created = before..=SystemTime::now();
+            std::thread::sleep(PERIOD / 20);
+            (counter, created, windows)
+        })
+        .collect();
+    let is_complete = |windows: &Windows| !windows.lock().unwrap().is_empty();
+    wait_for("first windows", || counters.iter().all(|(.., windows)| is_complete(windows)));
+    let mut seen = 0;
+    for (_, created, windows) in &counters {
+        let first = &windows.lock().unwrap()[0];
+        if !created.contains(&SystemTime::from(first.window.start)) {
+            continue; // this thread was held up for a whole window before it collected them
         }
-        for created in counters.iter_mut().filter(|created| created.seen.is_none()) {
-            created.seen = created.counter.latest();
-        }
-        counters.len() == 60 && counters.iter().all(|created| created.seen.is_some())
-    });
-    // On a busy machine the window after the first may be seen; it is shorter if the first one ended late.
-    let first_windows = counters.iter().filter_map(|Created { at: [before, after], seen, .. }| {
-        seen.as_ref().filter(|seen| (*before..=*after).contains(&SystemTime::from(seen.window.start)))
-    });
-    let first_windows: Vec<_> = first_windows.collect();
-    assert!(first_windows.len() > 30, "{} first windows were seen", first_windows.len());
-    for first in first_windows {
+        seen += 1;
         // In a window that is too short, one increment would be a high rate: 43 Hz in 23 ms.
         assert!(first.length >= PERIOD, "{first:?}");
         assert!(first.rate() <= 1.0 / PERIOD.as_secs_f64(), "{first:?}");
     }
+    assert!(seen > 30, "{seen} first windows were seen");
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         let task = || drop(node.commands().run(async move { block() }));
         assert_eq!(thread_of(&statistics, "task", task), spin);
         // So that the tasks before are in no window any more.
-        drop(windows(&statistics, 2));
+        drop(windows(&statistics, 5));
         assert_eq!(thread_of(&statistics, "task", || drop(worker.run(move |_| block()))), "worker 1");
         let timer = node.create_timer_repeating(Duration::from_millis(70), block).unwrap();
         assert_eq!(thread_of(&statistics, "timer 70ms", || ()), takes);

@@ -102,9 +102,8 @@ impl Watched {
             (Cause::AsExpected, _) => 3,
             (Cause::Silence | Cause::MessagesAgain, _) => 1, // 3/30 s are less than a window
             (Cause::NoMessageYet, _) => {
-                let first = windows[0].0;
-                windows.iter().take_while(|window| window.1 - first < FIRST_WITHIN.as_nanos() as i64).count()
-                    + 1
+                let is_early = |window: &&(i64, i64)| window.1 - since < FIRST_WITHIN.as_nanos() as i64;
+                windows.iter().filter(counted).filter(is_early).count() + 1
             }
             other => panic!("{other:?}"),
         };

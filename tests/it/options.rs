@@ -127,7 +127,7 @@ fn the_statistics_publisher_has_the_qos_of_the_options() {
 fn ages_and_first_periods_follow_the_options() {
     let domain = domain();
     let (executor, node) = node("choosy", &[]);
-    let window = options().publish_period(Duration::from_millis(250));
+    let window = options().publish_period(Duration::from_millis(100));
     let statistics = NodeStatistics::with_options(&node, window).unwrap();
     let published = Published::on(&node, "/statistics");
     let named = |name: &str| options().source_name(SourceName::Custom(name.to_owned()));
@@ -144,8 +144,8 @@ fn ages_and_first_periods_follow_the_options() {
         )
         .unwrap();
     let _spinning = Spinning::start(executor);
-    // Two messages per second: no window has two messages, and every second window has none.
-    let _publisher = Program::start("publisher.py", &["--rate", "2", "--stamp-age", "60"], domain);
+    // One message per second: no window has two messages, unless something is held up for most of a second.
+    let _publisher = Program::start("publisher.py", &["--rate", "1", "--stamp-age", "60"], domain);
 
     let with_samples = |source: &str, metric| -> Vec<Window> {
         published.of(source, metric).into_iter().filter(|window| window.count() > 0.0).collect()
@@ -154,7 +154,7 @@ fn ages_and_first_periods_follow_the_options() {
         with_samples("carried", Metric::MessagePeriod).len() >= 3
     });
     for period in with_samples("carried", Metric::MessagePeriod) {
-        assert!((100.0..1500.0).contains(&period.average()), "2 Hz: {period:?}");
+        assert!((100.0..3000.0).contains(&period.average()), "1 Hz: {period:?}");
     }
     assert!(with_samples("by stamp", Metric::MessagePeriod).is_empty());
     assert!(with_samples("by stamp", Metric::MessageAge).len() >= 3);
@@ -164,7 +164,7 @@ fn ages_and_first_periods_follow_the_options() {
     for source in ["by source", "headless"] {
         assert!(with_samples(source, Metric::MessageAge).len() >= 3, "{source}");
         for age in with_samples(source, Metric::MessageAge) {
-            assert!((0.0..1000.0).contains(&age.minimum()), "by the source timestamp: {age:?}");
+            assert!((0.0..30_000.0).contains(&age.minimum()), "by the source timestamp: {age:?}");
         }
     }
 }

@@ -78,7 +78,10 @@ fn every_window_of_a_real_topic_equals_what_numpy_computes_from_the_recorded_mes
             .filter(|window| (window.count() > 0.0) == full)
             .count()
     };
-    reader.read_until("five windows with messages", |metrics| count(metrics, true) >= 5);
+    reader.read_until("five windows with messages", |metrics| {
+        let ages = test_support::of(metrics, "/recorder:/imu", "message_age").map(Metric::count);
+        count(metrics, true) >= 5 && ages.sum::<f64>() > 600.0
+    });
     publisher.send("stop");
     let silent = count(&reader.metrics, false);
     reader.read_until("a silent window after them", |metrics| count(metrics, false) >= silent + 2);
