@@ -497,12 +497,14 @@ impl Schedule {
         let mut has_ended = false;
         for WindowEnd { period, at } in window_ends.iter_mut().filter(|end| end.at <= now) {
             has_ended = true;
+            let begun = clock.monotonic();
             self.end_windows_of(*period, now, clock);
-            // If whole periods were missed (the host was suspended), the next window is longer: there are no empty
-            // windows.
+            // If whole periods were missed (the host was suspended, or the thread was held up meanwhile), the next
+            // window is longer: there are no empty windows.
+            let ended = now + duration(clock.monotonic() - begun);
             *at += *period;
-            if *at <= now {
-                *at = now + *period;
+            if *at <= ended {
+                *at = ended + *period;
             }
             self.outbox.pace(*period);
         }

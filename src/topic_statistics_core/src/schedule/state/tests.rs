@@ -257,6 +257,35 @@ fn windows_follow_each_other_and_missed_periods_make_a_longer_one() {
 }
 
 #[test]
+fn the_window_after_an_end_that_was_held_up_for_periods_is_not_empty() {
+    /// The clock of a thread that waits for three seconds before its second reading: that of the window's end.
+    struct Waits<'a>(&'a Host, AtomicI64);
+    impl Clock for Waits<'_> {
+        fn monotonic(&self) -> i64 {
+            if self.1.fetch_add(1, Ordering::Relaxed) == 1 {
+                self.0.pass(3 * SECOND);
+            }
+            self.0.monotonic()
+        }
+        fn system(&self) -> i64 {
+            self.0.system()
+        }
+        fn suspended(&self) -> i64 {
+            0
+        }
+    }
+    let mut rig = Rig::new();
+    let (_source, _durations) = rig.add("stopwatch", TopicStatisticsState::NodeDefault);
+    rig.windows(SECOND);
+    let now = rig.host.pass(SECOND);
+    let action = rig.schedule.next(now, &Waits(&rig.host, AtomicI64::new(0)));
+    let Action::HandOut(HandOut { finished, .. }) = action else { panic!("no window") };
+    assert_eq!(finished[0].1.length, 4 * SECOND);
+    assert_eq!(rig.run(), (vec![], Some(6 * SECOND)), "one period after the late end");
+    assert_eq!(rig.windows(SECOND)[0].1.length, SECOND);
+}
+
+#[test]
 fn a_source_that_is_added_within_a_window_joins_its_rest_with_the_next() {
     let mut rig = Rig::new();
     let (_early, _) = rig.add("early", TopicStatisticsState::NodeDefault);
