@@ -72,13 +72,16 @@ fn a_message_a_call_and_a_request_cost_no_allocation() {
     let [.., plain, allocations] = measure(None)[..] else { panic!("six figures") };
     assert_eq!(allocations, 0.0, "the middleware allocates nothing");
     for metrics in ["message_age,message_period", "message_age,message_period,input_to_output_ms", "all"] {
-        let [.., bytes, allocations] = measure(Some(metrics))[..] else { panic!("six figures") };
-        assert_eq!(allocations, 0.0, "{metrics}");
-        // That of the library is in benches/tests/it/cost.rs.
-        assert!(
-            (100.0..3072.0).contains(&(bytes - plain)),
-            "{metrics}: {plain} bytes, {bytes} with the library"
-        );
+        let beyond_plain = || {
+            let [.., bytes, allocations] = measure(Some(metrics))[..] else { panic!("six figures") };
+            assert_eq!(allocations, 0.0, "{metrics}");
+            println!("{metrics}: {plain} bytes, {bytes} with the library");
+            bytes - plain
+        };
+        // That of the library is in benches/tests/it/cost.rs. On a busy machine a window may end meanwhile, whose
+        // messages are counted, too.
+        let is_small = (0..5).any(|_| (100.0..3072.0).contains(&beyond_plain()));
+        assert!(is_small, "the bytes are printed above");
     }
 }
 

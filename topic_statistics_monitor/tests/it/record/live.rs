@@ -319,6 +319,14 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
     let talker = Talker::new(domain);
     let edge = Arc::new(AtomicI64::new(0));
     let is_ended = Arc::new(AtomicBool::new(false));
+    let mut monitor = Json::with_period("1", &[&TOPICS[..], &arguments].concat(), domain);
+    // A recording names the node of a publisher if the graph has it when the first message arrives.
+    for topic in TOPICS {
+        let is_known =
+            |nodes: &Value| nodes.as_array().is_some_and(|nodes| nodes.contains(&"/talker".into()));
+        monitor
+            .until("node of the publishers", |object| object["topic"] == topic && is_known(&object["nodes"]));
+    }
     let publishing = std::thread::spawn({
         let (edge, is_ended) = (Arc::clone(&edge), Arc::clone(&is_ended));
         move || {
@@ -326,7 +334,6 @@ fn every_figure_of_every_window_of_the_bag_is_the_one_that_was_seen_live() {
             talker // The graph has its publishers up to the end.
         }
     });
-    let mut monitor = Json::with_period("1", &[&TOPICS[..], &arguments].concat(), domain);
 
     let mut objects: Vec<Value> = vec![];
     let is_window = |object: &Value| object["window_stop"].is_i64();
