@@ -291,7 +291,7 @@ fn signals_end_it_and_wrong_options_do() {
         (vec!["--ros-args", "-p", "include:=['a b']"], 1, "it has to be names or patterns of nodes"),
         (vec!["--ros-args", "-p", "classic_buckets:='2,1'"], 1, "it has to be at most 50 numbers of seconds"),
         (vec!["--listen", "no-such-host.invalid:0"], 1, "Cannot listen at no-such-host.invalid:0"),
-        (vec!["--ros-args", "-p", "statistics_topics:=['a b']"], 1, "a b"),
+        (vec!["--listen", "127.0.0.1:0", "--ros-args", "-p", "statistics_topics:=['a b']"], 1, "a b"),
         (vec!["--listen", &taken.address.to_string()], 1, "Cannot listen at"),
     ] {
         let (status, errors) = run(&arguments);
