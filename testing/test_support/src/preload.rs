@@ -53,21 +53,25 @@ fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath>
     Some(compiled)
 }
 
-/// Returns the path of the library of `topic_statistics_preload`, for the tests of other packages. It is built first.
+/// Returns the path of the library of `topic_statistics_preload`. `cargo test --workspace` builds it beside the tests.
+///
+/// Builds the library if it is missing, for example if only one package is tested. Panics if the build fails.
 pub fn statistics() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build
-            .args(["build", "--package", "topic_statistics_preload"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            build.arg("--release");
+        let library = test.parent().unwrap().join("libtopic_statistics_preload.so");
+        if !library.is_file() {
+            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            build
+                .args(["build", "--package", "topic_statistics_preload"])
+                .current_dir(env!("CARGO_MANIFEST_DIR"));
+            if test.ancestors().nth(2).unwrap().ends_with("release") {
+                build.arg("--release");
+            }
+            assert!(build.status().unwrap().success());
         }
-        assert!(build.status().unwrap().success());
-        profile.join("libtopic_statistics_preload.so")
+        library
     };
     LIBRARY.get_or_init(build).clone()
 }

@@ -121,7 +121,7 @@ fn a_node_that_is_not_preloaded_is_named() {
             let output = run(arguments, domain());
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{errors}");
-            eprintln!("{errors}");
+            println!("{errors}");
             errors.contains("/second is not preloaded: from /points to /plan")
         });
     assert!(said, "what is missing is printed above");
