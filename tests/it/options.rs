@@ -164,7 +164,7 @@ fn ages_and_first_periods_follow_the_options() {
     for source in ["by source", "headless"] {
         assert!(with_samples(source, Metric::MessageAge).len() >= 3, "{source}");
         for age in with_samples(source, Metric::MessageAge) {
-            assert!((0.0..30_000.0).contains(&age.minimum()), "by the source timestamp: {age:?}");
+            assert!((0.0..1000.0).contains(&age.minimum()), "by the source timestamp: {age:?}");
         }
     }
 }
