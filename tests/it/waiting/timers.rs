@@ -176,9 +176,12 @@ fn every_form_of_a_timer_is_measured_and_has_a_name() {
     let ms = Duration::from_millis;
     let mut watched = vec![];
     macro_rules! measured {
-        ($timer:expr) => {{
+        ($timer:expr) => {
+            measured!($timer, watched)
+        };
+        ($timer:expr, $watched:ident) => {{
             let timer = $timer.unwrap();
-            watched.push((timer.source_name().to_owned(), Windows::of(timer.watch())));
+            $watched.push((timer.source_name().to_owned(), Windows::of(timer.watch())));
             timer
         }};
     }
@@ -200,44 +203,63 @@ fn every_form_of_a_timer_is_measured_and_has_a_name() {
             move |_: &mut u64, _: &WorkerTimer<u64>| four()
         )),
     );
-    let repeating = watched.len();
-    let once = TopicStatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
-    let _once = (
-        measured!(statistics.create_timer_oneshot(ms(100).topic_statistics(once), count())),
-        measured!(statistics.create_timer_oneshot(ms(100), |_: &Timer| ())),
-        measured!(statistics.create_worker_timer_oneshot(&worker, ms(100), |calls: &mut u64| *calls += 1)),
-        measured!(statistics.create_timer_repeating(Duration::from_micros(1500), || ())),
-    );
-    let names: Vec<&str> = watched.iter().map(|(name, _)| &**name).collect();
+    let _shortest = measured!(statistics.create_timer_repeating(Duration::from_micros(1500), || ()));
+    let once = || {
+        let mut watched = vec![];
+        let start = TopicStatisticsOptions::new().source_name(SourceName::Custom("start".to_owned()));
+        let timers = (
+            measured!(statistics.create_timer_oneshot(ms(100).topic_statistics(start), count()), watched),
+            measured!(statistics.create_timer_oneshot(ms(100), |_: &Timer| ()), watched),
+            measured!(
+                statistics.create_worker_timer_oneshot(&worker, ms(100), |calls: &mut u64| *calls += 1),
+                watched
+            ),
+        );
+        (watched, timers)
+    };
+    let mut called_once = once();
+    let names: Vec<&str> = watched.iter().chain(&called_once.0).map(|(name, _)| &**name).collect();
     let timer = |period: &str| format!("/controller:timer/{period}");
     assert_eq!(names[0], timer("20ms"));
-    assert_eq!(names[repeating - 1], timer("20ms (6)"));
-    assert_eq!(&names[repeating..], ["start", &timer("100ms"), &timer("100ms (2)"), &timer("1.5ms")]);
+    assert_eq!(
+        names[5..],
+        [&timer("20ms (6)"), &timer("1.5ms"), "start", &timer("100ms"), &timer("100ms (2)")]
+    );
 
     let mut reader = Reader::start(domain());
     let _spinning = Spinning::start(executor);
-    for (name, windows) in &watched[..repeating] {
-        wait_for("calls", || windows.count(Metric::TimerPeriod) > 30);
+    watched.pop();
+    for (name, windows) in &watched {
+        // Of a call whose thread is preempted between two readings of the clock, no lateness is known.
+        let measured = [Metric::TimerPeriod, Metric::TimerLateness, Metric::CallbackShare];
+        wait_for("calls", || measured.iter().all(|metric| windows.count(*metric) > 30));
         let period = windows.sum(Metric::TimerPeriod) / windows.count(Metric::TimerPeriod) as f64;
         assert!((15.0..100.0).contains(&period), "{name}: {period} ms");
-        assert!(
-            windows.count(Metric::TimerLateness) > 30 && windows.count(Metric::CallbackShare) > 30,
-            "{name}"
-        );
         assert!(windows.minimum(Metric::TimerLateness) < 20.0, "{name}: not the lateness of the last start");
-        let (share, duration) =
-            (windows.maximum(Metric::CallbackShare), windows.maximum(Metric::CallbackDuration));
-        assert!((share - 100.0 * duration / 20.0).abs() < 1e-6, "{name}: {share} % {duration} ms");
+        // A window may end between the two.
+        wait_for("the share of the longest call", || {
+            let (share, duration) =
+                (windows.maximum(Metric::CallbackShare), windows.maximum(Metric::CallbackDuration));
+            (share - 100.0 * duration / 20.0).abs() < 1e-6
+        });
     }
-    for (name, windows) in &watched[repeating..watched.len() - 1] {
-        wait_for("its call", || windows.count(Metric::CallbackDuration) > 0);
-        windows.wait_for_more(1);
-        assert_eq!(
-            (windows.count(Metric::TimerLateness), windows.count(Metric::CallbackDuration)),
-            (1, 1),
-            "{name}"
-        );
-    }
+    const ATTEMPTS: usize = 6;
+    let is_known = (0..ATTEMPTS).any(|attempt| {
+        if attempt > 0 {
+            called_once = once();
+        }
+        let latenesses = called_once.0.iter().map(|(name, windows)| {
+            wait_for("its call", || windows.count(Metric::CallbackDuration) > 0);
+            windows.wait_for_more(1);
+            assert_eq!(windows.count(Metric::CallbackDuration), 1, "{name}");
+            windows.count(Metric::TimerLateness)
+        });
+        let latenesses: Vec<u64> = latenesses.collect();
+        println!("the latenesses of timers that are called once: {latenesses:?}");
+        assert!(latenesses.iter().all(|count| *count <= 1), "{latenesses:?}");
+        latenesses == [1; 3]
+    });
+    assert!(is_known, "the lateness of a timer that is called once");
     assert!(calls.load(Ordering::Relaxed) > 6 * 30);
     reader.read_until("the metrics of a timer", |read| {
         SourceKind::Timer
