@@ -22,11 +22,10 @@ use crate::{
 const CARGO_FUZZ: &str = "0.13.2";
 
 /// How the targets are built: quickly, because they are built once and run for a minute. cargo-fuzz adds its own flags.
-/// With the profile release, because cargo lets one build at a time have the directory of a profile: tests that build a
-/// program would wait for this one, which `.ci/run` gives only the time that nothing else wants.
+/// With the profile dev, macros and build scripts are those of the tests.
 const BUILD: [(&str, &str); 3] = [
-    ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
+    ("CARGO_PROFILE_DEV_INCREMENTAL", "false"),
+    ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
     ("RUSTFLAGS", "-Cdebuginfo=0"),
 ];
 
@@ -45,11 +44,14 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
         Ok(program) => program,
         Err(error) => return Ok(Outcome::Skipped(reason(&error))),
     };
-    let place = environment.target_dir();
+    // Not with the tests: cargo lets one build at a time have a directory, and a test that builds a program would wait
+    // for this one, which `.ci/run` gives only the time that nothing else wants.
+    let place = environment.target_dir().join("fuzz");
     let mut build = environment.command(cargo_fuzz);
     // Safe Rust handles the inputs: a sanitizer would find nothing, and a stable compiler is enough.
     build.current_dir(project).args([
         "build",
+        "--dev",
         "--sanitizer",
         "none",
         "--codegen-units",
@@ -63,7 +65,7 @@ pub fn run(environment: &Environment, project: &Path, targets: &[String], second
     if passes(&mut build)? == Outcome::Failed {
         bail!("The fuzz targets cannot be built; cargo says above why");
     }
-    let programs = place.join(host()?).join("release");
+    let programs = place.join(host()?).join("debug");
 
     let waiting = Mutex::new(targets.iter().collect::<VecDeque<_>>());
     let reports: Mutex<Vec<(String, Result<Report>)>> = Mutex::default();
