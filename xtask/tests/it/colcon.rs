@@ -236,6 +236,7 @@ impl Home {
     fn new(directory: PathBuf, venv: &Path) -> Home {
         let home = Home { directory };
         home.install_tools(venv);
+        home.copy_artifacts();
         home.make_repository();
         home.make_ros();
         home
@@ -258,6 +259,22 @@ impl Home {
                 symlink(from.join(name), to.join(name)).unwrap();
             }
         }
+    }
+
+    /// Copies what has been built beside this test: crates of a registry are the same, and are not compiled again.
+    fn copy_artifacts(&self) {
+        let (test, to) = (env::current_exe().unwrap(), self.build_directory().join("debug"));
+        let from = test.ancestors().nth(2).unwrap();
+        fs::create_dir_all(to.join("deps")).unwrap();
+        let script = "cp -a .fingerprint build \"$0\" && cp -a deps/*.d deps/*.rlib deps/*.rmeta deps/*.so \"$0/deps\"";
+        let status = Command::new("sh").args(["-c", script]).arg(to).current_dir(from).status();
+        // Another cargo may replace a file meanwhile; whatever is missing is built.
+        println!("copied from {}: {}", from.display(), status.unwrap());
+    }
+
+    /// Where cargo builds.
+    fn build_directory(&self) -> PathBuf {
+        self.directory.join("build")
     }
 
     /// Makes the repository that the pages clone, of the files of this project.
@@ -385,7 +402,7 @@ impl Home {
             .env("COLCON_HOME", self.directory.join("colcon")) // no defaults of whoever runs this
             // The packages' common dependencies are compiled once (by cargo 1.91 or later), without data for a debugger
             // or a second build.
-            .env("CARGO_BUILD_BUILD_DIR", self.directory.join("build"))
+            .env("CARGO_BUILD_BUILD_DIR", self.build_directory())
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "0")
             .env("ROS_DOMAIN_ID", domain::domain().expect("a free ROS domain").to_string())
