@@ -65,6 +65,8 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
         drop(node.create_publisher::<Int32>("elsewhere").unwrap());
         wait_for("end of the change", || node.count_publishers("/elsewhere").unwrap() == 0);
         assert!(other.incompatible_publishers().is_empty());
+        // Both are found at once, and logged one after the other.
+        wait_for("the other warning", || reported(OTHER_TYPE) > 0);
         assert_eq!((reported(BEST_EFFORT), reported(OTHER_TYPE)), (1, 1), "{:#?}", warnings::so_far());
 
         drop(publisher);

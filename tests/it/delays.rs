@@ -146,14 +146,13 @@ fn a_slow_callback_in_the_nodes_scope_raises_receive_to_callback_window_by_windo
         }
         let backlog = |index: usize| seen[index].get(part).unwrap().average;
         let grew = (1..seen.len()).filter(|index| backlog(*index) > backlog(index - 1) + 100.0).count();
-        grew >= 4 && backlog(seen.len() - 1) > 1000.0
+        // The middleware itself has no delay, except with what was sent before it discovered the publisher.
+        let is_prompt = || seen.last().unwrap().get(Metric::SourceToReceive).unwrap().minimum < 20.0;
+        grew >= 4 && backlog(seen.len() - 1) > 1000.0 && (part == Metric::SourceToCallback || is_prompt())
     });
     let last = seen.last().unwrap();
     let minimum = |metric| last.get(metric).unwrap().minimum;
     assert!(minimum(Metric::CallbackDuration) >= 100.0, "{last:#?}");
-    if part == Metric::ReceiveToCallback {
-        assert!(minimum(Metric::SourceToReceive) < 20.0, "the middleware has no delay: {last:#?}");
-    }
     if !middleware::lacks_sequence_numbers("losses beside a slow callback") {
         assert_eq!(imu.totals().lost, Some(0), "no message is lost: all wait");
     }
@@ -268,8 +267,11 @@ fn time_since_last_message_grows_while_a_topic_is_silent() {
     let publisher = Program::start("publisher.py", &["--rate", "50"], domain);
     wait_for("windows with messages", || count(&windows.lock().unwrap(), true) >= 3);
     drop(publisher);
-    let silent_before = count(&windows.lock().unwrap(), false);
-    wait_for("silent windows", || count(&windows.lock().unwrap(), false) >= silent_before + 5);
+    // The last message may be late.
+    wait_for("five silent windows", || {
+        let windows = windows.lock().unwrap();
+        count(&windows[windows.len() - 5..], false) == 5
+    });
 
     let windows = windows.lock().unwrap().clone();
     let silent = &windows[windows.len() - 4..];

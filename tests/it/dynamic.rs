@@ -147,6 +147,8 @@ fn dynamic_publishers_and_subscriptions_of_a_node_are_measured() {
         }
         plain.totals().received == MESSAGES && delayed.totals().received == MESSAGES
     });
+    // A message is received before its callback.
+    wait_for("callbacks", || count.load(Ordering::Relaxed) >= 2 * MESSAGES);
     assert_eq!(count.load(Ordering::Relaxed), 2 * MESSAGES);
     let other = DynamicMessage::new("std_msgs/msg/String".try_into().unwrap()).unwrap();
     publisher.publish(other).unwrap_err();
