@@ -79,9 +79,12 @@ fn result() -> Fibonacci_Result {
     Fibonacci_Result { sequence: vec![3, 5] }
 }
 
-/// Accepts after 40 ms, executes 20 ms later.
-async fn accept(goal: MeasuredRequestedGoal<Fibonacci>, own: &Own) -> MeasuredAcceptedGoal<Fibonacci> {
-    let began = Instant::now();
+/// Accepts a goal after 40 ms, executes 20 ms later. The executor may begin long after it was handed out.
+async fn accept(
+    goal: MeasuredRequestedGoal<Fibonacci>,
+    began: Instant,
+    own: &Own,
+) -> MeasuredAcceptedGoal<Fibonacci> {
     drop(after(40).await);
     let accepted = goal.accept();
     own.measure(Metric::GoalToAcceptance, began);
@@ -95,12 +98,12 @@ fn each_outcome_and_time_of_a_servers_goals_is_measured() {
     let statistics = statistics(&node);
     let own = Own::default();
     let of_server = own.clone();
-    async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, own: Own) -> TerminatedGoal {
+    async fn execute(goal: MeasuredRequestedGoal<Fibonacci>, requested: Instant, own: Own) -> TerminatedGoal {
         if goal.goal().order < 3 {
             return goal.reject();
         }
         let order = goal.goal().order;
-        let accepted = accept(goal, &own).await;
+        let accepted = accept(goal, requested, &own).await;
         let began = Instant::now();
         let executing = accepted.execute();
         assert_eq!(executing.goal().order, order);
@@ -130,7 +133,9 @@ fn each_outcome_and_time_of_a_servers_goals_is_measured() {
         ended
     }
     let server = statistics
-        .create_action_server::<Fibonacci, _>("act", move |goal| execute(goal, of_server.clone()))
+        .create_action_server::<Fibonacci, _>("act", move |goal| {
+            execute(goal, Instant::now(), of_server.clone())
+        })
         .unwrap();
     assert_eq!((server.action_name(), server.source_name()), ("/act", "/server:/act"));
     let windows = Windows::of(server.watch());
@@ -234,7 +239,7 @@ fn a_goal_may_be_canceled_before_it_is_executed() {
         if accepted.goal().order == 0 {
             let _unless_canceled = accepted.unless_cancel_requested(std::future::pending::<()>()).await;
         } else {
-            drop(after(500).await);
+            drop(after(3000).await);
         }
         let began = Instant::now();
         match accepted.begin() {
@@ -353,10 +358,10 @@ fn a_response_is_measured_when_it_arrives() {
     let _task = node.commands().run(async move {
         let rejected = of_task.request_goal(order(-1));
         let requested = of_task.request_goal(order(1000));
-        drop(after(700).await);
+        drop(after(3000).await);
         drop(rejected);
         let goal = requested.await.unwrap();
-        drop(after(2000).await);
+        drop(after(5000).await);
         drop(goal);
         sender.send(()).unwrap();
     });
@@ -366,9 +371,9 @@ fn a_response_is_measured_when_it_arrives() {
     assert_eq!(outcomes(&windows), [2.0, 1.0, 0.0, 0.0, 1.0]);
     // The server decides on one goal after the other, or on both at once.
     let acceptance = windows.maximum(Metric::GoalToAcceptance);
-    assert!((100.0..700.0).contains(&acceptance), "{acceptance} ms");
+    assert!((100.0..3000.0).contains(&acceptance), "{acceptance} ms");
     let whole = windows.maximum(Metric::GoalSucceeded);
-    assert!((1300.0..2400.0).contains(&whole), "{whole} ms");
+    assert!((1300.0..8000.0).contains(&whole), "{whole} ms");
 }
 
 #[test]
@@ -421,6 +426,7 @@ fn a_client_that_leaves_takes_no_goal_with_it() {
     windows.wait_for(Metric::Goals, 1.0);
     client.signal("KILL");
     windows.wait_for(Metric::SucceededGoals, 1.0);
+    wait_for("the server's own time, which it measures last", || !own.0.lock().unwrap().is_empty());
     assert_eq!(own.assert_lasted(&windows, Metric::GoalSucceeded, 1500.0), 1);
     windows.wait_for_more(1);
     assert_eq!(last(&windows, Metric::ActiveGoals), 0.0);
