@@ -202,10 +202,13 @@ fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_do
     const SUBSCRIPTIONS: usize = 60;
     let (executor, node) = node("waiting", &[]);
     let (published, _subscription) = subscribe_to_statistics(&node);
-    let statistics = NodeStatistics::new(&node).unwrap();
-    let mut subscriptions: Vec<_> = (0..SUBSCRIPTIONS)
-        .map(|index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap())
-        .collect();
+    let create = || {
+        let statistics = NodeStatistics::new(&node).unwrap();
+        let subscribe = |index| statistics.create_subscription(&format!("imu_{index}"), |_: Imu| ()).unwrap();
+        let subscriptions: Vec<_> = (0..SUBSCRIPTIONS).map(subscribe).collect();
+        (statistics, subscriptions)
+    };
+    let (statistics, mut subscriptions) = create();
     let _spinning = Spinning::start(executor);
     let wait_for_window = |subscription: &MeasuredSubscription<Imu>| {
         let mut windows = subscription.watch();
@@ -234,16 +237,25 @@ fn dropping_statistics_publishes_finished_windows_and_dropping_a_subscription_do
     });
     assert!(is_silent, "nothing is published of a dropped subscription");
 
-    let witness = subscriptions.last().unwrap();
-    let witness_before = times_of(witness.source_name()).len();
-    wait_for_window(witness);
-    drop(statistics);
-    let dropped = SystemTime::now();
-    wait_for("the finished window", || times_of(witness.source_name()).len() >= witness_before + 2);
-    for subscription in &subscriptions {
-        let late = times_of(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
-        assert_eq!(late, 0, "{} after the drop", subscription.source_name());
-    }
+    // Held up for 300 ms at their end, statistics leave windows out: then others have to publish theirs.
+    let mut first = Some((statistics, subscriptions));
+    let is_complete = (0..5).any(|_| {
+        let (statistics, subscriptions) = first.take().unwrap_or_else(create);
+        let witness = subscriptions.last().unwrap();
+        let witness_before = times_of(witness.source_name()).len();
+        wait_for_window(witness);
+        drop(statistics);
+        let dropped = SystemTime::now();
+        let (ended, is_there) =
+            (Instant::now(), || times_of(witness.source_name()).len() >= witness_before + 2);
+        wait_for("the finished window", || is_there() || ended.elapsed() > Duration::from_secs(5));
+        for subscription in &subscriptions {
+            let late = times_of(subscription.source_name()).into_iter().filter(|at| *at > dropped).count();
+            assert_eq!(late, 0, "{} after the drop", subscription.source_name());
+        }
+        is_there()
+    });
+    assert!(is_complete, "the finished windows are published");
 }
 
 /// Returns all orders of `count` things.

@@ -32,8 +32,19 @@ fn the_nodes_log_has_a_table_of_each_window() {
             .unwrap();
         let _spinning = Spinning::start(executor);
 
+        let figures = |table: &Log, name: &str| -> (Vec<f64>, String) {
+            let line = table.msg.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
+        };
+        // A busy machine may cut a window short, and its scheduler may end the sources' windows at different times.
+        let is_whole = |table: &&Log| {
+            let [frames, pose] = ["/bridge:frames", "/bridge:get_pose"].map(|name| figures(table, name).0);
+            // The window may end during the call.
+            (0.2..5.0).contains(&(frames[0] / frames[1])) && (pose[0] * 3.0 - frames[0]).abs() <= 3.0
+        };
         let mut table = None;
-        wait_for("table in the log", || {
+        wait_for("table of a window of 0.5 s, in which all sources have as many samples", || {
             number.publish(Int32 { data: 1 }).unwrap();
             stopwatch.time(|| counter.add(3));
             let logs = logs.lock().unwrap();
@@ -41,7 +52,9 @@ fn the_nodes_log_has_a_table_of_each_window() {
                 ["/number ", ":get_pose ", ":frames "].iter().all(|name| log.msg.contains(name))
             });
             // The first window of a source that is created after others is longer than their windows.
-            table = tables.skip(1).find(|log| !log.msg.contains(" - ")).cloned();
+            let tables: Vec<_> = tables.skip(1).filter(|log| !log.msg.contains(" - ")).take(5).collect();
+            table = tables.iter().copied().find(is_whole).cloned();
+            assert!(table.is_some() || tables.len() < 5, "{tables:#?}");
             table.is_some()
         });
         let table = table.unwrap();
@@ -50,19 +63,10 @@ fn the_nodes_log_has_a_table_of_each_window() {
         assert_eq!(lines[0], "Topic statistics of 500ms:");
         let columns: Vec<&str> = lines[1].split_whitespace().collect();
         assert_eq!(columns, ["name", "count", "Hz", "mean", "min", "max", "of"]);
-        let figures = |name: &str| -> (Vec<f64>, String) {
-            let line = lines.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap();
-            let words: Vec<&str> = line.split_whitespace().collect();
-            (words[1..6].iter().map(|word| word.parse().unwrap()).collect(), words[6..].join(" "))
-        };
-        let (frames, metric) = figures("/bridge:frames");
+        let (frames, metric) = figures(&table, "/bridge:frames");
         assert_eq!(metric, "frequency_hz [Hz]");
-        let (count, rate) = (frames[0], frames[1]);
-        assert!(count % 3.0 == 0.0 && (0.2..5.0).contains(&(count / rate)), "a window of 0.5 s: {frames:?}");
-        let (pose, metric) = figures("/bridge:get_pose");
-        assert_eq!(metric, "duration_ms [ms]");
-        // The window may end during the call.
-        assert!((pose[0] * 3.0 - count).abs() <= 3.0, "{pose:?} {frames:?}");
-        assert_eq!(figures("/bridge:/number").1, "publish_period [ms]");
+        assert!(frames[0] % 3.0 == 0.0, "{frames:?}");
+        assert_eq!(figures(&table, "/bridge:get_pose").1, "duration_ms [ms]");
+        assert_eq!(figures(&table, "/bridge:/number").1, "publish_period [ms]");
     });
 }

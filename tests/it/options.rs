@@ -4,7 +4,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -153,10 +153,21 @@ fn ages_and_first_periods_follow_the_options() {
     wait_for("periods across the end of a window", || {
         with_samples("carried", Metric::MessagePeriod).len() >= 3
     });
-    for period in with_samples("carried", Metric::MessagePeriod) {
-        assert!((100.0..3000.0).contains(&period.average()), "1 Hz: {period:?}");
+    let (periods, ages) =
+        (with_samples("carried", Metric::MessagePeriod), with_samples("carried", Metric::MessageAge));
+    for period in periods {
+        // The longest one begins in the window of the message before. (The system clock may be a little off.)
+        let index = ages.iter().position(|age| age.start == period.start).unwrap();
+        let [before, own] = [&ages[index.saturating_sub(1)], &ages[index]];
+        let least = (own.start - before.stop) as f64 * 1e-6 - 10.0;
+        let most = (own.stop - before.start) as f64 * 1e-6 + 10.0;
+        assert!((least..most).contains(&period.maximum()), "{least} to {most} ms: {period:?}");
     }
-    assert!(with_samples("by stamp", Metric::MessagePeriod).is_empty());
+    for period in with_samples("by stamp", Metric::MessagePeriod) {
+        let ages = with_samples("by stamp", Metric::MessageAge);
+        let age = ages.iter().find(|age| age.start == period.start).unwrap();
+        assert_eq!(period.count(), age.count() - 1.0, "none across the end of a window: {period:?}");
+    }
     assert!(with_samples("by stamp", Metric::MessageAge).len() >= 3);
     for age in with_samples("by stamp", Metric::MessageAge) {
         assert!(age.minimum() >= 60_000.0, "a minute by the stamp: {age:?}");
@@ -230,25 +241,31 @@ fn disabled_statistics_publish_nothing_and_restart_when_they_are_enabled() {
     wait_for("windows with messages", || periods().iter().filter(|window| window.count() > 0.0).count() >= 2);
 
     imu.set_state(TopicStatisticsState::Disable);
+    let disabled = Instant::now();
     let (published_before, received_before) = (published.len(), imu.totals().received);
     let called = *calls.lock().unwrap();
-    wait_for("a second of messages that are not measured", || *calls.lock().unwrap() > called + 100);
+    // Longer than a busy machine holds up a message or the end of a window.
+    wait_for("three seconds of messages that are not measured", || {
+        *calls.lock().unwrap() > called + 100 && disabled.elapsed() >= Duration::from_secs(3)
+    });
     // At the time of the change, the metrics of two windows and one message may have been in progress.
     assert!(
         published.len() <= published_before + 6,
-        "{} messages in a second",
+        "{} messages in three seconds",
         published.len() - published_before
     );
     assert!(imu.totals().received <= received_before + 1);
 
     let windows_before = periods().len();
+    let disabled = disabled.elapsed().as_secs_f64();
     imu.set_state(TopicStatisticsState::NodeDefault);
     received(received_before + 50);
     wait_for("windows", || periods().len() >= windows_before + 3);
     for window in &periods()[windows_before..] {
         let longest = window.maximum();
-        assert!(longest.is_nan() || longest < 500.0, "no period includes the disabled time: {window:?}");
-        assert!(window.length() < 0.9, "no window includes the disabled time: {window:?}");
+        let is_short = longest.is_nan() || longest < disabled * 1e3;
+        assert!(is_short, "no period includes the disabled time: {window:?}");
+        assert!(window.length() < disabled, "no window includes the disabled time: {window:?}");
     }
     if !middleware::lacks_sequence_numbers("messages while statistics are disabled") {
         assert_eq!(imu.totals().lost, Some(0), "messages while disabled are not lost");
