@@ -38,6 +38,16 @@ rclpy.init()
 executor = MultiThreadedExecutor(arguments.threads) if arguments.threads > 1 else SingleThreadedExecutor()
 nodes = {}
 server = client = None
+sending = threading.Lock()
+
+
+class Client(ActionClient):
+    """rclpy registers a goal after it has sent it: a response that another thread takes meanwhile would be lost."""
+
+    async def execute(self, taken_data):
+        with sending:
+            pass
+        await super().execute(taken_data)
 
 
 def execute(handle):
@@ -71,7 +81,7 @@ def create(number):
             cancel_callback=lambda _: CancelResponse.ACCEPT,
         )  # yapf: disable
     if number == arguments.nodes - 1:
-        client = ActionClient(node, Fibonacci, 'act', callback_group=group)
+        client = Client(node, Fibonacci, 'act', callback_group=group)
     executor.add_node(node)
 
 
@@ -103,14 +113,17 @@ def send_goal(by, order):
         if len(feedback) == min(order, 1 if order > 100 else order):
             got_feedback.set()
 
-    goal = wait(by.send_goal_async(Fibonacci.Goal(order=order), accept))
+    with sending:
+        sent = by.send_goal_async(Fibonacci.Goal(order=order), accept)
+    goal = wait(sent)
     if not goal.accepted:
         return 'rejected'
     assert order == 0 or got_feedback.wait(50)
     result = goal.get_result_async()
     canceling = len(wait(goal.cancel_goal_async()).goals_canceling) if order > 100 else None
     result = wait(result)
-    return canceling, result.status, list(result.result.sequence), feedback
+    # Two threads may take and hand out feedback in another order.
+    return canceling, result.status, list(result.result.sequence), sorted(feedback, key=len)
 
 
 def use_parameters(operator, number):
@@ -152,7 +165,7 @@ for number in range(arguments.nodes):
     create(number)
 if arguments.operator:
     operator = rclpy.create_node('operator')
-    client = ActionClient(operator, Fibonacci, 'act', callback_group=ReentrantCallbackGroup())
+    client = Client(operator, Fibonacci, 'act', callback_group=ReentrantCallbackGroup())
     executor.add_node(operator)
 threading.Thread(target=read_commands, daemon=True).start()
 try:
