@@ -573,7 +573,7 @@ impl SmallDisk {
     fn new(what: &str) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(directory.path()).stderr(Stdio::null());
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(directory.path()).stderr(Stdio::null());
         if !mount.status().is_ok_and(|status| status.success()) {
             test_support::skip(what, "this process may not mount a small file system");
             return None;

@@ -100,6 +100,16 @@ impl Prometheus {
         result.first().map(|result| result["value"][1].as_str().unwrap().parse().unwrap())
     }
 
+    /// Returns the value of a query when it has one. It has none while the last scrape is one that has failed.
+    fn number(&self, query: &str) -> f64 {
+        let mut value = None;
+        wait_for(query, || {
+            value = self.value(query);
+            value.is_some()
+        });
+        value.unwrap()
+    }
+
     /// Returns whether a query has a number among its results.
     pub fn has_number(&self, query: &str) -> bool {
         self.query(query).iter().any(|result| {
@@ -303,24 +313,24 @@ fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
     let series = r#"topic_statistics_message_age_distribution_seconds{node="/robot",topic="/scan"}"#;
     let count = merged.count() as f64;
     wait_for("distributions", || prometheus.value(&format!("histogram_count({series})")) == Some(count));
-    let sum = prometheus.value(&format!("histogram_sum({series})")).unwrap();
+    let sum = prometheus.number(&format!("histogram_sum({series})"));
     assert!((sum - merged.sum() * 1e-3).abs() < 1e-9 * sum, "{sum}, not {} ms", merged.sum());
     let error = (1.0 + merged.relative_error()).powf(1.5);
     for quantile in [0.005, 0.5, 0.9, 0.99] {
         let (ours, theirs) = (
             merged.quantile(quantile) * 1e-3,
-            prometheus.value(&format!("histogram_quantile({quantile}, {series})")).unwrap(),
+            prometheus.number(&format!("histogram_quantile({quantile}, {series})")),
         );
         let ratio = theirs / ours;
         assert!(ratio < error && ratio > 1.0 / error, "p{quantile}: {theirs}, not {ours} up to {error}");
     }
 }
 
-/// Every expression of the dashboards returns numbers.
+/// Every expression of the dashboards returns numbers, if the last scrape has not failed.
 fn assert_dashboards_have_data(prometheus: &Prometheus) {
     let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
     for query in dashboard_queries(&instance) {
-        assert!(prometheus.has_number(&query), "{query}: {:?}", prometheus.query(&query));
+        wait_for(&query, || prometheus.has_number(&query));
     }
 }
 
@@ -412,7 +422,7 @@ fn assert_counters_survive_restarts(
     let stopped = last();
     let _listener = listener(domain);
     wait_for("growth after the restart of the node", || last() > stopped + 100.0);
-    assert_eq!(prometheus.value(&format!("resets({received}[10m])")), Some(0.0));
+    assert_eq!(prometheus.number(&format!("resets({received}[10m])")), 0.0);
     // The exporter.
     let stopped = last();
     exporter.process.stop();
@@ -429,14 +439,14 @@ fn assert_counters_survive_restarts(
         .map(|pair| if pair[1].1 < pair[0].1 { pair[1].1 } else { pair[1].1 - pair[0].1 })
         .sum();
     let seconds = samples[samples.len() - 1].0 - samples[0].0;
-    let rate = prometheus.value(&format!("rate({received}[{}s])", seconds.ceil() as u64 + 1)).unwrap();
+    let rate = prometheus.number(&format!("rate({received}[{}s])", seconds.ceil() as u64 + 1));
     let expected = increase / seconds;
     assert!((rate / expected - 1.0).abs() < 0.2, "{rate}, not {expected} Hz: {samples:?}");
     // 50 Hz, except in the two intervals without a count.
     assert!((15.0..55.0).contains(&rate), "{rate} Hz: {samples:?}");
     let series =
         "count({node=\"/listener\",topic=\"/imu\",__name__=\"topic_statistics_messages_received_total\"})";
-    assert_eq!(prometheus.value(series), Some(1.0), "a restart is no new time series");
+    assert_eq!(prometheus.number(series), 1.0, "a restart is no new time series");
 }
 
 /// Counters that appear with a value would have no increase.

@@ -98,6 +98,16 @@ fn an_rclrs_node_has_the_same_figures_by_the_library_and_by_preloading() {
 
 #[test]
 fn sent_is_received_plus_lost_exactly_of_a_subscriber_that_is_too_slow() {
+    // On a busy machine messages may be counted without being measured.
+    let (sent, received, lost) =
+        (0..10).find_map(|_| send_to_a_slow_subscriber()).expect("an attempt with all messages measured");
+    println!("{sent} sent, {received} received, {lost} lost");
+    assert!(lost > 0.0 && (received as f64 + lost - sent as f64).abs() < 1e-3, "{received}, {lost}");
+}
+
+/// Returns how many messages were sent, were received, and were lost by the windows. `None` if messages were not
+/// measured.
+fn send_to_a_slow_subscriber() -> Option<(u64, u64, f64)> {
     const SENT: u64 = 30_000;
     const SOURCE: &str = "/subscriber:/imu";
     let (executor, node) = node("sender", &[]);
@@ -106,7 +116,9 @@ fn sent_is_received_plus_lost_exactly_of_a_subscriber_that_is_too_slow() {
     let _spinning = Spinning::start(executor);
     let mut command = Program::command("subscriber.py", &[], domain());
     preloaded(&mut command, &[("PERIOD", "0.1"), ("METRICS", "source_to_callback_ms,publication_seq_gap")]);
-    let mut subscriber: Program = command.spawn().unwrap().into();
+    let mut subscriber = command.stderr(Stdio::piped()).spawn().unwrap();
+    let errors = lines(subscriber.stderr.take().unwrap());
+    let mut subscriber = Program::from(subscriber);
     let windows =
         |metric: &str| -> Vec<Metric> { of(&statistics.lock().unwrap(), SOURCE, metric).cloned().collect() };
     let mut count = || subscriber.request("count").parse::<u64>().unwrap();
@@ -118,24 +130,25 @@ fn sent_is_received_plus_lost_exactly_of_a_subscriber_that_is_too_slow() {
     });
     // Waits until the callback has counted more than that, and the windows have all of it.
     let mut settled = |more_than: u64| {
-        let mut counted = 0;
+        let (mut counted, mut are_measured) = (0, true);
         wait_for("all windows", || {
+            let mut errors = errors.try_iter().inspect(|line| eprintln!("{line}"));
+            are_measured &= !errors.any(|line| line.contains("was preempted for too long"));
             counted = count();
             let counts = windows("source_to_callback_ms").iter().map(Metric::count).collect::<Vec<_>>();
             let have_all = counts.ends_with(&[0.0; 5]) && counts.iter().sum::<f64>() == counted as f64;
-            counted > more_than && have_all
+            !are_measured || (counted > more_than && have_all)
         });
         let gaps = windows("publication_seq_gap").into_iter().filter(|window| window.count() > 0.0);
-        (counted, gaps.map(|window| window.average() * window.count()).sum::<f64>())
+        let lost = gaps.map(|window| window.average() * window.count()).sum::<f64>();
+        are_measured.then_some((counted, lost))
     };
-    let before = settled(0);
+    let before = settled(0)?;
     (0..SENT).for_each(|_| send());
-    let (counted, _) = settled(before.0);
+    let (counted, _) = settled(before.0)?;
     send(); // behind the last loss
-    let after = settled(counted);
-    let (received, lost) = (after.0 - before.0, after.1 - before.1);
-    println!("{SENT} and one sent, {received} received, {lost} lost");
-    assert!(lost > 0.0 && (received as f64 + lost - (SENT + 1) as f64).abs() < 1e-3, "{received}, {lost}");
+    let after = settled(counted)?;
+    Some((SENT + 1, after.0 - before.0, after.1 - before.1))
 }
 
 /// A node with a service that responds after 10 ms, and a client: it calls `serve` for each line of its standard input.
