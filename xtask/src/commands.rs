@@ -5,6 +5,7 @@
 use std::{
     ffi::OsString,
     io::{ErrorKind, Write as _},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, ExitCode, Stdio},
     sync::OnceLock,
@@ -23,7 +24,8 @@ pub fn cargo(
 ) -> Result<ExitCode> {
     let mut command = environment.command("cargo");
     command.current_dir(directory).arg(subcommand).args(arguments);
-    finish(&mut command, Path::new("cargo"))
+    let status = command.status().context("cargo cannot be started; is it installed and on PATH?")?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Returns a command that runs the command in its arguments only while nothing else wants the processor, or at the
@@ -82,15 +84,11 @@ pub fn soak(environment: &Environment, project: &Path, hours: f64, interval: f64
     soak
 }
 
-/// Waits for a command that talks to the terminal by itself; its exit status becomes ours.
-pub fn finish(command: &mut Command, program: &Path) -> Result<ExitCode> {
-    let status = command
-        .status()
-        .with_context(|| format!("{} cannot be started; is it installed and on PATH?", program.display()))?;
-    Ok(match status.code() {
-        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        None => ExitCode::FAILURE,
-    })
+/// Becomes a command: signals reach it, and its exit status is ours. Returns only if it cannot be started.
+pub fn exec(command: &mut Command) -> Result<ExitCode> {
+    let error = command.exec();
+    let program = Path::new(command.get_program()).display();
+    Err(error).with_context(|| format!("{program} cannot be started; is it installed and on PATH?"))
 }
 
 /// Prints to standard output. Its reader may have gone: `cargo xtask env | head -1`.

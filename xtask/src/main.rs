@@ -37,7 +37,7 @@ use std::{
 use anyhow::{bail, Context, Result};
 use clap::{builder::FalseyValueParser, Args, Parser, Subcommand};
 
-use commands::{cargo, finish, models, print, soak};
+use commands::{cargo, exec, models, print, soak};
 use environment::Environment;
 use ros_options::RosOptions;
 
@@ -252,9 +252,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             arguments.extend(seed.into_iter().flat_map(|seed| ["--seed".into(), seed.to_string().into()]));
             cargo(&environment()?, &project.join("testing/simulator"), "run", &arguments)
         }
-        Verb::Models { arguments } => {
-            finish(models(&environment()?, &project, false).args(arguments), Path::new("cargo"))
-        }
+        Verb::Models { arguments } => exec(models(&environment()?, &project, false).args(arguments)),
         Verb::Fuzz { targets, seconds, skipping } => {
             let outcome = fuzz::run(&environment()?, &project, &targets, seconds)?;
             if let checks::Outcome::Skipped(reason) = &outcome {
@@ -266,9 +264,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
             match scenario {
-                Scenario::Churn => {
-                    finish(&mut soak(&environment, &project, hours, interval), Path::new("cargo"))
-                }
+                Scenario::Churn => exec(&mut soak(&environment, &project, hours, interval)),
                 Scenario::Robot => {
                     let minutes = (hours * 60.0).to_string();
                     let packages = ["topic_statistics_monitor", "topic_statistics_exporter"];
@@ -302,7 +298,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             if program == "topic_monitor" {
                 return monitor::run(&environment()?, &project, arguments);
             }
-            finish(environment()?.command(program).args(arguments), program.as_ref())
+            exec(environment()?.command(program).args(arguments))
         }
         Verb::Env => {
             print(&environment()?.exports())?;

@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::Path, process::ExitCode};
 use anyhow::Result;
 
 use crate::{
-    commands::{cargo, finish},
+    commands::{cargo, exec},
     environment::Environment,
 };
 
@@ -20,5 +20,5 @@ pub fn run(environment: &Environment, project: &Path, arguments: &[OsString]) ->
         return Ok(built);
     }
     let program = environment.target_dir().join("release/topic_monitor");
-    finish(environment.command(&program).args(arguments), &program)
+    exec(environment.command(program).args(arguments))
 }

@@ -96,6 +96,17 @@ fn a_reader_of_env_that_has_gone_is_no_error() {
     succeeded(&env.wait_with_output().unwrap());
 }
 
+/// `cargo xtask run -- node & kill $!` ends the node.
+#[test]
+fn a_signal_reaches_the_program_that_is_run() {
+    let sandbox = Sandbox::new();
+
+    let run = sandbox.xtask().args(["run", "sh", "-c", "echo $$"]).stdout(Stdio::piped()).spawn().unwrap();
+
+    let id = run.id();
+    assert_eq!(succeeded(&run.wait_with_output().unwrap()), format!("{id}\n"));
+}
+
 #[test]
 fn a_complete_prefix_that_cannot_be_written_is_used() {
     let sandbox = Sandbox::new();
