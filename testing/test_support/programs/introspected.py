@@ -3,8 +3,9 @@
 
 `introspected.py server MS STATE` responds after MS milliseconds. `introspected.py client - STATE` reads commands
 from standard input, one per line: `COUNT MS` calls COUNT times, each time takes the response no earlier than MS later,
-and prints the mean round trip in ms, by a clock of its own. STATE is METADATA, CONTENTS or OFF. Ends with its standard
-input.
+and prints two means in ms, by a clock of its own: from the sent request until it begins to take the response, and from
+before the request to after the response. The round trip is between the two. STATE is METADATA, CONTENTS or OFF. Ends
+with its standard input.
 """
 
 import sys
@@ -51,11 +52,13 @@ else:
     for line in sys.stdin:
         client.wait_for_service()
         count, wait = line.split()
-        total = 0.0
+        within = around = 0.0
         for _ in range(int(count)):
             called = time.monotonic()
             response = client.call_async(BasicTypes.Request(string_value='long ' * 50))
+            sent = time.monotonic()
             time.sleep(float(wait) * 1e-3)
+            within += time.monotonic() - sent
             rclpy.spin_until_future_complete(node, response)
-            total += time.monotonic() - called
-        print(total / int(count) * 1e3, flush=True)
+            around += time.monotonic() - called
+        print(within / int(count) * 1e3, around / int(count) * 1e3, flush=True)

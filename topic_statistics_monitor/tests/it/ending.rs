@@ -65,7 +65,7 @@ fn a_closed_terminal_ends_it_and_a_signal_restores_the_terminal() {
 
 #[test]
 fn an_incomplete_escape_sequence_holds_nothing_up() {
-    let mut terminal = Terminal::start(&["--duration", "3"], domain());
+    let mut terminal = Terminal::start(&["--duration", "8"], domain());
     terminal.wait("view", |text| text.contains("No topic yet"));
     terminal.press("\x1b[1;"); // And no more, as over a slow line.
     assert_eq!(terminal.end(), 0);

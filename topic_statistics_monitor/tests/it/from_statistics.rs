@@ -260,7 +260,11 @@ fn the_statistics_of_a_cpp_node_are_shown() {
     let domain = domain();
     let _node = Program::start("rclcpp_statistics.py", &[], domain);
     let monitor = Json::start(&["--from-statistics"], domain);
-    let window = monitor.until("window", |json| json["topic"] == "cpp_listener");
+    // The monitor may discover the node after it has published the first metric of a window.
+    let has = |json: &Value, metric: &str| json["metrics"][metric]["count"].is_number();
+    let window = monitor.until("window", |json| {
+        json["topic"] == "cpp_listener" && has(json, "message_age") && has(json, "message_period")
+    });
     let figures = |metric: &str| {
         ["mean", "min", "max", "std_dev", "count"]
             .map(|figure| window["metrics"][metric][figure].as_f64().unwrap())

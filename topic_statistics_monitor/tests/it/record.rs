@@ -9,6 +9,7 @@ mod live;
 mod losses;
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -99,15 +100,20 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits for a window without a message that begins after this call. Returns how many messages were received.
+    /// Waits for windows of a second without a message that begin after this call. Returns how many messages were
+    /// received.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let is_silent = |object: &Value| {
-            object["topic"] == "/chatter"
-                && object["received"] == 0
-                && object["window_start"].as_u64().is_some_and(|start| start > now)
+            object["received"] == 0 && object["window_start"].as_u64().is_some_and(|start| start > now)
         };
-        let object = self.monitor.until("window without a message", is_silent);
+        let silent = Cell::new(0);
+        let object = self.monitor.until("windows without a message", |object| {
+            if object["topic"] == "/chatter" {
+                silent.set(if is_silent(object) { silent.get() + 1 } else { 0 });
+            }
+            silent.get() == 4
+        });
         object["total"]["received"].as_u64().unwrap()
     }
 

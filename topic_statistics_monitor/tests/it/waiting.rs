@@ -89,13 +89,20 @@ fn client(state: &str) -> Program {
     Program::start("introspected.py", &["client", "-", state], domain())
 }
 
+/// Returns bounds of the mean round trip, in ms, by the client's own clock: from after the sending of each request to
+/// before the taking of its response, and from before that to after this.
+fn own_round_trip(printed: &str) -> [f64; 2] {
+    let (within, around) = printed.split_once(' ').unwrap();
+    [within, around].map(|mean| mean.parse().unwrap())
+}
+
 #[test]
 fn the_parts_of_a_round_trip_are_those_that_were_injected() {
     // With contents, messages own memory.
     let (_server, mut client) = (server("55", "CONTENTS"), client("METADATA"));
     let mut windows = Windows::start(&["--services", "serve"], 2);
     // The response waits for its client until 85 ms after the call, for less than 30 ms.
-    let own: f64 = client.request("20 85").parse().unwrap();
+    let own = own_round_trip(&client.request("20 85"));
     for count in ["requests", "calls", "responses"] {
         assert_eq!(windows.count(count, 20.0), 20.0, "{count}");
     }
@@ -111,8 +118,8 @@ fn the_parts_of_a_round_trip_are_those_that_were_injected() {
     }
     let [mean, minimum, _, count] = windows.samples("round_trip_ms");
     assert!(
-        count == 20.0 && minimum >= 85.0 - EARLIER && (mean - own).abs() < EARLIER,
-        "{mean} ms; the client has {own}"
+        count == 20.0 && minimum >= 85.0 - EARLIER && (own[0] - 1.0..own[1] + 1.0).contains(&mean),
+        "{mean} ms; the client has {own:?}"
     );
     let sum_of_parts: f64 = parts.map(|part| windows.samples(part)[0]).iter().sum();
     assert!((sum_of_parts - mean).abs() < 1e-3, "{sum_of_parts} and {mean} ms");
@@ -154,12 +161,14 @@ fn calls_on_simulated_time_take_real_time() {
     };
     let (_server, mut client) = (start("server", "30"), start("client", "-"));
     let mut windows = Windows::start(&["--services", "serve"], 2);
-    let own: f64 = client.request("20 40").parse().unwrap();
+    let own = own_round_trip(&client.request("20 40"));
     assert_eq!(windows.count("responses", 20.0), 20.0);
     let [mean, _, _, count] = windows.samples("round_trip_ms");
-    assert!(count == 20.0 && (mean - own).abs() < EARLIER, "{mean} ms; the client has {own}");
+    // By the times of reception.
+    let is_right = (own[0] - EARLIER..own[1] + EARLIER).contains(&mean);
+    assert!(count == 20.0 && is_right, "{mean} ms; the client has {own:?}");
     let [mean, _, _, count] = windows.samples("response_duration_ms");
-    assert!(count == 20.0 && (30.0 - EARLIER..own).contains(&mean), "{mean} ms");
+    assert!(count == 20.0 && (30.0 - EARLIER..own[1]).contains(&mean), "{mean} ms");
     for unknown in ["request_delay_ms", "response_delay_ms"] {
         assert_eq!(windows.samples(unknown)[3], 0.0, "{unknown}");
     }
@@ -243,9 +252,12 @@ fn the_goals_of_an_action_have_their_outcomes_and_durations() {
             ("goal_canceled_ms", 800.0, 1.0),
         ] {
             let [_, minimum, maximum, count] = windows.samples(metric);
-            assert_eq!(count, expected, "{metric}");
-            if minimum < injected - EARLIER_BY_RECEPTION || maximum > injected + TOLERANCE {
-                wrong.push(format!("{metric}: {minimum} to {maximum} ms"));
+            // Feedback that a monitor takes before the goal's first status is not measured.
+            let is_right = count == expected
+                && minimum >= injected - EARLIER_BY_RECEPTION
+                && maximum <= injected + TOLERANCE;
+            if !is_right {
+                wrong.push(format!("{metric}: {count} from {minimum} to {maximum} ms"));
             }
         }
         if wrong.is_empty() {
@@ -274,13 +286,14 @@ fn lines_and_a_report_have_the_round_trip() {
     };
     // On a busy machine, discovery takes longer than the shorter runs.
     let mut runs = ["6", "12", "24"].into_iter().map(&mut lines_of);
-    let lines = runs.find(|lines| lines.contains("/serve")).unwrap_or_default();
+    let is_measured = |lines: &String| {
+        lines.lines().filter(|line| line.starts_with("/serve")).any(|line| {
+            let mean = line.split_whitespace().nth(4).unwrap();
+            mean.parse::<f64>().is_ok_and(|mean| (30.0..30.0 + TOLERANCE).contains(&mean))
+        })
+    };
+    let lines = runs.find(is_measured).expect("a round trip");
     assert!(lines.contains("round trip ms") && lines.contains("service  "), "{lines}");
-    let measured = lines.lines().filter(|line| line.starts_with("/serve")).any(|line| {
-        let mean = line.split_whitespace().nth(4).unwrap();
-        mean.parse::<f64>().is_ok_and(|mean| (30.0..30.0 + TOLERANCE).contains(&mean))
-    });
-    assert!(measured, "{lines}");
     let page = std::fs::read_to_string(page.path()).unwrap();
     assert!(page.contains("round trip") && page.contains("Distribution of round_trip_ms"), "{page}");
 }

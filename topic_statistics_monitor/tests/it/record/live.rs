@@ -182,10 +182,13 @@ impl Watched<'_> {
         self.is_quiet(self.start(window), later.unwrap_or(0.0), self.start(window))
     }
 
-    /// Returns whether a window has the same messages in the bag: both its edges are clear.
+    /// Returns whether a window has the same messages in the bag, and all its figures are known: both its edges are
+    /// clear, and the windows before and after it were taken.
     fn is_same(&self, window: usize) -> bool {
-        let follows = window + 1 < self.live.len() && self.start(window + 1) == self.stop(window);
-        follows && self.has_clear_start(window) && self.has_clear_start(window + 1)
+        let follows = |window: usize| self.start(window) == self.stop(window - 1);
+        let is_between =
+            window + 1 < self.live.len() && follows(window + 1) && (window == 0 || follows(window));
+        is_between && self.has_clear_start(window) && self.has_clear_start(window + 1)
     }
 
     /// Returns whether the last minute up to a window has the same messages in the bag, whose first whole window starts
