@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::check;
-use test_support::{self, clock::SteppedClock, itself, lines, Process, Spinning, LIMIT};
+use test_support::{self, clock::SteppedClock, collect, itself, lines, Process, Spinning, Windows, LIMIT};
 
 /// The subscription with windows of a second.
 pub const SECOND: &str = "second";
@@ -196,48 +196,49 @@ impl Bodies {
 struct Source {
     name: &'static str,
     subscription: MeasuredSubscription<Imu>,
-    windows: tokio::sync::watch::Receiver<Option<Arc<WindowStatistics>>>,
+    windows: Windows,
     bodies: Arc<Bodies>,
-    /// When the last window was looked for.
+    /// When windows were last looked for.
     looked: f64,
 }
 
 impl Source {
-    /// Returns the last window, if it ended after the last call.
-    fn next(&mut self, started: f64) -> Option<Window> {
+    /// Returns the windows that have ended after the last call.
+    fn next(&mut self, started: f64) -> Vec<Window> {
         let looked_before = std::mem::replace(&mut self.looked, monotonic());
-        if !self.windows.has_changed().unwrap() {
-            return None;
-        }
-        let window = self.windows.borrow_and_update().clone()?;
+        let windows = std::mem::take(&mut *self.windows.lock().unwrap());
         let (now, system) = (monotonic(), SystemTime::now());
-        let totals = window.totals.unwrap();
-        let figures = |(metric, summary): &(Metric, rclrs_topic_statistics::Summary)| {
-            let [average, minimum, maximum] = [summary.average, summary.minimum, summary.maximum]
-                .map(|figure| (!figure.is_nan()).then_some(figure));
-            let count = summary.sample_count;
-            (metric.name().to_owned(), Figures { average, minimum, maximum, count })
+        let seen = |window: &Arc<WindowStatistics>| {
+            let totals = window.totals.unwrap();
+            let figures = |(metric, summary): &(Metric, rclrs_topic_statistics::Summary)| {
+                let [average, minimum, maximum] = [summary.average, summary.minimum, summary.maximum]
+                    .map(|figure| (!figure.is_nan()).then_some(figure));
+                let count = summary.sample_count;
+                (metric.name().to_owned(), Figures { average, minimum, maximum, count })
+            };
+            Window {
+                source: self.name.to_owned(),
+                start: window.window.start.as_nanoseconds(),
+                stop: window.window.stop.as_nanoseconds(),
+                length: window.length.as_nanos() as i64,
+                clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
+                count: window.count,
+                rate: Some(window.rate()),
+                metrics: window.metrics.iter().map(figures).collect(),
+                received: totals.received,
+                total_rate: Some(totals.rate()),
+                seen: now - started,
+                seen_by_system_clock: system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos()
+                    as i64,
+                unseen: now - looked_before,
+                truth: self.bodies.truth(
+                    (totals.received - window.count) as usize,
+                    totals.received as usize,
+                    now,
+                ),
+            }
         };
-        Some(Window {
-            source: self.name.to_owned(),
-            start: window.window.start.as_nanoseconds(),
-            stop: window.window.stop.as_nanoseconds(),
-            length: window.length.as_nanos() as i64,
-            clock_step: window.clock_step.map(ClockStep::as_nanoseconds),
-            count: window.count,
-            rate: Some(window.rate()),
-            metrics: window.metrics.iter().map(figures).collect(),
-            received: totals.received,
-            total_rate: Some(totals.rate()),
-            seen: now - started,
-            seen_by_system_clock: system.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
-            unseen: now - looked_before,
-            truth: self.bodies.truth(
-                (totals.received - window.count) as usize,
-                totals.received as usize,
-                now,
-            ),
-        })
+        windows.iter().map(seen).collect()
     }
 }
 
@@ -270,7 +271,7 @@ fn stepped_listener() {
             statistics.create_subscription(options, move |imu: Imu| times.run(&imu, body))
         };
         let subscription = subscription.unwrap();
-        Source { name, windows: subscription.watch(), subscription, bodies, looked: monotonic() }
+        Source { name, windows: collect(subscription.watch()), subscription, bodies, looked: monotonic() }
     };
     let mut sources = [
         source(SECOND, Duration::from_secs(1), settings.on_workers_only),
@@ -283,7 +284,7 @@ fn stepped_listener() {
     loop {
         sources
             .iter_mut()
-            .filter_map(|source| source.next(started))
+            .flat_map(|source| source.next(started))
             .for_each(|window| print(Line::Window(Box::new(window))));
         match commands.try_recv() {
             Ok(_) => {

@@ -257,13 +257,7 @@ impl Rig {
         self.reader.read_until("last window", |metrics| {
             test_support::of(metrics, source, "message_period").any(|metric| metric.stop == last)
         });
-        let published = self.published(source);
-        // A listener that is late misses windows: it sees only the last one.
-        let is_next = |window: &Window, next: &Window| {
-            let place = |wanted: &Window| published.iter().position(|(_, stop)| *stop == wanted.stop);
-            place(window).zip(place(next)).is_none_or(|(window, next)| next == window + 1)
-        };
-        let (mut steps, mut since_step, mut on_the_way, mut is_whole) = (vec![], None::<f64>, 0.0, true);
+        let (mut steps, mut since_step, mut on_the_way) = (vec![], None::<f64>, 0.0);
         for (index, window) in windows.iter().enumerate() {
             let length = window.length as f64 / 1e6;
             if let Some(step) = window.clock_step {
@@ -278,12 +272,13 @@ impl Rig {
             let stepped = steps.iter().sum::<i64>() as f64 / 1e6;
             let check = Check { window, since_step, on_the_way, stepped, expected };
             let mut faults = [check.figures(), check.ages()].concat();
-            match index.checked_sub(1).map(|before| &windows[before]) {
-                Some(before) if is_next(before, window) => faults.extend(check.length(before)),
-                Some(_) => is_whole = false,
-                None => (),
-            }
-            if windows.get(index + 1).is_none_or(|next| next.clock_step.is_none()) {
+            faults.extend(
+                index.checked_sub(1).map(|before| check.length(&windows[before])).into_iter().flatten(),
+            );
+            // A listener that is held up sees windows together, some after the step of a later one.
+            let later = &windows[index + 1..];
+            let together = later.iter().take_while(|later| later.seen == window.seen).count();
+            if later.iter().take(together + 1).all(|later| later.clock_step.is_none()) {
                 faults.extend(check.stop());
             }
             since_step = since_step.map(|since| since + length);
@@ -294,7 +289,7 @@ impl Rig {
         if lacking > 1 + all / 20 {
             self.faults.push(format!("{source}: {lacking} of {all} windows lack figures"));
         }
-        if is_whole && !are_same(&steps, &self.steps) {
+        if !are_same(&steps, &self.steps) {
             self.faults.push(format!("{source}: windows with steps of {steps:?} ns; truth {:?}", self.steps));
         }
     }
@@ -409,7 +404,7 @@ fn a_clock_that_is_slewed_spoils_no_figure() {
         let truth = period(&receptions.lock().unwrap()[first..]);
         let windows = &rig.windows(SECOND)[from..];
         let mut periods: Vec<f64> =
-            windows.iter().map(|window| window.metrics["message_period"].average.unwrap()).collect();
+            windows.iter().filter_map(|window| window.metrics["message_period"].average).collect();
         periods.sort_by(f64::total_cmp);
         let median = periods[periods.len() / 2];
         attempts.push(format!("{median} ms; truth {truth} ms; {periods:?}"));

@@ -34,9 +34,19 @@ const METRICS: [(&str, &str, f64); 8] = [
     ("/caller:timer/50ms", "timer_lateness_ms", 0.0),
 ];
 
+/// A busy machine may hold up the program for longer than the checks allow for: then there is another try.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn a_step_changes_no_duration_of_what_waits_and_makes_no_delay_wrong() {
     let Some(clock) = SteppedClock::new() else { return };
+    let attempts = (0..ATTEMPTS).map(|_| faults_of_steps(&clock));
+    let faults: Vec<Vec<String>> = attempts.take_while(|faults| !faults.is_empty()).collect();
+    assert!(faults.len() < ATTEMPTS, "{faults:#?}");
+}
+
+/// Steps the clock of a service, a client and a timer. Returns the windows that are wrong.
+fn faults_of_steps(clock: &SteppedClock) -> Vec<String> {
     let (domain, _turn) = (domain(), Turn::take());
     let mut reader = Reader::start_with_depth(domain, 2000);
     let mut command = itself("waiting::stepped_service_and_caller", domain);
@@ -65,7 +75,7 @@ fn a_step_changes_no_duration_of_what_waits_and_makes_no_delay_wrong() {
         let is_wrong = |window: &&Metric| window.minimum() < least || window.maximum() > most;
         faults.extend(windows.filter(is_wrong).map(|window| format!("{source} {metric}: {window:?}")));
     }
-    assert!(faults.is_empty(), "{faults:#?}");
+    faults
 }
 
 /// A service, and a timer that calls it if no call is under way. Ends with its standard input.
