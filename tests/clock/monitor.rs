@@ -154,13 +154,16 @@ fn topic_monitor_reports_no_wrong_value_after_steps_of_the_clock() {
     // Windows of a talker that is held up for longer have a rate that is outside its range, as wrong ones have.
     const LARGEST_GAP: Duration = Duration::from_millis(200);
     const RUNS: u32 = 3;
+    // Monitors that are held up alone have such windows, too; but not often twice.
+    let mut undisturbed = 0;
     for run in 1.. {
         let Some((faults, gap)) = faults_after_steps() else { return };
         println!("run {run}: at most {gap:?} between two messages; faults: {faults:#?}");
         if faults.is_empty() {
             return;
         }
-        assert!(run < RUNS && gap > LARGEST_GAP, "{} faults:\n{}", faults.len(), faults.join("\n"));
+        undisturbed += u32::from(gap <= LARGEST_GAP);
+        assert!(run < RUNS && undisturbed < 2, "{} faults:\n{}", faults.len(), faults.join("\n"));
     }
 }
 

@@ -11,14 +11,14 @@ use std::{
         atomic::{AtomicU64, Ordering},
         Arc,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use benchmarks::heap;
 use rclrs::*;
 use rclrs_topic_statistics::{MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions};
 use ros_env::sensor_msgs::msg::Imu;
-use test_support::{context, domain, node, wait_for, Program, Reader, Spinning};
+use test_support::{context, domain, node, wait_for, Program, Reader, Spinning, LIMIT};
 
 use crate::ONE_AT_A_TIME;
 
@@ -55,6 +55,10 @@ fn allocations_on<Subscription>(
     (blocks_after - blocks) as f64 / (messages_after - messages) as f64
 }
 
+/// A wake-up of rclrs allocates, too, and serves several callbacks at once more often on a machine that is busy. So the
+/// least allocations of some attempts are compared with the most of plain ones.
+const ATTEMPTS: usize = 6;
+
 #[test]
 fn a_message_costs_no_allocation_beyond_plain_rclrs() {
     let _one = ONE_AT_A_TIME.lock();
@@ -84,18 +88,30 @@ fn a_message_costs_no_allocation_beyond_plain_rclrs() {
             })
         };
     }
-    let (plain, measured) = (plain!(Imu), measured!(Imu, options()));
-    let everything = measured!(Imu, options().metrics(Metric::OF_SUBSCRIPTIONS));
-    let (plain_boxed, boxed) = (plain!(Box<Imu>), measured!(Box<Imu>, options()));
+    let mut attempts = vec![];
+    let [mut plain, mut measured, mut everything, mut plain_boxed, mut boxed] = [f64::NAN; 5];
+    let is_right = (0..ATTEMPTS).any(|_| {
+        attempts.push([
+            plain!(Imu),
+            measured!(Imu, options()),
+            measured!(Imu, options().metrics(Metric::OF_SUBSCRIPTIONS)),
+            plain!(Box<Imu>),
+            measured!(Box<Imu>, options()),
+        ]);
+        let each = |index: usize| attempts.iter().map(move |attempt| attempt[index]);
+        let most = |index| each(index).fold(f64::NAN, f64::max);
+        let least = |index| each(index).fold(f64::NAN, f64::min);
+        (plain, measured, everything) = (most(0), least(1), least(2));
+        (plain_boxed, boxed) = (most(3), least(4));
+        // The queues of rclrs grow now and then, and the graph is read once per second. So the counts are not integers.
+        measured < plain + 0.1 && everything < plain + 0.1 && boxed < plain_boxed + 0.1
+    });
     println!("plain_allocations_per_message={plain:.2}");
     println!("allocations_per_message={:.0}", (measured - plain).max(0.0));
     println!("allocations_per_message_with_all_metrics={:.0}", (everything - plain).max(0.0));
-    println!("allocations_per_boxed_message={:.0}", boxed - plain_boxed);
-    // The queues of rclrs grow now and then, and the graph is read once per second. So the counts are not integers.
+    println!("allocations_per_boxed_message={:.0}", (boxed - plain_boxed).max(0.0));
     assert!(plain > 1.0, "the counting works: {plain}");
-    assert!(measured < plain + 0.1, "{measured} measured, {plain} plain");
-    assert!(everything < plain + 0.1, "{everything} with all metrics, {plain} plain");
-    assert!(boxed < plain_boxed + 0.1, "{boxed} measured, {plain_boxed} plain");
+    assert!(is_right, "plain, measured, with all metrics; plain and measured of a box: {attempts:?}");
 }
 
 #[test]
@@ -130,10 +146,7 @@ fn a_callback_of_a_measured_executor_costs_no_allocation_beyond_the_basic_one() 
             (plain, statistics)
         }
     };
-    // A wake-up allocates, too, and serves a message and a timer at once more often on a machine that is busy: that is
-    // up to 0.8 allocations per message. An allocation per callback would be two. So the attempt of each executor that
-    // was woken more and less, respectively, are compared.
-    const ATTEMPTS: usize = 6;
+    // With the timer, wake-ups are up to 0.8 allocations per message. An allocation per callback would be two.
     for on_worker in [false, true] {
         for create in [MeasuredExecutor::new, MeasuredExecutor::single_threaded] {
             let mut attempts = vec![];
@@ -282,7 +295,7 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
     }
     let mut in_a_row: HashMap<(String, String), InARow> = HashMap::new();
     let mut read = 0;
-    reader.read_until("10 windows in a row of each metric of each subscription", |metrics| {
+    let mut have_all = |metrics: &[test_support::Metric]| {
         for of in &metrics[read..] {
             let row = in_a_row.entry((of.source.clone(), of.metric.clone())).or_default();
             let follows = of.start == row.stop && (0.5..1.5).contains(&of.length());
@@ -292,6 +305,15 @@ fn a_reader_of_depth_10_receives_every_message_of_100_subscriptions() {
         }
         read = metrics.len();
         in_a_row.len() == 2 * SUBSCRIPTIONS && in_a_row.values().all(|row| row.most >= 10)
+    };
+    let has_all = (0..5).any(|_| {
+        let (begun, mut has_all) = (Instant::now(), false);
+        reader.read_until("windows", |metrics| {
+            has_all = have_all(metrics);
+            has_all || begun.elapsed() > LIMIT / 2
+        });
+        has_all
     });
+    assert!(has_all, "10 windows in a row of each metric of each subscription");
     drop(subscriptions);
 }

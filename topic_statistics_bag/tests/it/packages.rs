@@ -13,11 +13,14 @@ pub fn packages() -> Option<PathBuf> {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/requirements/bags.txt");
     let wanted = fs::read(&requirements).unwrap();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign_bags");
-    let installed = directory.join("installed.txt");
-    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+    let is_installed =
+        || fs::read(directory.join("installed.txt")).is_ok_and(|installed| installed == wanted);
+    if is_installed() {
         return Some(directory);
     }
-    let _none_yet = fs::remove_dir_all(&directory);
+    // Beside it: topic_monitor's tests may install them at the same time.
+    let whole =
+        tempfile::Builder::new().prefix("foreign_bags").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut pip = Command::new("python3");
     pip.args([
         "-m",
@@ -30,10 +33,15 @@ pub fn packages() -> Option<PathBuf> {
         "1",
     ]);
     pip.args(["--timeout", "20", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--target"]);
-    pip.arg(&directory).arg("-r").arg(requirements).stdout(Stdio::null());
+    pip.arg(whole.path()).arg("-r").arg(requirements).stdout(Stdio::null());
     if !pip.status().is_ok_and(|status| status.success()) {
         return None;
     }
-    fs::write(installed, wanted).unwrap();
+    fs::write(whole.path().join("installed.txt"), &wanted).unwrap();
+    if !is_installed() {
+        let _of_other_versions = fs::remove_dir_all(&directory);
+        let renamed = fs::rename(whole.path(), &directory);
+        assert!(renamed.is_ok() || is_installed(), "{renamed:?}");
+    }
     Some(directory)
 }

@@ -113,19 +113,27 @@ fn a_demo_without_metrics_fails_with_the_reason() {
 #[test]
 fn the_demo_takes_no_domain_that_a_program_uses() {
     let mark = format!("domain-{}", std::process::id());
-    // The shell's id becomes the demo's, and decides the domain that the demo asks for first.
-    let mut child = Command::new("sh")
-        .args(["-c", "read go && exec \"$0\" demo", env!("CARGO_BIN_EXE_xtask")])
-        .env("MARK", &mark)
-        .env_remove("ROS_DOMAIN_ID")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let domain = 1 + child.id() * 16 % 101;
-    // As the first participant on that domain. If another program has the port, the domain is in use as well.
-    let _program = UdpSocket::bind(("127.0.0.1", 7410 + 250 * domain as u16));
+    let start = || {
+        // The shell's id becomes the demo's, and decides the domain that the demo asks for first.
+        let mut shell = Command::new("sh")
+            .args(["-c", "read go && exec \"$0\" demo", env!("CARGO_BIN_EXE_xtask")])
+            .env("MARK", &mark)
+            .env_remove("ROS_DOMAIN_ID")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let domain = 1 + shell.id() * 16 % 101;
+        // As the first participant on that domain. Another test may have it, and end before the demo looks.
+        let Ok(program) = UdpSocket::bind(("127.0.0.1", 7410 + 250 * domain as u16)) else {
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+            return None;
+        };
+        Some((shell, domain, program))
+    };
+    let (mut child, domain, _program) = (0..100).find_map(|_| start()).expect("a domain that is not in use");
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("source "));
