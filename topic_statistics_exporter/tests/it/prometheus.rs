@@ -326,7 +326,7 @@ fn assert_quantiles_are_ours(prometheus: &Prometheus, robot: &Robot) {
     }
 }
 
-/// Every expression of the dashboards returns numbers, if the last scrape has not failed.
+/// Every expression of the dashboards returns numbers, at the latest after another scrape.
 fn assert_dashboards_have_data(prometheus: &Prometheus) {
     let instance = prometheus.query("up")[0]["metric"]["instance"].as_str().unwrap().to_owned();
     for query in dashboard_queries(&instance) {
