@@ -227,6 +227,21 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
     assert!(text.ends_with(r#"(character 14 of "rate=100±10% rat\u{1b}>1")"#), "{text}");
 }
 
+#[test]
+fn an_error_repeats_at_most_255_characters_of_the_text_and_of_a_word_in_it() {
+    let hostile = "\u{202e}".repeat(10_000); // each is written as the eight characters \u{202e}
+    let error = |text: String| text.parse::<Conditions>().unwrap_err().to_string().len();
+    let longest = 2 * (255 * 8 + "…".len());
+    assert_eq!(error(hostile.clone()), error("x".into()) - 2 + longest);
+    for before in ["rate ", "rate.", "age.", "rate>", "rate>1", "rate=1..1", "rate=1±"] {
+        let (long, short) = (error(format!("{before}{hostile}")), error(format!("{before}x")));
+        assert!(
+            (longest / 2..=short + longest).contains(&long),
+            "{before}: {long} bytes, {short} with one x"
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in ".{0,40}") {
