@@ -80,11 +80,10 @@ fn each_request_arrives_once_and_in_order_by_grpc_whatever_the_collector_does() 
     assert!(reports.is_sorted_by(|before, after| before < after), "in order, each once: {reports:?}");
     let series = exporter.scrape();
     assert!(series.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{series:?}");
-    let log: Vec<_> = exporter.log.try_iter().collect();
     for text in
         ["gRPC status Unavailable: of the script", "gRPC status Unauthenticated: of the script): check the"]
     {
-        assert!(log.iter().any(|line| line.contains(text)), "{text}: {log:#?}");
+        exporter.wait_for_line(text);
     }
 }
 
@@ -101,8 +100,7 @@ fn what_a_collector_refuses_by_grpc_is_not_sent_again() {
     exporter.scrape_until("three refused requests", |series| series.get(lost) == Some(3.0));
     let requests: Vec<_> = collector.requests.iter().map(|request| &request["request"]).collect();
     assert!(requests.windows(2).all(|pair| pair[0] != pair[1]), "no request came twice");
-    let text = "refuses figures (gRPC status InvalidArgument: of the script)";
-    wait_for(text, || exporter.log.try_iter().any(|line| line.contains(text)));
+    exporter.wait_for_line("refuses figures (gRPC status InvalidArgument: of the script)");
 }
 
 /// Both ports of a collector are near to each other.
@@ -111,9 +109,7 @@ fn a_port_of_grpc_that_gets_http_is_named_as_what_it_may_be() {
     let Some(mut collector) = collector(0, &[], "HTTP to a port of gRPC") else { return };
     let exporter =
         Exporter::start(&[&["--otlp-endpoint", &collector.endpoint()], &QUICKLY[..]].concat(), domain());
-    wait_for("a hint", || {
-        exporter.log.try_iter().any(|line| line.contains("for --otlp-protocol grpc). Figures wait"))
-    });
+    exporter.wait_for_line("for --otlp-protocol grpc). Figures wait");
     collector.read_until("nothing", |collector| collector.requests.is_empty());
 }
 
@@ -130,7 +126,7 @@ fn grpc_trusts_a_certificate_that_it_is_given() {
     let domain = domain();
     let exporter = Exporter::start(&arguments, domain);
     exporter.scrape_until("failed attempts", |series| series.get(UNREACHABLE) >= Some(2.0));
-    wait_for("a reason", || exporter.log.try_iter().any(|line| line.contains("UnknownIssuer")));
+    exporter.wait_for_line("UnknownIssuer");
     collector.read_until("nothing", |collector| collector.requests.is_empty());
     drop(exporter);
     let trusted = ["--otlp-certificate", certificate.to_str().unwrap()];

@@ -563,7 +563,7 @@ fn what_waits_on_disk_is_sent_by_the_next_exporter() {
         assert_eq!((number(&summary["count"]), float(&summary["sum"])), (50, 0.1));
     }
     exporter.scrape_until("nothing that waits", |series| waiting(series) <= 1.0);
-    wait_for("a warning", || exporter.log.try_iter().any(|line| line.contains("1 damaged")));
+    exporter.wait_for_line("1 damaged");
 }
 
 /// A directory on a file system of its own, until this is dropped. None if this process may not mount.
@@ -608,10 +608,9 @@ fn a_full_disk_stops_nothing() {
     disk.fill();
     let number = collector.requests.len() + 10;
     collector.read_until("requests over memory", |collector| collector.requests.len() >= number);
-    let log = |text: &str| wait_for(text, || exporter.log.try_iter().any(|line| line.contains(text)));
-    log("cannot be written to the disk");
+    exporter.wait_for_line("cannot be written to the disk");
     fs::remove_file(disk.0.path().join("junk")).unwrap();
-    log("written to the disk again");
+    exporter.wait_for_line("are written to the disk again");
     let lost = exporter.scrape();
     assert!(lost.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{lost:?}");
     drop(exporter);
@@ -671,9 +670,7 @@ fn a_collector_that_denies_for_a_while_gets_everything() {
     let denied = r#"exporter_push_attempts_failed_total{reason="denied"}"#;
     let series = exporter.scrape_until("four denied attempts", |series| series.get(denied) == Some(4.0));
     assert!(series.with("exporter_push_requests_lost_total").all(|(_, lost)| lost == 0.0), "{series:?}");
-    wait_for("a line", || {
-        exporter.log.try_iter().any(|line| line.contains("401 Unauthorized): check the endpoint"))
-    });
+    exporter.wait_for_line("401 Unauthorized): check the endpoint");
 }
 
 /// The options of a server's certificate.
@@ -758,7 +755,7 @@ fn variables_that_cannot_be_used_are_logged_and_end_nothing() {
     for (name, _) in &variables[..4] {
         let warning = format!("{name} is ");
         assert!(
-            exporter.before.iter().any(|line| line.contains(&warning) && line.contains("is ignored")),
+            exporter.log().iter().any(|line| line.contains(&warning) && line.contains("is ignored")),
             "{name}"
         );
     }
@@ -768,7 +765,7 @@ fn variables_that_cannot_be_used_are_logged_and_end_nothing() {
         let mut exporter = Exporter::start_with(&["--otlp-interval", "0.1"], domain, &variables);
         let series = exporter.scrape();
         assert_eq!(series.with("exporter_push_").count(), 0, "{name}");
-        assert!(exporter.before.iter().any(|line| line.contains(&format!("Nothing is pushed: {name} is"))));
+        assert!(exporter.log().iter().any(|line| line.contains(&format!("Nothing is pushed: {name} is"))));
         exporter.process.signal("TERM");
         assert!(exporter.process.wait().success(), "{name}");
     }

@@ -3,6 +3,7 @@
 //! The exporter's process, and a client of HTTP.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -17,9 +18,9 @@ use test_support::{command, lines, program, wait_for, Process, LIMIT};
 pub struct Exporter {
     pub process: Process,
     pub address: SocketAddr,
-    /// The lines of its log until it served.
-    pub before: Vec<String>,
-    pub log: Receiver<String>,
+    /// The lines of its log that were read.
+    logged: RefCell<Vec<String>>,
+    log: Receiver<String>,
 }
 
 impl Exporter {
@@ -54,7 +55,19 @@ impl Exporter {
                 break address.parse().unwrap();
             }
         };
-        Self { process, address, before: lines, log }
+        Self { process, address, logged: lines.into(), log }
+    }
+
+    /// Returns the lines of its log so far, with those from before it served.
+    pub fn log(&self) -> Vec<String> {
+        let mut logged = self.logged.borrow_mut();
+        logged.extend(self.log.try_iter());
+        logged.clone()
+    }
+
+    /// Waits for a line of its log with a text.
+    pub fn wait_for_line(&self, text: &str) {
+        wait_for(text, || self.log().iter().any(|line| line.contains(text)));
     }
 
     /// Returns all time series, as `/metrics` has them as text.

@@ -205,7 +205,7 @@ fn series_are_bounded_and_a_source_that_ended_is_gone() {
     let series = exporter.scrape_until("refused", |series| series.get(refused) == Some(98.0));
     assert_eq!(series.with("message_age_mean").count(), 2);
     assert!(series.with("/node_").count() <= 40, "{series:?}");
-    wait_for("a warning", || exporter.log.try_iter().any(|line| line.contains("max_series")));
+    exporter.wait_for_line("max_series");
     // No window for 10 s. Then there is room for others.
     exporter.scrape_until("end of the sources", |series| series.with("/node_").count() == 0);
     robot.publish("/node_99:/imu", "message_age", 200, FIGURES);
