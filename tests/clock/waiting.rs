@@ -4,11 +4,8 @@
 
 use std::{
     process::Stdio,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc,
-    },
-    time::Duration,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -33,6 +30,9 @@ const METRICS: [(&str, &str, f64); 8] = [
     ("/caller:timer/50ms", "timer_period", 0.0),
     ("/caller:timer/50ms", "timer_lateness_ms", 0.0),
 ];
+
+/// How long a response is awaited until the service is called again.
+const LOST: Duration = Duration::from_secs(5);
 
 /// A busy machine may hold up the program for longer than the checks allow for: then there is another try.
 const ATTEMPTS: usize = 3;
@@ -78,7 +78,7 @@ fn faults_of_steps(clock: &SteppedClock) -> Vec<String> {
     faults
 }
 
-/// A service, and a timer that calls it if no call is under way. Ends with its standard input.
+/// A service, and a timer that calls it if no call is under way, or its response is lost. Ends with its standard input.
 #[test]
 #[ignore = "is the program of the other test"]
 fn stepped_service_and_caller() {
@@ -94,11 +94,14 @@ fn stepped_service_and_caller() {
     };
     let _service = server.create_worker_service::<BasicTypes, _, _>(&worker, "serve", serve).unwrap();
     let client = caller.create_client::<BasicTypes>("serve").unwrap();
-    let waits = Arc::new(AtomicBool::new(false));
+    let called = Arc::new(Mutex::new(None::<Instant>));
     let call = move || {
-        if client.service_is_ready().unwrap() && !waits.swap(true, Ordering::AcqRel) {
-            let waits = Arc::clone(&waits);
-            let end = move |_: BasicTypes_Response| waits.store(false, Ordering::Release);
+        // A response is lost if the service has not discovered its client yet: that attempt fails.
+        let waits = called.lock().unwrap().is_some_and(|called| called.elapsed() < LOST);
+        if client.service_is_ready().unwrap() && !waits {
+            *called.lock().unwrap() = Some(Instant::now());
+            let called = Arc::clone(&called);
+            let end = move |_: BasicTypes_Response| *called.lock().unwrap() = None;
             drop(client.call_then(BasicTypes_Request::default(), end).unwrap());
         }
     };

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         Arc,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rclrs::*;
@@ -49,6 +49,9 @@ const MOST_WINDOWS: usize = 40;
 
 /// The tolerance of a measured delay, in milliseconds.
 const TOLERANCE: f64 = 3.0;
+
+/// How long a response is awaited until its call is repeated: far longer than all injected delays.
+const LOST: Duration = Duration::from_secs(5);
 
 /// How long before a response the message is sent that occupies the executor of its client.
 const AHEAD: Duration = Duration::from_millis(1);
@@ -208,7 +211,9 @@ fn caller() {
                 count.fetch_add(1, Ordering::Release);
             };
             drop(client.call_then(BasicTypes_Request::default(), respond).unwrap());
-            while responses.load(Ordering::Acquire) == 0 {
+            let called = Instant::now();
+            // A response is lost if the service has not discovered its client yet.
+            while responses.load(Ordering::Acquire) == 0 && called.elapsed() < LOST {
                 std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_millis(50));
