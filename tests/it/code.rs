@@ -84,7 +84,8 @@ fn a_duration_can_end_on_another_thread() {
     let running = stopwatch.start();
     let watched = stopwatch.watch();
     drop(stopwatch);
-    assert!(watched.has_changed().is_err(), "a guard does not keep the statistics");
+    // The thread of the statistics may have them for a moment yet.
+    wait_for("end of the statistics, which a guard does not keep", || watched.has_changed().is_err());
     drop(running);
 }
 
