@@ -120,8 +120,7 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
     // The service sleeps for the time `AHEAD`, and the messages need some time: more of it while the machine is busy.
     // So it is measured again before a figure is called wrong.
     let none = Delays::default();
-    let usual = [0.5, 1.0, 0.5, 0.5, 2.5];
-    let mut base = measure(none, usual);
+    let mut base = measure_base(&mut measure);
     for delays in [
         Delays { request: 40, ..none },
         Delays { before_callback: 30, ..none },
@@ -132,16 +131,23 @@ fn each_delay_of_a_call_is_in_its_own_metric_and_in_no_other() {
     ] {
         let added = delays.added();
         for attempt in 1.. {
-            assert!(base.iter().all(|average| (0.0..10.0).contains(average)), "{base:?}");
             let expected: Figures = std::array::from_fn(|index| base[index] + added[index]);
             let measured = measure(delays, expected);
             if are_near(measured, expected) {
                 break;
             }
             assert!(attempt < ATTEMPTS, "{delays:?}: {measured:?}; expected {expected:?}");
-            base = measure(none, usual);
+            base = measure_base(&mut measure);
         }
     }
+}
+
+/// Measures the delays where none is injected.
+fn measure_base(measure: &mut impl FnMut(Delays, Figures) -> Figures) -> Figures {
+    const USUAL: Figures = [0.5, 1.0, 0.5, 0.5, 2.5];
+    let is_small = |base: &Figures| base.iter().all(|average| (0.0..10.0).contains(average));
+    let mut bases = (0..ATTEMPTS).map(|_| measure(Delays::default(), USUAL));
+    bases.find(is_small).expect("delays below 10 ms")
 }
 
 fn are_near(measured: Figures, expected: Figures) -> bool {

@@ -15,21 +15,25 @@ from std_msgs.msg import Int32
 rclpy.init()
 node = rclpy.create_node('topics')
 publishers = {}
+# One thread publishes, and another one destroys publishers.
+lock = threading.Lock()
 
 
 def publish():
-    for publisher in list(publishers.values()):
-        publisher.publish(Int32())
+    with lock:
+        for publisher in publishers.values():
+            publisher.publish(Int32())
 
 
 def read_commands():
     for line in sys.stdin:
         order, *names = line.split()
-        for name in names:
-            if order == 'add':
-                publishers[name] = node.create_publisher(Int32, name, 10)
-            else:
-                node.destroy_publisher(publishers.pop(name))
+        with lock:
+            for name in names:
+                if order == 'add':
+                    publishers[name] = node.create_publisher(Int32, name, 10)
+                else:
+                    node.destroy_publisher(publishers.pop(name))
         print('done', flush=True)
     rclpy.shutdown()
 
