@@ -27,9 +27,11 @@ pub fn condition(bytes: &[u8]) {
     }
 }
 
-/// Returns a bound on an error, in bytes: that of an unknown metric names all metrics, and repeats the metric and the
-/// whole text, of each 255 characters that are escaped as at most eight (`\u{202e}`), and "…". A place has up to 20
-/// digits.
+/// Returns a bound on the length of an error, in bytes.
+///
+/// The longest error names an unknown metric: it lists all metrics, and repeats the metric and the whole text. Each is
+/// cut after 255 characters, which are escaped as at most eight bytes (`\u{202e}`), and "…". The number of a character
+/// has up to 20 digits.
 fn longest_error() -> usize {
     let short = "x".parse::<rclrs_topic_statistics::health::Conditions>().unwrap_err().to_string();
     short.len() + 2 * (255 * 8 + "…".len()) + 20
