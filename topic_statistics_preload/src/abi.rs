@@ -32,6 +32,32 @@ pub struct Endpoint {
     pub topic_name: *const c_char,
 }
 
+/// `rmw_subscription_t`.
+#[repr(C)]
+pub struct Subscription {
+    pub endpoint: Endpoint,
+    pub options: SubscriptionOptions,
+    pub can_loan_messages: bool,
+    pub is_cft_enabled: bool,
+}
+
+/// `rmw_subscription_options_t`.
+#[repr(C)]
+pub struct SubscriptionOptions {
+    pub payload: *mut c_void,
+    pub ignore_local_publications: bool,
+    pub unique_network_flow_endpoints: c_int,
+    pub content_filter_options: *mut c_void,
+}
+
+/// Room for a whole `rmw_gid_t`: an identifier, and 16 bytes, on Humble 24.
+#[repr(C)]
+pub struct GidBuffer {
+    pub implementation_identifier: *const c_char,
+    pub data: [u8; 16],
+    pub rest: [u64; 4],
+}
+
 /// `rmw_publisher_options_t`.
 #[repr(C)]
 pub struct PublisherOptions {

@@ -3,7 +3,7 @@
 //! The functions by which a thread shows that the callback of a message has returned: see `cause.rs` of the core. They
 //! do nothing else, and stand before the process's own, as the functions of `hooks.rs` do.
 //!
-//! Those of rcl and of tracetools are called by rclcpp, rclpy and rclrs as those of rmw are.
+//! Those of rcl are called by rclcpp, rclpy and rclrs as those of rmw are.
 
 use std::ffi::c_void;
 
@@ -106,22 +106,4 @@ pub unsafe extern "C-unwind" fn rcl_timer_call(timer: *mut c_void) -> Ret {
 pub unsafe extern "C-unwind" fn rcl_timer_call_with_info(timer: *mut c_void, info: *mut c_void) -> Ret {
     cause::end();
     call!(rcl_timer_call_with_info(timer, info) else UNSUPPORTED)
-}
-
-/// # Safety
-///
-/// That of tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool) {
-    cause::start_callback(is_intra_process);
-    call!(ros_trace_callback_start(callback, is_intra_process) else);
-}
-
-/// # Safety
-///
-/// That of tracetools.h.
-#[no_mangle]
-pub unsafe extern "C-unwind" fn ros_trace_callback_end(callback: *const c_void) {
-    cause::end();
-    call!(ros_trace_callback_end(callback) else);
 }

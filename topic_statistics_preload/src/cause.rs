@@ -14,7 +14,7 @@ static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Without a destructor, and in the memory that each thread has from its start: it allocates nothing.
-    static ACTIVITY: Cell<Activity> = const { Cell::new(Activity::Other) };
+    static ACTIVITY: Cell<Activity> = const { Cell::new(Activity::NONE) };
 }
 
 /// From now on the causes of publications are known.
@@ -44,6 +44,12 @@ pub fn take(message: Message) {
     change(|activity| activity.take(message));
 }
 
+/// This thread has taken a message, by the subscription of that number, whose callbacks are reported.
+#[inline]
+pub fn take_for_callback(message: Message, subscription: usize) {
+    change(|activity| activity.take_for_callback(message, subscription));
+}
+
 /// The callback of this thread has returned, if there was one.
 #[inline]
 pub fn end() {
@@ -56,10 +62,10 @@ pub fn trigger() {
     change(Activity::trigger);
 }
 
-/// A tracepoint says that a callback starts on this thread.
+/// A callback starts on this thread: of that subscription, or of none.
 #[inline]
-pub fn start_callback(is_intra_process: bool) {
-    change(|activity| activity.start_callback(is_intra_process));
+pub fn start_callback(subscription: Option<usize>) {
+    change(|activity| activity.start_callback(subscription));
 }
 
 /// Returns what causes a publication of this thread now.

@@ -18,9 +18,9 @@ use crate::{
     cause::{self, Message},
     log::line,
     process::{
-        call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription, is_measured,
-        measured_client, measured_service, protect, record_published, record_taken, size, start_publication,
-        Created, Taken, UNKNOWN_SIZE,
+        call, forget_client, forget_node, forget_publisher, forget_service, forget_subscription,
+        measured_client, measured_service, measured_subscription, note_filter, protect, record_published,
+        record_taken, size, start_publication, Created, Taken, UNKNOWN_SIZE,
     },
     real,
 };
@@ -61,9 +61,9 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_subscription(node, type_support, topic, qos, options) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, name: topic, endpoint };
+        let created = Created { node, type_support, name: topic, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.subscription(type_support) });
+        let _panic = protect(|| unsafe { created.subscription() });
     }
     endpoint
 }
@@ -84,6 +84,19 @@ pub unsafe extern "C-unwind" fn rmw_destroy_subscription(
 ///
 /// That of rmw.h.
 #[no_mangle]
+pub unsafe extern "C-unwind" fn rmw_subscription_set_content_filter(
+    subscription: *mut Subscription,
+    options: *const c_void,
+) -> Ret {
+    let result = call!(rmw_subscription_set_content_filter(subscription, options) else UNSUPPORTED);
+    let _panic = protect(|| note_filter(subscription.cast()));
+    result
+}
+
+/// # Safety
+///
+/// That of rmw.h.
+#[no_mangle]
 pub unsafe extern "C-unwind" fn rmw_create_publisher(
     node: *const Node,
     type_support: *const TypeSupport,
@@ -93,7 +106,7 @@ pub unsafe extern "C-unwind" fn rmw_create_publisher(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_publisher(node, type_support, topic, qos, options) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, name: topic, endpoint };
+        let created = Created { node, type_support, name: topic, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
         let _panic = protect(|| unsafe { created.publisher() });
     }
@@ -121,7 +134,7 @@ pub unsafe extern "C-unwind" fn rmw_create_service(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_service(node, type_support, name, qos) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, name, endpoint };
+        let created = Created { node, type_support: type_support.cast(), name, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
         let _panic = protect(|| unsafe { created.service() });
     }
@@ -149,7 +162,7 @@ pub unsafe extern "C-unwind" fn rmw_create_client(
 ) -> *mut Endpoint {
     let endpoint = call!(rmw_create_client(node, type_support, name, qos) else null_mut());
     if !endpoint.is_null() {
-        let created = Created { node, name, endpoint };
+        let created = Created { node, type_support: type_support.cast(), name, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
         let _panic = protect(|| unsafe { created.client() });
     }
@@ -177,7 +190,7 @@ pub unsafe extern "C-unwind" fn rmw_destroy_node(node: *mut Node) -> Ret {
 /// A take without message info: of a subscription that is measured, it is one with it.
 macro_rules! take {
     ($plain:ident, $with_info:ident, $subscription:ident, $message:ident, $taken:ident, $allocation:ident) => {{
-        if protect(|| is_measured($subscription)) != Some(true) {
+        if protect(|| measured_subscription($subscription).is_some()) != Some(true) {
             let result = call!($plain($subscription, $message, $taken, $allocation) else UNSUPPORTED);
             // SAFETY: rmw has accepted the arguments.
             unsafe { note_taken(result, $taken) };

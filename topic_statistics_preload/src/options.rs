@@ -52,6 +52,21 @@ const COMMON_SERVICES: [&str; 9] = [
     "set_parameters_atomically",
 ];
 
+/// What each lifecycle node has besides: the last parts of the names of its services and of its topic.
+const LIFECYCLE: [&str; 6] = [
+    "change_state",
+    "get_available_states",
+    "get_available_transitions",
+    "get_state",
+    "get_transition_graph",
+    "transition_event",
+];
+
+/// Returns whether a topic or a service is called as one that each lifecycle node has. Others may be called so, too.
+pub fn is_called_as_lifecycle(name: &str) -> bool {
+    name.rsplit('/').next().is_some_and(|last| LIFECYCLE.contains(&last))
+}
+
 impl Options {
     /// Reads the options from environment variables. Others are left out.
     ///
@@ -101,22 +116,27 @@ impl Options {
         }
     }
 
-    /// Returns whether a topic or a service is measured.
-    pub fn measures(&self, topic: &str) -> bool {
+    /// Returns whether a topic or a service is measured. `is_lifecycle`: it is one of the interface of lifecycle nodes.
+    pub fn measures(&self, topic: &str, is_lifecycle: bool) -> bool {
         let (excluded, included): (Vec<_>, Vec<_>) =
             self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
         if included.contains(&topic) {
             return true;
         }
-        let is_hidden = topic.split('/').any(|part| part.starts_with('_'));
         let is_match = |pattern: &str| matches(pattern.as_bytes(), topic.as_bytes());
         let is_common_service = topic.rsplit('/').next().is_some_and(|last| COMMON_SERVICES.contains(&last));
-        let is_common = COMMON.contains(&topic) || topic == self.publish_topic || is_common_service;
+        let is_common =
+            COMMON.contains(&topic) || topic == self.publish_topic || is_common_service || is_lifecycle;
         !is_common
-            && !is_hidden
+            && !is_hidden(topic)
             && !excluded.iter().any(|pattern| is_match(&pattern[1..]))
             && (included.is_empty() || included.iter().any(|pattern| is_match(pattern)))
     }
+}
+
+/// Returns whether a topic or a service is hidden, as those of actions are.
+pub fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('_'))
 }
 
 fn period(value: &str) -> Option<Duration> {
@@ -237,10 +257,11 @@ mod tests {
 
     #[test]
     fn topics_are_measured_as_they_are_named() {
-        let measures =
-            |topics: &str, topic: &str| read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic);
+        let measures = |topics: &str, topic: &str| {
+            read(&[("TOPIC_STATISTICS_TOPICS", topics)]).unwrap().measures(topic, false)
+        };
         let default = Options::default();
-        assert!(default.measures("/imu") && default.measures("/camera/front/image"));
+        assert!(default.measures("/imu", false) && default.measures("/camera/front/image", false));
         for common in [
             "/rosout",
             "/parameter_events",
@@ -248,10 +269,14 @@ mod tests {
             "/fibonacci/_action/status",
             "/imu/get_parameters",
         ] {
-            assert!(!default.measures(common), "{common}");
+            assert!(!default.measures(common, false), "{common}");
             assert!(!measures("**", common), "{common}");
             assert!(measures(common, common), "{common} is named");
         }
+        assert!(is_called_as_lifecycle("/arm/get_state") && !is_called_as_lifecycle("/get_state/arm"));
+        assert!(default.measures("/arm/get_state", false) && !default.measures("/arm/get_state", true));
+        let named = read(&[("TOPIC_STATISTICS_TOPICS", "/arm/get_state")]).unwrap();
+        assert!(named.measures("/arm/get_state", true), "it is named");
         assert!(measures("/camera/*", "/camera/front") && !measures("/camera/*", "/camera/front/image"));
         assert!(measures("/camera/**", "/camera/front/image") && measures("**/imu", "/r1/imu"));
         assert!(measures("/**/imu", "/imu") && measures("/cam*/info", "/camera/info"));

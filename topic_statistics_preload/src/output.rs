@@ -5,7 +5,7 @@
 use std::{
     ffi::{CStr, CString},
     ptr::{null_mut, NonNull},
-    sync::{atomic::AtomicBool, Arc, Mutex},
+    sync::{atomic::AtomicUsize, Arc, Mutex},
     time::Duration,
 };
 
@@ -102,8 +102,9 @@ impl NodeHandle {
 #[derive(Default)]
 pub struct NodeState {
     pub names: Arc<SourceNames>,
-    /// Whether it runs on simulated time: then stamps are of another clock than the system's.
-    pub is_simulated: AtomicBool,
+    /// The number of its subscriptions of the clock. With one it runs on simulated time: stamps are of another clock
+    /// than the system's.
+    pub clocks: AtomicUsize,
 }
 
 /// The publishers of a context's windows.

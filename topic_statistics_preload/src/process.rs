@@ -9,15 +9,15 @@ use std::{
     ffi::{c_char, CStr},
     panic::AssertUnwindSafe,
     sync::{
-        atomic::{AtomicU8, Ordering},
-        Arc, Mutex, OnceLock,
+        atomic::{AtomicI64, AtomicU8, Ordering},
+        Arc, Mutex, Once, OnceLock,
     },
 };
 
 use topic_statistics_core::{
     mutex::lock,
     record::{
-        clock::{monotonic, HostClock},
+        clock::{monotonic, system_time, HostClock},
         middleware::{Middleware, UNKNOWN},
         options::{SourceDefaults, SourceOptions},
         publications::Publications,
@@ -36,12 +36,13 @@ use crate::{
     fork,
     hops::{self, PublisherHops},
     log::{line, Lines},
-    options::Options,
+    options::{is_called_as_lifecycle, is_hidden, Options},
     output::{NodeHandle, NodeState, Output, OutputTopic},
     real,
     services::{Client, Service},
-    stamp::{MessageType, Stamp},
+    stamp::{is_of_lifecycle, MessageType, Stamp},
     table::Table,
+    tracepoints::{ending, Callbacks, IntraProcessKey},
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();
@@ -63,23 +64,30 @@ struct Process {
     topics: Arc<[OutputTopic]>,
     scheduler: Arc<Scheduler>,
     outputs: Mutex<Vec<Arc<Output>>>,
+    /// The subscriptions of the clock, and their nodes.
+    clocks: Mutex<Vec<(usize, Arc<NodeState>)>>,
 }
 
 /// A subscription that is measured.
-struct Subscription {
+pub struct Subscription {
     /// Dropped first: its statistics end.
     _source: SourceHandle,
-    recorder: Arc<Recorder>,
+    pub recorder: Arc<Recorder>,
     transport: &'static Transport,
     stamp: Option<Stamp>,
     node: Arc<NodeState>,
-    /// The number of its topic among the inputs of hops.
+    /// The number of its topic among the inputs of hops; 0 of an action's, which no callback is reported of.
     topic: u32,
+    context: usize,
+    pub callbacks: Callbacks,
+    filter: Filter,
 }
 
 /// A publisher that is measured.
-struct Publisher {
+pub struct Publisher {
     _source: SourceHandle,
+    pub context: usize,
+    pub intra_process: IntraProcessKey,
     publications: Arc<Windowed<Publications>>,
     /// None if they are not measured.
     hops: Option<Arc<PublisherHops>>,
@@ -177,7 +185,7 @@ impl Process {
         if options.has_hops {
             cause::want();
         }
-        Ok(Self { options, topics, scheduler, outputs: Mutex::default() })
+        Ok(Self { options, topics, scheduler, outputs: Mutex::default(), clocks: Mutex::default() })
     }
 
     /// Returns the output of a node's context, with that node.
@@ -229,6 +237,8 @@ enum Collected {
 /// A new endpoint as rmw has created it.
 pub struct Created {
     pub node: *const Node,
+    /// That of a service begins as that of a message does.
+    pub type_support: *const TypeSupport,
     /// Of the topic or the service.
     pub name: *const c_char,
     pub endpoint: *const Endpoint,
@@ -257,7 +267,9 @@ impl Created {
         // SAFETY: rmw has accepted the name.
         let name = unsafe { CStr::from_ptr(self.name) }.to_str().ok()?.to_owned();
         let options = options()?;
-        let is_measured = options.measures(&name);
+        // SAFETY: rmw has accepted the type.
+        let is_lifecycle = is_called_as_lifecycle(&name) && unsafe { is_of_lifecycle(self.type_support) };
+        let is_measured = options.measures(&name, is_lifecycle);
         if !is_measured && !is_clock {
             return None;
         }
@@ -265,7 +277,8 @@ impl Created {
         let output = process.output(node);
         let state = output.add_node(node);
         if is_clock {
-            state.is_simulated.store(true, Ordering::Relaxed);
+            state.clocks.fetch_add(1, Ordering::Relaxed);
+            lock(&process.clocks).push((self.endpoint.addr(), Arc::clone(&state)));
         }
         is_measured.then_some(Wanted { process, node, output, name, state })
     }
@@ -275,14 +288,26 @@ impl Created {
     /// # Safety
     ///
     /// The pointers must be those that rmw was called with and has returned.
-    pub unsafe fn subscription(&self, type_support: *const TypeSupport) {
+    pub unsafe fn subscription(&self) {
+        static IS_UNKNOWN: Once = Once::new();
         if has_ended() {
             return;
         }
         // SAFETY: By contract.
-        let message_type = unsafe { MessageType::of(type_support) };
+        let message_type = unsafe { MessageType::of(self.type_support) };
         // SAFETY: By contract.
         let Some(wanted) = (unsafe { self.wanted(message_type.is_clock) }) else { return };
+        if message_type.is_unknown
+            && wanted.process.options.metrics.iter().any(|m| m.starts_at_header_stamp())
+        {
+            IS_UNKNOWN.call_once(|| {
+                line(format_args!(
+                    "ages of {}, and of other topics likewise, are NaN: the library with the introspection of its \
+                     type (lib<package>__rosidl_typesupport_introspection_c.so, or _cpp.so) is not found",
+                    Escaped(&wanted.name)
+                ));
+            });
+        }
         let recorder_options = RecorderOptions::new().metrics(&wanted.process.options.metrics);
         let recorder = Arc::new(Recorder::new(&wanted.name, recorder_options, None, &HostClock));
         if message_type.stamp.is_none() {
@@ -292,7 +317,9 @@ impl Created {
         let collected = Collected::Messages(Arc::clone(&recorder));
         // SAFETY: By contract.
         let transport = unsafe { self.transport() };
-        let topic = if wanted.process.options.has_hops { hops::number_of(&wanted.name) } else { 0 };
+        let is_input = wanted.process.options.has_hops && !is_hidden(&wanted.name);
+        let topic = if is_input { hops::number_of(&wanted.name) } else { 0 };
+        let context = wanted.node.context();
         wanted.add(self.endpoint, &SUBSCRIPTIONS, collected, |source| Subscription {
             _source: source,
             recorder,
@@ -300,7 +327,11 @@ impl Created {
             stamp: message_type.stamp,
             node,
             topic,
+            context,
+            callbacks: Callbacks::default(),
+            filter: Filter::default(),
         });
+        note_filter(self.endpoint);
     }
 
     /// Measures a publisher from now on, if it is wanted.
@@ -318,8 +349,11 @@ impl Created {
             let (node, names) = (wanted.node.name(), Arc::clone(&wanted.state.names));
             PublisherHops::new(node, wanted.name.clone(), names, Arc::clone(&wanted.output))
         });
+        let context = wanted.node.context();
         wanted.add(self.endpoint, &PUBLISHERS, collected, |source| Publisher {
             _source: source,
+            context,
+            intra_process: IntraProcessKey::default(),
             publications,
             hops,
         });
@@ -390,27 +424,40 @@ impl Wanted {
 
 /// Ends the statistics of a subscription that is about to be destroyed.
 pub fn forget_subscription(endpoint: *const Endpoint) {
-    forget(&SUBSCRIPTIONS, endpoint);
+    let ending = (STATE.load(Ordering::Relaxed) != FORKED).then(ending);
+    let subscription = forget(&SUBSCRIPTIONS, endpoint);
+    subscription.iter().for_each(|subscription| subscription.callbacks.end());
+    drop(ending); // what follows may wait
+    end_clock(endpoint);
 }
 
 /// Ends the statistics of a publisher that is about to be destroyed.
 pub fn forget_publisher(endpoint: *const Endpoint) {
-    forget(&PUBLISHERS, endpoint);
+    let publisher = forget(&PUBLISHERS, endpoint);
+    publisher.iter().for_each(|publisher| publisher.intra_process.end());
 }
 
 /// Ends the statistics of a service that is about to be destroyed.
 pub fn forget_service(service: *const Endpoint) {
-    forget(&SERVICES, service);
+    drop(forget(&SERVICES, service));
 }
 
 /// Ends the statistics of a client that is about to be destroyed.
 pub fn forget_client(client: *const Endpoint) {
-    forget(&CLIENTS, client);
+    drop(forget(&CLIENTS, client));
 }
 
-fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) {
-    if STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some() {
-        drop(table.remove(endpoint.addr()));
+fn forget<T>(table: &Table<T>, endpoint: *const Endpoint) -> Option<Box<T>> {
+    let has_statistics = STATE.load(Ordering::Relaxed) != FORKED && initialised().is_some();
+    has_statistics.then(|| table.remove(endpoint.addr()))?
+}
+
+/// The node of a subscription of the clock that is about to be destroyed runs on system time, unless it has another.
+fn end_clock(endpoint: *const Endpoint) {
+    let Some(process) = initialised().filter(|_| STATE.load(Ordering::Relaxed) != FORKED) else { return };
+    let mut clocks = lock(&process.clocks);
+    if let Some(index) = clocks.iter().position(|(clock, _)| *clock == endpoint.addr()) {
+        clocks.swap_remove(index).1.clocks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -449,10 +496,49 @@ pub fn measured_client(client: *const Endpoint) -> Option<&'static Client> {
     measured(&CLIENTS, client)
 }
 
-/// Returns whether a subscription is measured.
+/// Returns the statistics of a subscription, if it is measured.
 #[inline]
-pub fn is_measured(subscription: *const Endpoint) -> bool {
-    measured(&SUBSCRIPTIONS, subscription).is_some()
+pub fn measured_subscription(subscription: *const Endpoint) -> Option<&'static Subscription> {
+    measured(&SUBSCRIPTIONS, subscription)
+}
+
+/// Returns the statistics of a publisher, if it is measured.
+#[inline]
+pub fn measured_publisher(publisher: *const Endpoint) -> Option<&'static Publisher> {
+    measured(&PUBLISHERS, publisher)
+}
+
+/// The content filter of a subscription.
+#[derive(Default)]
+struct Filter {
+    /// Messages that have arrived, or were sent, up to then may be filtered: in nanoseconds since the epoch. 0 if there
+    /// was no filter yet, and [`IS_SET`](Self::IS_SET) while there is one.
+    until: AtomicI64,
+}
+
+impl Filter {
+    const IS_SET: i64 = i64::MAX;
+    /// Publishers may filter for their subscriptions. So long they may do so after the filter was removed.
+    const GRACE: i64 = 1_000_000_000;
+
+    #[inline]
+    fn has_passed(&self, info: &MessageInfo) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        until != 0 && info.received_timestamp.max(info.source_timestamp) <= until
+    }
+}
+
+/// Notes whether a subscription has a content filter now.
+pub fn note_filter(subscription: *const Endpoint) {
+    let Some(measured) = measured_subscription(subscription) else { return };
+    // SAFETY: It is one of rmw.
+    let is_set = unsafe { (*subscription.cast::<crate::abi::Subscription>()).is_cft_enabled };
+    let was_set = measured.filter.until.load(Ordering::Relaxed) == Filter::IS_SET;
+    if is_set != was_set {
+        let until = if is_set { Filter::IS_SET } else { system_time() + Filter::GRACE };
+        measured.filter.until.store(until, Ordering::Relaxed);
+        measured.recorder.pause_losses();
+    }
 }
 
 /// Records a message that was taken, now.
@@ -462,17 +548,25 @@ pub fn is_measured(subscription: *const Endpoint) -> bool {
 /// The message must be of the subscription's type.
 #[inline]
 pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: Option<&MessageInfo>) {
+    let address = subscription.addr();
     let Some(subscription) = measured(&SUBSCRIPTIONS, subscription) else {
         cause::take(Message::UNMEASURED);
         return;
     };
+    if info.is_some_and(|info| subscription.callbacks.discard(info, subscription.context)) {
+        return;
+    }
     if cause::is_wanted() {
         let source = info.map_or(0, |info| info.source_timestamp.max(0));
-        cause::take(Message { topic: subscription.topic, source, taken: monotonic() });
+        let message = Message { topic: subscription.topic, source, taken: monotonic() };
+        match subscription.callbacks.are_reported() {
+            true => cause::take_for_callback(message, address),
+            false => cause::take(message),
+        }
     }
     let Some(epoch) = subscription.recorder.epoch() else { return };
     let header = match (subscription.stamp, taken) {
-        _ if subscription.node.is_simulated.load(Ordering::Relaxed) => 0,
+        _ if subscription.node.clocks.load(Ordering::Relaxed) > 0 => 0,
         // SAFETY: By contract.
         (Some(stamp), Taken::Message(message)) => unsafe { stamp.of_message(*message) },
         (Some(stamp), Taken::Serialized(bytes)) => stamp.of_serialized(bytes),
@@ -485,7 +579,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     let message = subscription.recorder.received_message(
         epoch,
         header,
-        Reported { transport: subscription.transport, info },
+        Reported { transport: subscription.transport, info, filter: &subscription.filter },
         size,
     );
     let _no_callback = subscription.recorder.record(&message, monotonic);
@@ -496,11 +590,16 @@ struct Reported<'a> {
     transport: &'static Transport,
     /// None where the host did not ask for it.
     info: Option<&'a MessageInfo>,
+    filter: &'a Filter,
 }
 
 impl Delivered for Reported<'_> {
     fn transport(&self) -> &'static Transport {
         self.transport
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.info.is_some_and(|info| self.filter.has_passed(info))
     }
 
     fn info(&self, transport: &Transport) -> TransportInfo {

@@ -118,6 +118,8 @@ macro_rules! real {
 real! {
     rmw_create_subscription(*const Node, *const TypeSupport, *const c_char, *const Qos, *const c_void) -> *mut Endpoint;
     rmw_destroy_subscription(*mut Node, *mut Endpoint) -> Ret;
+    rmw_subscription_set_content_filter(*mut Subscription, *const c_void) -> Ret;
+    rmw_get_gid_for_publisher(*const Endpoint, *mut GidBuffer) -> Ret;
     rmw_create_publisher(
         *const Node, *const TypeSupport, *const c_char, *const Qos, *const PublisherOptions
     ) -> *mut Endpoint;
@@ -152,6 +154,10 @@ real! {
     rmw_take_dynamic_message_with_info(*const Endpoint, *mut c_void, *mut bool, *mut MessageInfo, *mut c_void) -> Ret;
     rcl_timer_call(*mut c_void) -> Ret;
     rcl_timer_call_with_info(*mut c_void, *mut c_void) -> Ret;
+    rcl_publisher_get_rmw_handle(*const c_void) -> *const Endpoint;
+    ros_trace_rcl_subscription_init(*const c_void, *const c_void, *const Endpoint, *const c_char, usize);
+    ros_trace_rclcpp_subscription_callback_added(*const c_void, *const c_void);
+    ros_trace_rclcpp_intra_publish(*const c_void, *const c_void);
     ros_trace_callback_start(*const c_void, bool);
     ros_trace_callback_end(*const c_void);
     rcutils_reset_error();

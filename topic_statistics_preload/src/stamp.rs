@@ -2,7 +2,7 @@
 
 //! Finds the header stamp in messages of a type, in C, in C++ and serialized, by the type's introspection support.
 
-use std::ffi::{c_void, CStr};
+use std::ffi::{c_char, c_void, CStr};
 
 use crate::{
     abi::{Member, Members, Time, TypeSupport},
@@ -18,6 +18,8 @@ pub struct MessageType {
     pub is_clock: bool,
     /// The size of the struct in bytes; 0 if it is not known.
     pub size: usize,
+    /// Whether nothing of it is known, as its introspection library is missing.
+    pub is_unknown: bool,
 }
 
 /// The place of a header stamp.
@@ -39,7 +41,7 @@ impl MessageType {
         // SAFETY: By contract.
         match unsafe { introspect(type_support) } {
             Some(members) => Self::of_members(members),
-            None => Self::default(),
+            None => Self { is_unknown: !type_support.is_null(), ..Self::default() },
         }
     }
 
@@ -50,16 +52,43 @@ impl MessageType {
             stamp: stamp.filter(|stamp| stamp.offset + size_of::<Time>() <= members.size),
             is_clock: is_named(members, [c"rosgraph_msgs__msg", c"rosgraph_msgs::msg"], c"Clock"),
             size: members.size,
+            is_unknown: false,
         }
     }
 }
 
-/// Returns the introspection of a type; None if its library is not there.
+/// Returns whether a message or a service is of the interface of lifecycle nodes.
+///
+/// # Safety
+///
+/// The type support must be one that rmw accepts.
+pub unsafe fn is_of_lifecycle(type_support: *const TypeSupport) -> bool {
+    const NAMESPACES: [&CStr; 4] =
+        [c"lifecycle_msgs__msg", c"lifecycle_msgs::msg", c"lifecycle_msgs__srv", c"lifecycle_msgs::srv"];
+    // SAFETY: By contract. Introspection of both begins with the namespace.
+    let namespace =
+        unsafe { introspection(type_support).and_then(|data| data.cast::<*const c_char>().as_ref()) };
+    // SAFETY: Introspection's names are constant strings.
+    namespace.is_some_and(|name| !name.is_null() && NAMESPACES.contains(&unsafe { CStr::from_ptr(*name) }))
+}
+
+/// Returns the introspection of a message type; None if its library is not there.
 ///
 /// # Safety
 ///
 /// The type support must be one that rmw accepts.
 unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Members> {
+    // SAFETY: By contract. The data of introspection's type support are its members, which are constants.
+    let members = unsafe { introspection(type_support)?.cast::<Members>().as_ref() }?;
+    is_of_known_layout(members).then_some(members)
+}
+
+/// Returns the data of a type's or a service's introspection; None if its library is not there.
+///
+/// # Safety
+///
+/// The type support must be one that rmw accepts.
+unsafe fn introspection(type_support: *const TypeSupport) -> Option<*const c_void> {
     // SAFETY: By contract it is null or valid.
     let support = unsafe { type_support.as_ref() }?;
     if support.identifier.is_null() {
@@ -76,10 +105,7 @@ unsafe fn introspect(type_support: *const TypeSupport) -> Option<&'static Member
     if found.is_none() {
         reset_error();
     }
-    let members = found?.data.cast::<Members>();
-    // SAFETY: The data of introspection's type support are its members, which are constants.
-    let members = unsafe { members.as_ref() }?;
-    is_of_known_layout(members).then_some(members)
+    Some(found?.data)
 }
 
 /// Humble's introspection knows no keys: where `has_key` is here, it has the pointer to the members.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What belongs to each subscription, publisher, service or client of the process, by the address of its rmw handle.
+//! What belongs to each subscription, publisher, service or client of the process, by the address of its rmw handle; and
+//! which of them a callback belongs to.
 
 use std::{
-    ptr::null_mut,
+    ptr::{null_mut, NonNull},
     sync::{
         atomic::{AtomicPtr, AtomicUsize, Ordering},
         Mutex,
@@ -12,15 +13,19 @@ use std::{
 
 use topic_statistics_core::mutex::lock;
 
-/// A table of bounded size. A lookup takes no lock and allocates nothing.
-pub struct Table<T> {
+/// A table of values.
+pub struct Table<T>(Pointers<T>);
+
+/// A table of pointers, of bounded size. A lookup takes no lock and allocates nothing. The table never uses what they
+/// point to.
+pub struct Pointers<T> {
     slots: [Slot<T>; SLOTS],
     /// The number of entries; writers hold it.
     length: Mutex<usize>,
 }
 
 struct Slot<T> {
-    /// [`FREE`], [`REMOVED`] or the address.
+    /// [`FREE`], [`REMOVED`] or the key.
     key: AtomicUsize,
     value: AtomicPtr<T>,
 }
@@ -32,6 +37,43 @@ const FREE: usize = 0;
 const REMOVED: usize = 1;
 
 impl<T> Table<T> {
+    /// The largest number of entries.
+    pub const BOUND: usize = Pointers::<T>::BOUND;
+
+    pub const fn new() -> Self {
+        Self(Pointers::new())
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Safety
+    ///
+    /// The entry must not be removed while the value is used.
+    #[inline]
+    pub unsafe fn get(&self, key: usize) -> Option<&T> {
+        // SAFETY: It was a `Box`, which is dropped when the entry is removed only.
+        self.0.get(key).map(|value| unsafe { value.as_ref() })
+    }
+
+    /// Adds an entry; returns false, without adding it, if there is no room. The key is not in the table.
+    pub fn insert(&self, key: usize, value: Box<T>) -> bool {
+        let value = Box::into_raw(value);
+        let is_inserted = self.0.insert(key, value);
+        if !is_inserted {
+            // SAFETY: It was made above.
+            drop(unsafe { Box::from_raw(value) });
+        }
+        is_inserted
+    }
+
+    /// Removes an entry, and returns its value.
+    pub fn remove(&self, key: usize) -> Option<Box<T>> {
+        // SAFETY: `insert` has made it of a `Box`, and it was taken out of the slot.
+        self.0.remove(key).map(|value| unsafe { Box::from_raw(value.as_ptr()) })
+    }
+}
+
+impl<T> Pointers<T> {
     /// The largest number of entries.
     pub const BOUND: usize = SLOTS / 2;
 
@@ -65,42 +107,35 @@ impl<T> Table<T> {
         None
     }
 
-    /// Returns the value of a key.
-    ///
-    /// # Safety
-    ///
-    /// The entry must not be removed while the value is used.
+    /// Returns the pointer of a key.
     #[inline]
-    pub unsafe fn get(&self, key: usize) -> Option<&T> {
-        let value = self.find(key)?.1.value.load(Ordering::Acquire);
-        // SAFETY: It is null or was a `Box`, which is dropped when the entry is removed only.
-        unsafe { value.as_ref() }
+    pub fn get(&self, key: usize) -> Option<NonNull<T>> {
+        NonNull::new(self.find(key)?.1.value.load(Ordering::Acquire))
     }
 
     /// Adds an entry; returns false, without adding it, if there is no room. The key is not in the table.
-    pub fn insert(&self, key: usize, value: Box<T>) -> bool {
+    pub fn insert(&self, key: usize, value: *mut T) -> bool {
         let mut length = lock(&self.length);
         if *length >= Self::BOUND {
             return false;
         }
         let is_unused = |slot: &Slot<T>| matches!(slot.key.load(Ordering::Relaxed), FREE | REMOVED);
         let Some((_, slot)) = self.slots_of(key).find(|(_, slot)| is_unused(slot)) else { return false };
-        slot.value.store(Box::into_raw(value), Ordering::Release);
+        slot.value.store(value, Ordering::Release);
         slot.key.store(key, Ordering::Release);
         *length += 1;
         true
     }
 
-    /// Removes an entry, and returns its value.
-    pub fn remove(&self, key: usize) -> Option<Box<T>> {
+    /// Removes an entry, and returns its pointer.
+    pub fn remove(&self, key: usize) -> Option<NonNull<T>> {
         let mut length = lock(&self.length);
         let (index, slot) = self.find(key)?;
         let value = slot.value.swap(null_mut(), Ordering::AcqRel);
         slot.key.store(REMOVED, Ordering::Release);
         *length -= 1;
         self.free_last(index);
-        // SAFETY: `insert` has made it of a `Box`, and it was taken out of the slot.
-        (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
+        NonNull::new(value)
     }
 
     /// Frees removed slots that no entry lies behind: searches stay short.
@@ -144,6 +179,6 @@ mod tests {
             assert_eq!(get(number), Some(number));
             assert!(table.remove(address(number)).is_some());
         }
-        assert!(table.slots.iter().all(|slot| slot.key.load(Ordering::Relaxed) == FREE));
+        assert!(table.0.slots.iter().all(|slot| slot.key.load(Ordering::Relaxed) == FREE));
     }
 }

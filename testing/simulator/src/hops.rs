@@ -36,10 +36,15 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take,
+    /// By a subscription whose callbacks are reported.
+    TakeForCallback,
+    /// Of the feedback or the status of an action.
+    TakeUnmeasured,
     Trigger,
-    StartCallback {
-        is_intra_process: bool,
-    },
+    /// The callback of the subscription that it has taken by last.
+    StartCallback,
+    /// A callback of a timer, or of a message that has not come by the middleware.
+    StartOther,
     /// It waits, ends a callback, calls a timer, or takes a request or nothing.
     Boundary,
     Publish(Truth),
@@ -48,12 +53,14 @@ enum Step {
 /// What has caused a publication.
 #[derive(Clone, Copy, Debug)]
 enum Truth {
-    /// The message that the thread took last: the publication is in its callback.
+    /// The message in whose callback the publication is.
     Message,
     /// No message.
     Other,
     /// Perhaps a message.
     Unknown,
+    /// One of the messages that the thread has taken since it waited.
+    Taken,
 }
 
 /// A world of one process.
@@ -80,11 +87,16 @@ struct Topic {
     queue: VecDeque<i64>,
 }
 
-#[derive(Default)]
 struct Thread {
+    /// Whether it is of rclcpp. Then nothing but tracepoints shows what a callback is of: it may never wait.
+    is_rclcpp: bool,
     activity: Activity,
     steps: VecDeque<Step>,
+    /// The message that it has taken last, and that of the callback that runs.
     taken: Option<Message>,
+    called: Option<Message>,
+    /// Whether a message that it has taken since it waited is measured.
+    has_measured: bool,
 }
 
 struct Publisher {
@@ -136,7 +148,7 @@ impl World {
             created: BTreeMap::new(),
         };
         let publishers = (0..random.u8(1..4)).map(publisher).collect();
-        let threads = (0..random.u8(1..4)).map(|_| Thread::default()).collect();
+        let threads = (0..random.u8(1..4)).map(|_| Thread::new(random.bool())).collect();
         let has_distributions = random.bool();
         let now = clocks.monotonic();
         let (tally, history) = (Tally::default(), vec![]);
@@ -190,42 +202,56 @@ impl World {
         }
     }
 
-    /// Returns what a thread does from one wait to the next.
+    /// Returns what a thread of rclcpp does next.
+    fn turn_of_rclcpp(&mut self) -> VecDeque<Step> {
+        use Step::*;
+        let random = &mut self.random;
+        let mut steps = vec![];
+        for _ in 0..random.u8(1..4) {
+            // Perhaps the copy of an intra-process message, which rclcpp discards; or what a program takes itself.
+            steps.extend((random.u8(..4) == 0).then_some(TakeForCallback));
+            match random.u8(..8) {
+                0 => {
+                    steps.push(Boundary); // a wait, a request, or a timer of an executor that waits
+                    publish(&mut steps, random, Truth::Other);
+                }
+                1 | 2 => {
+                    steps.push(StartOther);
+                    steps.extend(random.bool().then_some(TakeForCallback));
+                    publish(&mut steps, random, Truth::Other);
+                    steps.push(Boundary);
+                }
+                3 => {
+                    steps.extend((0..random.u8(1..4)).map(|_| TakeUnmeasured));
+                    publish(&mut steps, random, Truth::Other);
+                }
+                4 => {
+                    // The callback throws. So the next one starts before its end was reported.
+                    steps.extend([TakeForCallback, StartCallback, StartOther]);
+                    publish(&mut steps, random, Truth::Other);
+                    steps.push(Boundary);
+                }
+                _ => {
+                    steps.extend([TakeForCallback, StartCallback]);
+                    steps.extend((0..random.u8(..4)).map(|_| Trigger));
+                    steps.extend((random.u8(..4) == 0).then_some(TakeForCallback));
+                    publish(&mut steps, random, Truth::Message);
+                    steps.push(Boundary);
+                    publish(&mut steps, random, Truth::Other);
+                }
+            }
+        }
+        steps.into()
+    }
+
+    /// Returns what a thread without tracepoints does from one wait to the next.
     fn turn(&mut self) -> VecDeque<Step> {
         use Step::*;
         let random = &mut self.random;
         let mut steps = vec![Boundary];
-        fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
-            steps.extend((0..random.u8(..4)).map(|_| Publish(truth)));
-        }
-        match random.u8(..6) {
-            // rclcpp: tracepoints say when a callback runs, which may trigger.
-            0 => {
-                for _ in 0..random.u8(1..4) {
-                    match random.u8(..4) {
-                        0 => {
-                            steps.push(Boundary); // a timer, a request, or nothing is taken
-                            publish(&mut steps, random, Truth::Other);
-                        }
-                        1 => {
-                            // Perhaps the copy of its message that rclcpp takes and drops.
-                            steps.extend(random.bool().then_some(Take));
-                            steps.push(StartCallback { is_intra_process: true });
-                            publish(&mut steps, random, Truth::Other);
-                            steps.push(Boundary);
-                        }
-                        _ => {
-                            steps.extend([Take, StartCallback { is_intra_process: false }]);
-                            steps.extend((0..random.u8(..4)).map(|_| Trigger));
-                            publish(&mut steps, random, Truth::Message);
-                            steps.push(Boundary);
-                            publish(&mut steps, random, Truth::Other);
-                        }
-                    }
-                }
-            }
+        match random.u8(..5) {
             // rclpy: it triggers before and after a callback. A coroutine may go on in the same round.
-            1 => {
+            0 => {
                 for _ in 0..random.u8(1..4) {
                     steps.extend([Take, Trigger]);
                     publish(&mut steps, random, Truth::Message);
@@ -234,21 +260,20 @@ impl World {
                 }
             }
             // A worker of rclrs: a round for each message.
-            2 => {
+            1 => {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);
             }
             // A program takes several messages itself, and works on one of them, or all.
-            3 => {
+            2 => {
                 for _ in 0..random.u8(2..5) {
                     steps.push(Take);
                     steps.extend(random.bool().then_some(Trigger));
                 }
-                steps.extend(random.bool().then_some(StartCallback { is_intra_process: false }));
-                publish(&mut steps, random, Truth::Unknown);
+                publish(&mut steps, random, Truth::Taken);
             }
             // Another one triggers so often that the callback may have returned.
-            4 => {
+            3 => {
                 steps.extend([Take, Trigger, Trigger, Trigger]);
                 publish(&mut steps, random, Truth::Unknown);
             }
@@ -261,16 +286,25 @@ impl World {
     /// A thread makes its next step.
     fn run_thread(&mut self, index: usize) {
         if self.threads[index].steps.is_empty() {
-            self.threads[index].steps = self.turn();
+            let is_rclcpp = self.threads[index].is_rclcpp;
+            self.threads[index].steps = if is_rclcpp { self.turn_of_rclcpp() } else { self.turn() };
         }
         let Some(step) = self.threads[index].steps.pop_front() else { return };
         self.history.push(format!("{} ms: thread {index}: {step:?}", self.now / MS));
         let thread = &mut self.threads[index];
         match step {
-            Step::Boundary => thread.activity.end(),
+            Step::Boundary => {
+                thread.activity.end();
+                thread.has_measured = false;
+            }
             Step::Trigger => thread.activity.trigger(),
-            Step::StartCallback { is_intra_process } => thread.activity.start_callback(is_intra_process),
-            Step::Take => {
+            Step::TakeUnmeasured => thread.activity.take(Message::UNMEASURED),
+            Step::StartCallback => {
+                thread.called = thread.taken;
+                thread.activity.start_callback(thread.taken.map(subscription_of));
+            }
+            Step::StartOther => thread.activity.start_callback(None),
+            Step::Take | Step::TakeForCallback => {
                 let from = self.random.usize(..self.topics.len());
                 while self.topics[from].queue.is_empty() {
                     self.send(from);
@@ -279,19 +313,25 @@ impl World {
                 let source = topic.queue.pop_front().unwrap_or_default();
                 let message = Message { topic: topic.number, source, taken: self.now };
                 let thread = &mut self.threads[index];
-                thread.activity.take(message);
+                match step {
+                    Step::Take => thread.activity.take(message),
+                    _ => thread.activity.take_for_callback(message, subscription_of(message)),
+                }
                 thread.taken = Some(message);
+                thread.has_measured |= message.topic != 0;
                 self.tally.messages += 1;
             }
             Step::Publish(truth) => {
                 let publisher_index = self.random.usize(..self.publishers.len());
                 let publisher = &mut self.publishers[publisher_index];
                 publisher.hops.record(thread.activity.cause(), self.now);
-                match (truth, thread.taken) {
+                let message = if thread.is_rclcpp { thread.called } else { thread.taken };
+                match (truth, message) {
                     (Truth::Message, Some(message)) if message.topic != 0 => {
                         publisher.publish(message, self.now)
                     }
-                    (Truth::Unknown, _) => {
+                    (Truth::Taken, _) if !thread.has_measured => {}
+                    (Truth::Unknown | Truth::Taken, _) => {
                         publisher.created.values_mut().for_each(|hop| hop.publications.push(None))
                     }
                     _ => {}
@@ -348,6 +388,23 @@ impl World {
             self.tally.hops += 1;
         }
         Ok(())
+    }
+}
+
+/// Some publications, perhaps none.
+fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
+    steps.extend((0..random.u8(..4)).map(|_| Step::Publish(truth)));
+}
+
+/// Returns the number of the subscription that has taken a message: one for each topic.
+fn subscription_of(message: Message) -> usize {
+    1000 + message.topic as usize
+}
+
+impl Thread {
+    fn new(is_rclcpp: bool) -> Self {
+        let (steps, taken, called, has_measured) = Default::default();
+        Self { is_rclcpp, activity: Activity::NONE, steps, taken, called, has_measured }
     }
 }
 

@@ -35,6 +35,10 @@ struct info {
     uint8_t gid[16];
     bool is_intra_process;
 };
+struct gid {
+    const char *identifier;
+    uint8_t data[16];
+};
 struct request {
     uint8_t guid[16];
     int64_t number;
@@ -57,6 +61,11 @@ static struct endpoint going[4];
 #define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
+
+struct node *measured_node(void)
+{
+    return &node;
+}
 static volatile bool has_ended;
 
 static struct endpoint *new_endpoint(struct endpoint *usual, int kind, const char *name)
@@ -84,11 +93,36 @@ __attribute__((destructor)) static void end(void)
     usleep(microseconds ? atoi(microseconds) : 100000);
 }
 
+/* rmw_subscription_options_t, and what follows the topic in rmw_subscription_t. */
+struct options {
+    void *payload;
+    bool ignores_local;
+    int network_flow;
+    const void *filter;
+};
+struct of_subscription {
+    struct options options;
+    bool can_loan, is_filtered;
+};
+
+static int set_filter(struct endpoint *of, const void *filter)
+{
+    ((struct of_subscription *)of->rest)->is_filtered = filter != NULL;
+    return 0;
+}
+
+int rmw_subscription_set_content_filter(struct endpoint *of, const void *filter)
+{
+    return set_filter(of, filter);
+}
+
 struct endpoint *rmw_create_subscription(const struct node *of, const void *type, const char *topic, const void *qos,
                                          const void *options)
 {
-    (void)of, (void)type, (void)qos, (void)options;
-    return new_endpoint(&subscription, 0, topic);
+    (void)of, (void)type, (void)qos;
+    struct endpoint *created = new_endpoint(&subscription, 0, topic);
+    set_filter(created, options ? ((const struct options *)options)->filter : NULL);
+    return created;
 }
 
 struct endpoint *rmw_create_publisher(const struct node *of, const void *type, const char *topic, const void *qos,
@@ -96,6 +130,21 @@ struct endpoint *rmw_create_publisher(const struct node *of, const void *type, c
 {
     (void)of, (void)type, (void)qos, (void)options;
     return new_endpoint(strcmp(topic, "/statistics") ? &publisher : &statistics, 1, topic);
+}
+
+/* A GID: it is the address. */
+int rmw_get_gid_for_publisher(const struct endpoint *of, struct gid *gid)
+{
+    gid->identifier = identifier;
+    memset(gid->data, 0, sizeof gid->data);
+    memcpy(gid->data, &of, sizeof of);
+    return 0;
+}
+
+int rmw_trigger_guard_condition(const void *guard_condition)
+{
+    (void)guard_condition;
+    return 0;
 }
 
 int rmw_destroy_subscription(struct node *of, struct endpoint *endpoint)
@@ -198,7 +247,8 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
     if (of == &statistics && on_statistics)
         on_statistics(metrics->source.data, metrics->name.data, metrics->points[0].value, metrics->points[3].value);
     if (of == &statistics && getenv("PRINT_STATISTICS")) {
-        printf("%s %s %.17g\n", metrics->source.data, metrics->name.data, metrics->points[0].value);
+        printf("%s %s %.17g %g\n", metrics->source.data, metrics->name.data, metrics->points[0].value,
+               metrics->points[3].value);
         fflush(stdout);
     }
     if (of == &statistics && !strncmp(metrics->source.data, "/measured:/plan", 15)) {

@@ -32,6 +32,18 @@ fn the_types_are_those_of_the_headers() {
         Endpoint as "rmw_subscription_t" {
             implementation_identifier as "implementation_identifier", data as "data", topic_name as "topic_name"
         }
+        Subscription as "rmw_subscription_t" {
+            options as "options", can_loan_messages as "can_loan_messages", is_cft_enabled as "is_cft_enabled"
+        }
+        SubscriptionOptions as "rmw_subscription_options_t" {
+            payload as "rmw_specific_subscription_payload",
+            ignore_local_publications as "ignore_local_publications",
+            unique_network_flow_endpoints as "require_unique_network_flow_endpoints",
+            content_filter_options as "content_filter_options"
+        }
+        GidBuffer as "rmw_gid_t" {
+            implementation_identifier as "implementation_identifier", data as "data"
+        }
         Endpoint as "rmw_service_t" {
             implementation_identifier as "implementation_identifier", data as "data", topic_name as "service_name"
         }

@@ -17,6 +17,7 @@ mod nodes;
 mod null_rmw;
 mod orderings;
 mod processes;
+mod rclcpp;
 mod services;
 mod side_by_side;
 

@@ -25,7 +25,7 @@ fn run(script: &str, options: &[(&str, &str)]) -> Option<String> {
 }
 
 /// The same, with what it prints on standard error.
-fn run_with_errors(script: &str, options: &[(&str, &str)]) -> Option<[String; 2]> {
+pub fn run_with_errors(script: &str, options: &[(&str, &str)]) -> Option<[String; 2]> {
     let rmw = preload::library("null_rmw")?;
     let script = [START, script].concat();
     let mut command = command("python3", &["-c", &script, rmw.to_str().unwrap()], domain());
@@ -89,11 +89,22 @@ fn a_message_a_call_and_a_request_cost_no_allocation() {
 pub struct Windows(pub String);
 
 impl Windows {
+    /// Returns the averages and sample counts of a metric in all windows of a source.
+    fn samples(&self, source: &str, metric: &str) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let begin = format!("{source} {metric} ");
+        let figures = self.0.lines().filter_map(move |line| line.strip_prefix(&begin)?.split_once(' '));
+        figures.map(|(average, count)| (average.parse().unwrap(), count.parse().unwrap()))
+    }
+
     /// Returns a metric in all windows of a source.
-    fn of(&self, source: &str, metric: &str) -> impl Iterator<Item = f64> + '_ {
-        let name = format!("{source} {metric}");
-        let lines = self.0.lines().filter_map(|line| line.rsplit_once(' '));
-        lines.filter(move |(key, _)| *key == name).filter_map(|(_, value)| value.parse().ok())
+    pub fn of(&self, source: &str, metric: &str) -> impl Iterator<Item = f64> + '_ {
+        self.samples(source, metric).map(|(average, _)| average)
+    }
+
+    /// Returns the number of samples of a metric in all windows of a source, and their sum.
+    pub fn total(&self, source: &str, metric: &str) -> (f64, f64) {
+        let samples = self.samples(source, metric).filter(|(_, count)| *count > 0.0);
+        samples.fold((0.0, 0.0), |(counts, sum), (average, count)| (counts + count, sum + average * count))
     }
 
     /// Returns the sum of a metric in all windows of a source.

@@ -205,6 +205,13 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
+    /// Counts the next message of the publisher that sent the last one as its first.
+    pub(crate) fn pause_last(&mut self) {
+        if let Some(publisher) = self.publishers.get_mut(self.last) {
+            publisher.is_paused = true;
+        }
+    }
+
     /// Returns whether a message was not numbered.
     pub fn has_messages_without_number(&self) -> bool {
         self.has_messages_without

@@ -3,14 +3,21 @@
 //! Which message caused a publication: the message whose callback publishes.
 //!
 //! rmw does not learn when a callback starts. A client library takes a message and calls its callback on the same
-//! thread. What the thread does next shows that the callback has returned: it waits, takes something else, calls a
-//! timer, or reports it by a tracepoint (rclcpp). rclpy triggers a guard condition between take and callback, and again
-//! after the callback.
+//! thread.
+//!
+//! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription.
+//! Between both, a publication is caused by the message that the callback's subscription has taken last on this thread.
+//! A callback of a timer or a service, or of a message that has not come by the middleware, has no message. Such a
+//! subscription's take is no cause: rclcpp discards messages without calling a callback, and programs take by
+//! themselves.
+//!
+//! Of other subscriptions, what the thread does next shows that the callback has returned: it waits, takes something
+//! else, or calls a timer. rclpy triggers a guard condition between take and callback, and again after the callback.
 //!
 //! | since the take, the thread has | the cause of a publication is |
 //! |---|---|
 //! | done none of this, or triggered once | the message |
-//! | triggered twice or more, without a tracepoint | not known: the callback may have returned |
+//! | triggered twice or more | not known: the callback may have returned |
 //! | taken another message, with nothing of this in between | not known: the program takes by itself, or takes first and calls later |
 //! | waited, taken a request, called a timer, ended a callback | no message |
 
@@ -42,79 +49,87 @@ pub enum Cause {
 }
 
 /// What a thread does, by what it has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Activity {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    state: State,
+    /// The last message taken by a subscription whose callbacks are reported, and the subscription's number. Its
+    /// callback has not started.
+    taken: Option<(usize, Message)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
     /// No callback of a message.
-    #[default]
     Other,
-    /// It has taken a message.
-    Message {
-        /// The message.
-        message: Message,
-        /// How often it has triggered a guard condition since then.
-        triggers: u8,
-        /// Whether a tracepoint has said that its callback runs.
-        is_in_callback: bool,
-    },
+    /// A callback that was reported, with its message.
+    Callback(Option<Message>),
+    /// It has taken a message, and triggered a guard condition that often since then.
+    Message { message: Message, triggers: u8 },
     /// It has taken several messages. `triggers` are those since the last one.
-    Several {
-        /// How often it has triggered a guard condition since the last one.
-        triggers: u8,
-    },
+    Several { triggers: u8 },
 }
 
 impl Activity {
-    /// It has taken a message.
+    /// It has done nothing.
+    pub const NONE: Self = Self { state: State::Other, taken: None };
+
+    /// It has taken a message, by a subscription whose callbacks are not reported.
     #[inline]
     pub fn take(&mut self, message: Message) {
-        let is_next = match self {
-            Self::Other => true,
-            Self::Message { triggers, is_in_callback, .. } => *triggers >= 2 && !*is_in_callback,
-            Self::Several { triggers } => *triggers >= 2,
+        let is_next = match self.state {
+            State::Other => true,
+            State::Callback(_) => return, // that one goes on
+            // No message of several that are not measured is a cause.
+            State::Message { message: before, triggers } => {
+                triggers >= 2 || (before.topic == 0 && message.topic == 0)
+            }
+            State::Several { triggers } => triggers >= 2,
         };
-        *self = match is_next {
-            true => Self::Message { message, triggers: 0, is_in_callback: false },
-            false => Self::Several { triggers: 0 },
+        self.state = match is_next {
+            true => State::Message { message, triggers: 0 },
+            false => State::Several { triggers: 0 },
         };
+    }
+
+    /// It has taken a message, by the subscription of that number, whose callbacks are reported.
+    #[inline]
+    pub fn take_for_callback(&mut self, message: Message, subscription: usize) {
+        self.taken = Some((subscription, message));
+        if !matches!(self.state, State::Callback(_)) {
+            self.state = State::Other;
+        }
     }
 
     /// It has triggered a guard condition.
     #[inline]
     pub fn trigger(&mut self) {
-        match self {
-            Self::Other => {}
-            Self::Message { triggers, .. } | Self::Several { triggers } => {
-                *triggers = triggers.saturating_add(1)
-            }
+        if let State::Message { triggers, .. } | State::Several { triggers } = &mut self.state {
+            *triggers = triggers.saturating_add(1);
         }
     }
 
-    /// A tracepoint says that a callback starts.
+    /// A callback starts: of that subscription; of a timer, a service, or a message that has not come by the
+    /// middleware if it is None.
     #[inline]
-    pub fn start_callback(&mut self, is_intra_process: bool) {
-        match self {
-            // Its message has not come by the middleware.
-            _ if is_intra_process => *self = Self::Other,
-            Self::Message { is_in_callback, .. } => *is_in_callback = true,
-            Self::Other | Self::Several { .. } => {}
-        }
+    pub fn start_callback(&mut self, subscription: Option<usize>) {
+        let taken = self.taken.take().filter(|(by, _)| Some(*by) == subscription);
+        self.state = State::Callback(taken.map(|(_, message)| message));
     }
 
     /// The callback has returned, if there was one.
     #[inline]
     pub fn end(&mut self) {
-        *self = Self::Other;
+        *self = Self::NONE;
     }
 
     /// Returns what causes a publication of the thread now.
     #[inline]
     pub fn cause(self) -> Cause {
-        match self {
-            Self::Other => Cause::Other,
-            Self::Message { message, triggers, is_in_callback } if is_in_callback || triggers <= 1 => {
-                Cause::Message(message)
-            }
-            Self::Message { .. } | Self::Several { .. } => Cause::Ambiguous,
+        match self.state {
+            State::Other | State::Callback(None) => Cause::Other,
+            State::Callback(Some(message)) => Cause::Message(message),
+            State::Message { message, triggers: 0 | 1 } => Cause::Message(message),
+            State::Message { .. } | State::Several { .. } => Cause::Ambiguous,
         }
     }
 }
@@ -126,19 +141,23 @@ mod tests {
     const A: Message = Message { topic: 1, source: 10, taken: 11 };
     const B: Message = Message { topic: 2, source: 20, taken: 21 };
 
-    /// Returns the causes of the publications (`p`) of a thread that does this, one letter each: takes `a` or `b`,
-    /// triggers (`t`), waits (`w`), starts and ends a callback (`(`, `)`), starts one of intra-process (`i`).
+    /// Returns the causes of the publications (`p`) of a thread that does this, one letter each: takes `a`, `b`, or what
+    /// is not measured (`u`), triggers (`t`), waits or calls a timer (`w`). Subscriptions whose callbacks are reported
+    /// take `A` or `B`, whose callbacks start by `1` and `2`, and all others by `0`, up to their end (`)`).
     fn causes(does: &str) -> Vec<Cause> {
-        let mut activity = Activity::Other;
+        let mut activity = Activity::NONE;
         let mut causes = vec![];
         for step in does.chars() {
             match step {
                 'a' => activity.take(A),
                 'b' => activity.take(B),
+                'u' => activity.take(Message::UNMEASURED),
+                'A' => activity.take_for_callback(A, 1),
+                'B' => activity.take_for_callback(B, 2),
                 't' => activity.trigger(),
                 'w' | ')' => activity.end(),
-                '(' => activity.start_callback(false),
-                'i' => activity.start_callback(true),
+                '0' => activity.start_callback(None),
+                '1' | '2' => activity.start_callback(Some(step as usize - '0' as usize)),
                 'p' => causes.push(activity.cause()),
                 _ => unreachable!("{step}"),
             }
@@ -151,24 +170,51 @@ mod tests {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
         // A callback that publishes twice; then one that does not, and one of another topic in the same round: of
         // rclcpp, of rclpy, and of others in rounds of their own.
-        for executor in ["wa(pp)a()b(p)", "watpptattbtptw", "wappwawbp"] {
+        for executor in ["wA1pp)A1)B2p)", "watpptattbtptw", "wappwawbp"] {
             assert_eq!(causes(executor), [a, a, b], "{executor}");
         }
-        assert_eq!(causes("wa(tttp)"), [a], "rclcpp triggers for its intra-process subscriptions");
+        assert_eq!(causes("wA1tttp)"), [a], "rclcpp triggers for its intra-process subscriptions");
+        assert_eq!(causes("A1p)A1p)B2p)"), [a, a, b], "rclcpp's EventsExecutor never waits");
     }
 
     #[test]
     fn a_publication_outside_of_a_callback_has_no_message_as_its_cause() {
-        for timer in ["p", "wp", "wawp", "wa(p)wp", "wa()p", "watptwp", "wa()ip"] {
+        for timer in ["p", "wp", "wawp", "wA1p)wp", "wA1)p", "watptwp"] {
             assert_eq!(causes(timer).last(), Some(&Cause::Other), "{timer}");
         }
+    }
+
+    #[test]
+    fn a_take_without_a_callback_causes_nothing() {
+        let others = [
+            "A0p)",   // a copy that is discarded, then a timer that is called without a wait
+            "A0p",    // which takes by itself
+            "0Ap)",   // in its callback
+            "A1)B0p", // a callback that another thread has the message of
+            "AB1p)",  // of another message than the last one
+            "Ap",     // a program of its own
+            "uup",    // feedback and status of an action, in the same round
+            "u0p)",
+        ];
+        for other in others {
+            assert_eq!(causes(other), [Cause::Other], "{other}");
+        }
+        // In a callback, other subscriptions may take what it needs. In one round, others may take for themselves.
+        for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
+            assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
+        }
+    }
+
+    #[test]
+    fn a_callback_that_unwinds_ends_with_the_next_one_or_the_next_wait() {
+        assert_eq!(causes("A1pB2pwp"), [Cause::Message(A), Cause::Message(B), Cause::Other]);
     }
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
         // Two inputs taken by the program itself; a coroutine of rclpy that goes on after another callback.
         // An executor that takes first and calls later, as rclrs's with one thread.
-        for unknown in ["watbtp", "wabp", "wabap", "wab(p", "wattp", "wattbttp", "waap"] {
+        for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }
         assert_eq!(causes("wabpwap"), [Cause::Ambiguous, Cause::Message(A)]);

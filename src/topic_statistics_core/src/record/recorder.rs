@@ -121,11 +121,12 @@ impl Recorder {
     fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
         let size = if self.measured.has_sizes() { size() } else { 0 };
+        let is_filtered = delivered.is_filtered();
         let transport = match self.measured.needs_transport() {
             true => delivered.info(self.transport.get_or_init(|| delivered.transport())),
             false => TransportInfo::default(),
         };
-        Details { transport, size, jumps, is_simulated: self.simulated.is_some() }
+        Details { transport, size, jumps, is_simulated: self.simulated.is_some(), is_filtered }
     }
 
     /// Records a message at the start of its callback, now, at the time that `clock` returns. Returns the argument of
@@ -173,6 +174,21 @@ impl Recorder {
             // The order of ends does not count.
             None => self.collectors.enqueue_or_count(sample, false),
         }
+    }
+
+    /// Accepts a message that is not measured, because it has not come by the middleware. How long the subscription has
+    /// been silent, and the next period, are unknown until the next message that is measured. It never waits: if the
+    /// lock is held, nothing changes.
+    pub fn accept_unmeasured(&self) {
+        if let Some(mut collectors) = self.collectors.try_lock() {
+            collectors.accept_later();
+        }
+    }
+
+    /// Counts the next message of each publisher as its first: messages that are filtered from now on are not lost. See
+    /// [`Delivered::is_filtered`].
+    pub fn pause_losses(&self) {
+        self.collectors.lock().pause_losses();
     }
 
     /// Returns the distributions of a window that starts; none if they are not enabled.

@@ -43,6 +43,11 @@ pub trait Delivered {
 
     /// Returns what the middleware has reported with this one, by [`TransportInfo::new`].
     fn info(&self, transport: &Transport) -> TransportInfo;
+
+    /// Returns whether a content filter may have left out messages before this one, or after it: they are not lost.
+    fn is_filtered(&self) -> bool {
+        false
+    }
 }
 
 /// A delivered message as a value. Times are in nanoseconds since the epoch, 0 if not reported.

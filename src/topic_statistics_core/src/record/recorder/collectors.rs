@@ -364,6 +364,9 @@ impl Collectors {
         }
         if let Some(losses) = &mut self.losses {
             losses.accept(publisher, number, callback, &mut self.distributions);
+            if details.is_some_and(|details| details.is_filtered) {
+                losses.sequences.pause_last();
+            }
             if number == u64::MAX {
                 self.warnings.raise(Warning::NoSequenceNumbers);
             }
@@ -528,8 +531,15 @@ impl Collectors {
     /// Accepts that messages were received after the last recorded one: nothing can be compared with that one.
     pub(super) fn accept_later(&mut self) {
         self.span.accept_unmeasured();
-        // The periods of this window are NaN anyway.
+        // A period across them would be too long.
         self.period = PeriodCollector::new(self.measured.first_period);
+    }
+
+    /// Counts the next message of each publisher as its first.
+    pub(super) fn pause_losses(&mut self) {
+        if let Some(losses) = &mut self.losses {
+            losses.sequences.pause();
+        }
     }
 
     /// Starts an epoch in which other stamps are doubtful.

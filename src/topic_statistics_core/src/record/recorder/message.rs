@@ -58,6 +58,8 @@ pub(super) struct Details {
     /// Whether the node runs on simulated time. (A `bool` has room for the tags of the enums around it: a queued sample
     /// is smaller.)
     pub(super) is_simulated: bool,
+    /// Whether messages before or after it may have been left out on purpose.
+    pub(super) is_filtered: bool,
 }
 
 /// A callback that is running.

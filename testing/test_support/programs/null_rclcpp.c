@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls rmw, rcl and tracetools as rclcpp does, in the same order (read in rclcpp 29.3): subscriptions and publishers
+ * with and without intra-process communication, executors that wait and rclcpp's EventsExecutor, which does not. The
+ * middleware is that of null_rmw.c, which is loaded before.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct endpoint;
+struct node;
+struct info {
+    int64_t source, received;
+    uint64_t publication_number, reception_number;
+    const char *identifier;
+    uint8_t gid[16];
+    bool is_intra_process;
+};
+struct gid {
+    const char *identifier;
+    uint8_t data[16];
+};
+struct options {
+    void *payload;
+    bool ignores_local;
+    int network_flow;
+    const void *filter;
+};
+
+struct node *measured_node(void);
+struct endpoint *rmw_create_subscription(const struct node *, const void *, const char *, const void *, const void *);
+struct endpoint *rmw_create_publisher(const struct node *, const void *, const char *, const void *, const void *);
+struct endpoint *rmw_create_service(const struct node *, const void *, const char *, const void *);
+int rmw_destroy_subscription(struct node *, struct endpoint *);
+int rmw_destroy_publisher(struct node *, struct endpoint *);
+int rmw_get_gid_for_publisher(const struct endpoint *, struct gid *);
+int rmw_subscription_set_content_filter(struct endpoint *, const void *);
+int rmw_take_with_info(const struct endpoint *, void *, bool *, struct info *, void *);
+int rmw_publish(const struct endpoint *, const void *, void *);
+int rmw_wait(void *, void *, void *, void *, void *, void *, const void *);
+int rmw_trigger_guard_condition(const void *);
+
+/* Nobody traces. */
+void ros_trace_rcl_subscription_init(const void *subscription, const void *node, const void *rmw_subscription,
+                                     const char *topic, size_t depth)
+{
+    (void)subscription, (void)node, (void)rmw_subscription, (void)topic, (void)depth;
+}
+void ros_trace_rclcpp_subscription_callback_added(const void *subscription, const void *callback)
+{
+    (void)subscription, (void)callback;
+}
+void ros_trace_rclcpp_intra_publish(const void *publisher, const void *message)
+{
+    (void)publisher, (void)message;
+}
+void ros_trace_callback_start(const void *callback, bool is_intra_process)
+{
+    (void)callback, (void)is_intra_process;
+}
+void ros_trace_callback_end(const void *callback)
+{
+    (void)callback;
+}
+int rcl_timer_call_with_info(void *timer, void *info)
+{
+    (void)timer, (void)info;
+    return 0;
+}
+
+/* A publisher of rcl is that of rmw here. */
+const struct endpoint *rcl_publisher_get_rmw_handle(const void *publisher)
+{
+    return publisher;
+}
+
+/* The type support of a type whose introspection library is not installed. */
+static const void *find_none(const void *type, const char *identifier)
+{
+    (void)type, (void)identifier;
+    return NULL;
+}
+const void *unknown_type(void)
+{
+    static const struct {
+        const char *identifier;
+        const void *data;
+        const void *(*find)(const void *, const char *);
+    } type = {"rosidl_typesupport_cpp", NULL, find_none};
+    return &type;
+}
+
+struct subscription {
+    struct endpoint *rmw;
+    /* Only their addresses are used. */
+    char rclcpp, callback, intra_process, intra_process_callback;
+};
+
+static uint64_t qos[16];
+static char message[4096];
+
+struct subscription *create_subscription(const void *type, const char *topic, bool is_intra_process, bool is_filtered)
+{
+    struct options options = {.filter = is_filtered ? "" : NULL};
+    struct subscription *created = calloc(1, sizeof *created);
+    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), qos, &options);
+    ros_trace_rcl_subscription_init(created, measured_node(), created->rmw, topic, 10);
+    if (is_intra_process)
+        ros_trace_rclcpp_subscription_callback_added(&created->intra_process, &created->intra_process_callback);
+    ros_trace_rclcpp_subscription_callback_added(&created->rclcpp, &created->callback);
+    return created;
+}
+
+/* Those of action clients, without a callback. */
+struct subscription *create_feedback(const void *type, const char *topic)
+{
+    struct options options = {0};
+    struct subscription *created = calloc(1, sizeof *created);
+    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), qos, &options);
+    ros_trace_rcl_subscription_init(created, measured_node(), created->rmw, topic, 10);
+    return created;
+}
+
+struct endpoint *create_publisher(const void *type, const char *topic)
+{
+    uint64_t options[8] = {0};
+    return rmw_create_publisher(measured_node(), type, strdup(topic), qos, options);
+}
+
+void create_service(const void *type, const char *name)
+{
+    rmw_create_service(measured_node(), type, strdup(name), qos);
+}
+
+void destroy_subscription(struct subscription *subscription)
+{
+    rmw_destroy_subscription(measured_node(), subscription->rmw);
+    free(subscription);
+}
+
+void destroy_publisher(struct endpoint *publisher)
+{
+    rmw_destroy_publisher(measured_node(), publisher);
+}
+
+void set_filter(struct subscription *subscription, bool is_filtered)
+{
+    rmw_subscription_set_content_filter(subscription->rmw, is_filtered ? "" : NULL);
+}
+
+/* Takes a message of that publisher, and of that number if it is not 0. */
+static void take(const struct subscription *subscription, const struct endpoint *of, unsigned long number)
+{
+    static _Thread_local struct info info;
+    struct gid gid = {0};
+    bool taken = false;
+    if (of)
+        rmw_get_gid_for_publisher(of, &gid);
+    if (number)
+        info.publication_number = number - 1;
+    memcpy(info.gid, gid.data, sizeof info.gid);
+    rmw_take_with_info(subscription->rmw, message, &taken, &info, NULL);
+}
+
+/* Takes and calls back. */
+void take_number(const struct subscription *subscription, unsigned long number)
+{
+    take(subscription, NULL, number);
+    ros_trace_callback_start(&subscription->callback, false);
+    ros_trace_callback_end(&subscription->callback);
+}
+
+static void *call_timer(void *timer)
+{
+    rcl_timer_call_with_info(timer, NULL);
+    return NULL;
+}
+
+/* Does this, one letter each. `own` publishes what `from` receives, by intra-process communication from the first `I` on;
+ * `out` is what callbacks publish. */
+void does(const char *steps, const struct subscription *from, const struct subscription *other,
+          const struct subscription *feedback, const struct endpoint *own, const struct endpoint *out)
+{
+    static char timer;
+    for (const char *step = steps; *step; step++) {
+        switch (*step) {
+        case 'w':
+            rmw_wait(NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+            break;
+        case 'p': /* no callback */
+            rmw_publish(out, message, NULL);
+            break;
+        case 'c': /* a callback that publishes; the message is of another process */
+        case 'o': /* and takes by another subscription before */
+        case 'l': /* of the local publisher */
+            take(from, *step == 'l' ? own : NULL, 0);
+            ros_trace_callback_start(&from->callback, false);
+            if (*step == 'o')
+                take(other, NULL, 0);
+            rmw_publish(out, message, NULL);
+            ros_trace_callback_end(&from->callback);
+            break;
+        case 'x': /* a callback that throws */
+            take(from, NULL, 0);
+            ros_trace_callback_start(&from->callback, false);
+            break;
+        case 't': /* a timer that another thread has called publishes */
+        case 'T': /* and takes itself before */ {
+            pthread_t thread;
+            pthread_create(&thread, NULL, call_timer, &timer);
+            pthread_join(thread, NULL);
+            ros_trace_callback_start(&timer, false);
+            if (*step == 'T')
+                take(from, NULL, 0);
+            rmw_publish(out, message, NULL);
+            ros_trace_callback_end(&timer);
+            break;
+        }
+        case 'f': /* feedback and status of an action, whose callback publishes */
+            take(feedback, NULL, 0);
+            take(feedback, NULL, 0);
+            rmw_publish(out, message, NULL);
+            break;
+        case 'I': /* published by intra-process communication, and for others by the middleware */
+            ros_trace_rclcpp_intra_publish(own, message);
+            rmw_trigger_guard_condition(NULL);
+            rmw_publish(own, message, NULL);
+            break;
+        case 'd': /* its copy is taken and discarded */
+            take(from, own, 0);
+            break;
+        case 'i': /* its callback publishes */
+            ros_trace_callback_start(&from->intra_process_callback, true);
+            rmw_publish(out, message, NULL);
+            ros_trace_callback_end(&from->intra_process_callback);
+            break;
+        default:
+            fprintf(stderr, "%c is unknown\n", *step);
+        }
+    }
+}
