@@ -193,12 +193,12 @@ mod tests {
             "A1)B0p", // a callback that another thread has the message of
             "AB1p)",  // of another message than the last one
             "Ap",     // a program of its own
-            "uup",    // feedback and status of an action, in the same round
-            "u0p)",
+            "uu0p)",  // feedback and status of an action, in the same round
         ];
         for other in others {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
+        assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "in the callback of the feedback");
         // In a callback, other subscriptions may take what it needs. In one round, others may take for themselves.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");

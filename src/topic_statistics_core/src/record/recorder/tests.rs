@@ -9,7 +9,7 @@ use crate::{
         clock::{monotonic, HostClock},
         sample_lock::QUEUE,
         simulated_time::RosClock,
-        transport::Delivery,
+        transport::{Delivered, Delivery, TransportInfo},
     },
     timestamp::{ClockStep, Timestamp},
 };
@@ -510,6 +510,82 @@ fn a_message_that_was_not_measured_is_later_than_the_last_one_that_was() {
     assert_eq!((period.sample_count, period.average), (1, 500.0), "none since the 9th message");
     assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 250.0);
     assert_eq!(window.totals.unwrap().rate(), 21.0 / 2.69, "the time is known again");
+}
+
+#[test]
+fn a_message_that_came_another_way_leaves_the_silence_unknown_until_the_next_one() {
+    let clock = TestClock::new();
+    let metrics = [Metric::MessagePeriod, Metric::TimeSinceLastMessage];
+    let recorder = recorder_on(&clock, RecorderOptions::new().metrics(metrics));
+    let receive_another_way = || {
+        clock.pass(S / 10);
+        recorder.accept_unmeasured();
+        clock.pass(S / 10);
+    };
+    // From the second message to the third is no period.
+    (1..=2).for_each(|number| receive_on(&recorder, &clock, number));
+    receive_another_way();
+    (3..=4).for_each(|number| receive_on(&recorder, &clock, number));
+    let window = end_on(&recorder, &clock);
+    assert_eq!(window.get(Metric::MessagePeriod).unwrap().maximum, 0.0);
+    assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 0.0);
+    receive_another_way();
+    for _ in 0..2 {
+        clock.pass(S);
+        let window = end_on(&recorder, &clock);
+        assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().sample_count, 0);
+        assert_eq!(window.count, 0, "it is not counted");
+    }
+    receive_on(&recorder, &clock, 5);
+    clock.pass(S / 4);
+    assert_eq!(end_on(&recorder, &clock).get(Metric::TimeSinceLastMessage).unwrap().average, 250.0);
+}
+
+/// A message of which others may have been filtered.
+struct Filtered(Delivery);
+
+impl Delivered for Filtered {
+    fn transport(&self) -> &'static Transport {
+        self.0.transport
+    }
+
+    fn info(&self, transport: &Transport) -> TransportInfo {
+        self.0.info(transport)
+    }
+
+    fn is_filtered(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_is_filtered_is_not_lost_up_to_the_first_message_of_each_publisher_without_a_filter() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new().metrics([Metric::PublicationSeqGap]));
+    let receive = |publisher, number, is_filtered: bool| {
+        let (info, epoch) = (info(FAST_DDS, publisher, number), recorder.epoch().unwrap());
+        let message = match is_filtered {
+            true => recorder.received_message(epoch, 0, Filtered(info), || 0),
+            false => recorder.received_message(epoch, 0, info, || 0),
+        };
+        recorder.record(&message, || clock.monotonic());
+    };
+    let gaps = || {
+        let gaps = *end_on(&recorder, &clock).get(Metric::PublicationSeqGap).unwrap();
+        (gaps.sample_count, gaps.maximum)
+    };
+    [1, 2].iter().for_each(|publisher| receive(*publisher, 1, false));
+    receive(1, 4, false);
+    assert_eq!(gaps(), (1, 2.0));
+    recorder.pause_losses();
+    [10, 20].iter().for_each(|number| receive(1, *number, true));
+    assert_eq!(gaps().0, 0);
+    for publisher in [1, 2] {
+        receive(publisher, 30, false);
+        assert_eq!(gaps().0, 0, "the first of publisher {publisher}");
+        receive(publisher, 32, false);
+        assert_eq!(gaps(), (1, 1.0));
+    }
 }
 
 #[test]
