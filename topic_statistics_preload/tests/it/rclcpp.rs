@@ -72,13 +72,13 @@ does(b'll')
 fn a_subscription_is_not_silent_while_it_receives_intra_process_messages() {
     let script = "
 def say(what):
-    print(what, flush=True)
+    os.write(1, what) # at once
 does(b'c')
-say('heard')
+say(b'heard\\n')
 does(b'Idi' * 3)
-say('within the process')
+say(b'within the process\\n')
 wait_for_windows()
-say('and on')
+say(b'and on\\n')
 does(b'c')
 ";
     let Some(Windows(printed)) = windows(script, &[("METRICS", "time_since_last_message_ms")]) else {
