@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     ffi::{c_char, c_void, CStr, CString},
     ptr::{null, null_mut},
-    sync::{Arc, Mutex},
+    sync::{
+        atomic::{AtomicPtr, Ordering},
+        Arc, Mutex,
+    },
     thread,
 };
 
@@ -77,7 +80,21 @@ extern "C-unwind" {
         wait_set: *mut c_void,
         timeout: *const RmwTime,
     ) -> Ret;
+    fn ros_trace_rcl_subscription_init(
+        subscription: *const c_void,
+        node: *const c_void,
+        rmw_subscription: *const Endpoint,
+        topic: *const c_char,
+        depth: usize,
+    );
+    fn ros_trace_rclcpp_subscription_callback_added(subscription: *const c_void, callback: *const c_void);
+    fn ros_trace_callback_start(callback: *const c_void, is_intra_process: bool);
+    fn ros_trace_callback_end(callback: *const c_void);
+    fn ros_trace_rclcpp_intra_publish(publisher: *const c_void, message: *const c_void);
 }
+
+/// The callback of intra-process messages of the subscription that was created last. It may be destroyed.
+static INTRA_PROCESS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// What a node's name and namespace point to.
 const NAMESPACE: &CStr = c"/";
@@ -136,17 +153,29 @@ impl Endpoints {
     fn new(node: &Arc<OwnNode>, name: &str) -> Self {
         let name = CString::new(name).unwrap();
         let (topic, handle) = (name.as_ptr(), node.node);
-        // SAFETY: null_rmw.c reads the name only, which lives as long as the endpoints.
+        // SAFETY: null_rmw.c reads the name only, which lives as long as the endpoints. The addresses of callbacks are
+        // not read.
         unsafe {
+            let subscription = rmw_create_subscription(handle, null(), topic, null(), null());
+            ros_trace_rcl_subscription_init(null(), null(), subscription, topic, 1);
+            let [intra_process, callback] = Self::callbacks(subscription);
+            ros_trace_rclcpp_subscription_callback_added(null(), intra_process);
+            ros_trace_rclcpp_subscription_callback_added(null(), callback);
+            INTRA_PROCESS.store(intra_process, Ordering::Relaxed);
             Self {
                 node: Arc::clone(node),
-                subscription: rmw_create_subscription(handle, null(), topic, null(), null()),
+                subscription,
                 publisher: rmw_create_publisher(handle, null(), topic, null(), null()),
                 service: rmw_create_service(handle, null(), topic, null()),
                 client: rmw_create_client(handle, null(), topic, null()),
                 _name: name,
             }
         }
+    }
+
+    /// Returns the addresses of the callbacks of intra-process messages, and of others.
+    fn callbacks(subscription: *mut Endpoint) -> [*mut c_void; 2] {
+        [1, 2].map(|number| subscription.cast::<u8>().wrapping_add(number).cast())
     }
 
     /// Takes and publishes in its callback, serves and calls.
@@ -160,8 +189,15 @@ impl Endpoints {
             let mut service_info: ServiceInfo = std::mem::zeroed();
             rmw_wait(null_mut(), null_mut(), null_mut(), null_mut(), null_mut(), null_mut(), null());
             let message = message.as_mut_ptr().cast();
+            let (intra_process, [_, callback]) =
+                (INTRA_PROCESS.load(Ordering::Relaxed), Self::callbacks(self.subscription));
+            ros_trace_callback_start(intra_process, true);
+            ros_trace_callback_end(intra_process);
             rmw_take_with_info(self.subscription, message, &mut taken, &mut buffer.info, null_mut());
+            ros_trace_callback_start(callback, false);
+            ros_trace_rclcpp_intra_publish(self.publisher.cast(), message);
             rmw_publish(self.publisher, message, null_mut());
+            ros_trace_callback_end(callback);
             rmw_take_request(self.service, &mut service_info, null_mut(), &mut taken);
             rmw_send_response(self.service, &mut service_info.request_id, null_mut());
             rmw_send_request(self.client, null(), &mut number);
@@ -196,11 +232,14 @@ unsafe extern "C" fn accept(source: *const c_char, metric: *const c_char, averag
 
 /// Loads the middleware that does nothing, as one that is linked to a program. False without a C compiler.
 fn load() -> bool {
-    let Some(library) = preload::library("null_rmw") else { return false };
-    let path = CString::new(library.to_str().unwrap()).unwrap();
-    // SAFETY: The path is a string, and null_rmw.c declares the variable so.
+    let (Some(rmw), Some(rclcpp)) = (preload::library("null_rmw"), preload::library("null_rclcpp")) else {
+        return false;
+    };
+    let [rmw, rclcpp] = [rmw, rclcpp].map(|library| CString::new(library.to_str().unwrap()).unwrap());
+    // SAFETY: The paths are strings, and null_rmw.c declares the variable so.
     unsafe {
-        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        let handle = libc::dlopen(rmw.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        assert!(!libc::dlopen(rclcpp.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL).is_null());
         let on_statistics = libc::dlsym(handle, c"on_statistics".as_ptr());
         assert!(!on_statistics.is_null());
         *on_statistics.cast::<unsafe extern "C" fn(*const c_char, *const c_char, f64, f64)>() = accept;
