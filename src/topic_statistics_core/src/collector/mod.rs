@@ -14,7 +14,7 @@ mod summary;
 pub use age::AgeCollector;
 pub use distribution::{Distribution, DistributionParts, InvalidDistribution};
 pub use period::{FirstPeriod, PeriodCollector};
-pub(crate) use sequence::Followed;
+pub(crate) use sequence::{steps, Followed};
 pub use sequence::{FollowedPublisher, Sequence, SequenceTotals, SequenceTracker};
 pub use summary::SummaryCollector;
 

@@ -212,6 +212,12 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         }
     }
 
+    /// Returns whether a late number of the publisher that sent the last message was subtracted from the losses.
+    pub(crate) fn is_taken_back(&self, number: u64) -> bool {
+        let publisher = self.publishers.get(self.last);
+        publisher.is_some_and(|publisher| publisher.can_take_back(steps(number, publisher.number)))
+    }
+
     /// Returns whether a message was not numbered.
     pub fn has_messages_without_number(&self) -> bool {
         self.has_messages_without
@@ -303,9 +309,14 @@ impl<Gid> FollowedPublisher<Gid> {
         }
     }
 
+    /// Returns whether it is known if a number `behind` numbers before the latest was received.
+    fn can_take_back(&self, behind: u64) -> bool {
+        behind < self.span && behind < u64::from(u64::BITS)
+    }
+
     /// Accepts a number that is `behind` numbers before the latest.
     fn accept_late(&mut self, behind: u64) -> Sequence {
-        if behind < self.span && behind < u64::from(u64::BITS) {
+        if self.can_take_back(behind) {
             let bit = 1 << behind;
             if self.seen & bit != 0 {
                 return Sequence::Duplicate;
@@ -324,7 +335,7 @@ impl<Gid> FollowedPublisher<Gid> {
 const UNKNOWN: u64 = u64::MAX;
 
 /// Returns how many numbers `to` is ahead of `from`. There is no number `u64::MAX`.
-fn steps(from: u64, to: u64) -> u64 {
+pub(crate) fn steps(from: u64, to: u64) -> u64 {
     match to >= from {
         true => to - from,
         false => u64::MAX - from + to,

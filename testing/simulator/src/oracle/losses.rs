@@ -2,7 +2,10 @@
 
 //! The messages of each publisher: received and lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use topic_statistics_core::record::transport::Gid;
 
@@ -43,14 +46,46 @@ pub struct Heard {
     pub last: i64,
 }
 
+/// What a message shows of those before it.
+pub enum Shown {
+    Nothing,
+    /// So many are missing before it; none, usually.
+    Gap(Gap),
+    /// It was missing.
+    Found(Gid, u64),
+}
+
+/// Messages of a publisher that are missing before one that was received.
+#[derive(Clone, Debug)]
+pub struct Gap {
+    gid: Gid,
+    numbers: Range<u64>,
+    pub missing: u64,
+}
+
+/// Adds what a message shows to the gaps of a window. Only the last gap that was none of 0 can still be filled.
+pub fn add(gaps: &mut Vec<Gap>, shown: Shown) {
+    match shown {
+        Shown::Nothing => {}
+        Shown::Gap(gap) => gaps.push(gap),
+        Shown::Found(gid, number) => {
+            let Some(last) = gaps.iter_mut().rev().find(|gap| !gap.numbers.is_empty()) else { return };
+            if last.gid == gid && last.numbers.contains(&number) {
+                last.missing -= 1;
+                gaps.push(Gap { gid, numbers: 0..0, missing: 0 });
+            }
+        }
+    }
+}
+
 impl Losses {
     /// Publishers that are followed.
     const PUBLISHERS: usize = 256;
     /// A message may be that many numbers late; then its loss is not taken back.
     const WINDOW: u64 = 64;
 
-    /// Returns the number of messages missing before this one; None if it is the first one or late.
-    pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64) -> Option<u64> {
+    /// Returns what a message shows.
+    pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64) -> Shown {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
         let first = number.unwrap_or(0);
@@ -66,34 +101,34 @@ impl Losses {
         heard.last = callback;
         let Some(number) = number else {
             heard.is_numbered = false;
-            return None;
+            return Shown::Nothing;
         };
         if std::mem::replace(&mut publisher.is_new, false) {
             (publisher.first, publisher.latest) = (number, number);
             publisher.missing.clear();
-            None
+            Shown::Nothing
         } else if number > publisher.latest {
             let gap = number - publisher.latest - 1;
             self.lost += gap;
             heard.lost += gap;
             publisher.missing.extend(publisher.latest + 1..number);
             publisher.latest = number;
-            Some(gap)
+            Shown::Gap(Gap { gid, numbers: number - gap..number, missing: gap })
         } else {
             let is_recent = publisher.latest - number < Self::WINDOW && number >= publisher.first;
             if is_recent && !publisher.missing.remove(&number) {
                 self.duplicates += 1;
-                return None;
+                return Shown::Nothing;
             }
             if number == publisher.latest {
                 self.duplicates += 1;
-                return None;
+                return Shown::Nothing;
             }
             self.lost -= u64::from(is_recent);
             heard.lost -= u64::from(is_recent);
             self.out_of_order += 1;
             heard.out_of_order += 1;
-            None
+            if is_recent { Shown::Found(gid, number) } else { Shown::Nothing }
         }
     }
 

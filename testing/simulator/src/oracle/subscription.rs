@@ -5,7 +5,7 @@
 use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
-    losses::{Heard, Losses},
+    losses::{self, Gap, Heard, Losses},
     milliseconds, Distributions, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
@@ -38,7 +38,7 @@ pub struct Subscription {
     /// Messages of this window, and durations of callbacks that ended in it.
     messages: Vec<Received>,
     durations: Vec<f64>,
-    gaps: Vec<f64>,
+    gaps: Vec<Gap>,
     evictions_at_start: u64,
     /// The losses that were known at the end of the window before.
     lost_before: Option<u64>,
@@ -217,8 +217,8 @@ impl Subscription {
             }
         }
         if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
-            let gap = self.losses.receive(message.publisher, message.number, message.callback);
-            self.gaps.extend(gap.map(|gap| gap as f64));
+            let shown = self.losses.receive(message.publisher, message.number, message.callback);
+            losses::add(&mut self.gaps, shown);
         }
     }
 
@@ -376,7 +376,8 @@ impl Subscription {
             // A publisher that was replaced in this window may have sent before, after losses that nobody counts.
             let is_known =
                 self.losses.followed_are_known() && self.losses.evictions == self.evictions_at_start;
-            return Expected::Samples(if is_known { self.gaps.clone() } else { vec![] });
+            let gaps = self.gaps.iter().map(|gap| gap.missing as f64);
+            return Expected::Samples(if is_known { gaps.collect() } else { vec![] });
         }
         if self.is_incomplete {
             return Expected::Samples(vec![]);

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     collector::{
-        milliseconds_between, single_sample, AgeCollector, FollowedPublisher, PeriodCollector, Sequence,
-        SequenceTracker, SummaryCollector,
+        milliseconds_between, single_sample, steps, AgeCollector, FollowedPublisher, PeriodCollector,
+        Sequence, SequenceTracker, SummaryCollector,
     },
     distributions::Distributions,
     metric::Metric,
@@ -108,8 +108,20 @@ struct Delays {
 struct Losses {
     sequences: SequenceTracker<Gid>,
     gaps: SummaryCollector,
+    /// The last gap of this window, which is not in `gaps` yet.
+    open: Option<OpenGap>,
     /// How often a publisher had been replaced when the window started.
     evictions: u32,
+}
+
+/// A gap that messages may still fill: two threads that take neighbouring messages can record them in the other order.
+struct OpenGap {
+    publisher: Gid,
+    /// The number behind it.
+    number: u64,
+    /// How many numbers were missing, and how many still are.
+    length: u64,
+    missing: u64,
 }
 
 /// The sizes of messages.
@@ -140,10 +152,42 @@ impl Sizes {
 
 impl Losses {
     fn accept(&mut self, publisher: Gid, number: u64, callback: i64, distributions: &mut Distributions) {
-        if let Sequence::Next { gap } = self.sequences.accept(publisher, number, callback) {
-            self.gaps.accept(gap as f64);
-            distributions.accept(Metric::PublicationSeqGap, gap as f64);
+        match self.sequences.accept(publisher, number, callback) {
+            Sequence::Next { gap: 0 } => self.add(0, distributions),
+            Sequence::Next { gap } => {
+                self.close(distributions);
+                self.open = Some(OpenGap { publisher, number, length: gap, missing: gap });
+            }
+            Sequence::Late => self.fill(publisher, number, distributions),
+            _ => {}
         }
+    }
+
+    /// Takes a late message out of the last gap: it was recorded in another order than sent, and not lost.
+    #[cold]
+    fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
+        let is_taken_back = self.sequences.is_taken_back(number);
+        let Some(open) = self.open.as_mut().filter(|open| is_taken_back && open.publisher == publisher)
+        else {
+            return;
+        };
+        if (1..=open.length).contains(&steps(number, open.number)) {
+            open.missing -= 1;
+            self.add(0, distributions);
+        }
+    }
+
+    /// Adds the last gap. None of its messages is expected any more.
+    #[cold]
+    fn close(&mut self, distributions: &mut Distributions) {
+        if let Some(open) = self.open.take() {
+            self.add(open.missing, distributions);
+        }
+    }
+
+    fn add(&mut self, gap: u64, distributions: &mut Distributions) {
+        self.gaps.accept(gap as f64);
+        distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
 }
 
@@ -396,7 +440,7 @@ impl Collectors {
             **delays = Delays::default();
         }
         if let Some(losses) = &mut self.losses {
-            losses.gaps = SummaryCollector::default();
+            (losses.gaps, losses.open) = (SummaryCollector::default(), None);
             losses.evictions = losses.sequences.evictions();
             losses.sequences.pause();
         }
@@ -430,6 +474,9 @@ impl Collectors {
         clock_offset: Option<f64>,
         lost_meanwhile: Option<u64>,
     ) -> WindowCount {
+        if let Some(losses) = &mut self.losses {
+            losses.close(&mut self.distributions);
+        }
         metrics.extend(
             self.measured.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
         );

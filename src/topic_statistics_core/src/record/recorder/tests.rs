@@ -589,6 +589,37 @@ fn what_is_filtered_is_not_lost_up_to_the_first_message_of_each_publisher_withou
 }
 
 #[test]
+fn messages_that_are_recorded_in_another_order_than_sent_are_no_gap() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new().metrics([Metric::PublicationSeqGap]));
+    recorder.set_distributions(true);
+    let gaps = |messages: &[(u16, u64)]| {
+        for (publisher, number) in messages {
+            let message = recorder.received_message(
+                recorder.epoch().unwrap(),
+                0,
+                info(FAST_DDS, *publisher, *number),
+                || 0,
+            );
+            recorder.record(&message, || clock.monotonic());
+        }
+        let window = end_on(&recorder, &clock);
+        let gaps = *window.get(Metric::PublicationSeqGap).unwrap();
+        let sum = gaps.average * gaps.sample_count as f64;
+        (gaps.sample_count, sum.round(), gaps.maximum, window.totals.unwrap().lost)
+    };
+    // From the second one on, a message has a gap before it: 0 if it is the one expected.
+    assert_eq!(gaps(&[(1, 1), (1, 3), (1, 2), (1, 4)]), (3, 0.0, 0.0, Some(0)), "neighbours");
+    assert_eq!(gaps(&[(1, 6), (1, 7), (1, 8), (1, 5)]), (4, 0.0, 0.0, Some(0)), "one thread held up");
+    assert_eq!(gaps(&[(1, 12), (1, 10), (1, 9), (1, 13)]), (4, 1.0, 1.0, Some(1)), "11 is lost");
+    assert_eq!(gaps(&[(2, 1), (1, 15), (2, 2), (1, 14)]), (3, 0.0, 0.0, Some(1)), "of its own publisher");
+    assert_eq!(gaps(&[(1, 18), (2, 5), (1, 17)]), (2, 4.0, 2.0, Some(4)), "not of the last gap");
+    assert_eq!(gaps(&[(1, 20)]), (1, 1.0, 1.0, Some(5)), "what comes after its end");
+    assert_eq!(gaps(&[(1, 19), (1, 21)]), (1, 0.0, 0.0, Some(4)), "changes the totals only");
+    assert_eq!(gaps(&[(1, 121), (1, 50)]), (1, 99.0, 99.0, Some(103)), "too late: it may have come before");
+}
+
+#[test]
 fn a_message_after_those_that_were_not_measured_is_the_last_one_at_once() {
     let clock = TestClock::new();
     let recorder = recorder_on(&clock, RecorderOptions::new());
