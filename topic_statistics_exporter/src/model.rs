@@ -16,6 +16,7 @@ use ros_env::{
 };
 use topic_statistics_core::{
     condition::{Conditions, Quantity},
+    health::WINDOWS_JUDGED,
     Escaped,
 };
 use topic_statistics_programs::statistics::{
@@ -161,6 +162,8 @@ pub struct SourceHealth {
     pub rate: Option<f64>,
     /// The limits that its conditions set; at most one of a kind.
     pub limits: Vec<ExpectedLimit>,
+    /// The windows that the judge has judged so far, by level. `None` if it does not say.
+    pub windows: Option<[u64; 4]>,
 }
 
 /// A limit of a value.
@@ -245,14 +248,24 @@ pub enum Refused {
 }
 
 impl Received {
-    /// Returns the name of the node that the message is about. `None` if it has none.
-    pub fn node(&self) -> Option<&str> {
+    /// Returns the name of the node that the message is about. A diagnostic status that is no health of a source is
+    /// about the node that reports it.
+    pub fn node(&self) -> &str {
         match self {
-            Self::Window(window) => Some(&window.source.node),
-            Self::Distribution(distribution) => Some(&distribution.source.node),
-            Self::Losses(losses) => Some(&losses.source.node),
-            Self::Diagnostic(diagnostic) => diagnostic.health.as_ref().map(|health| &*health.source.node),
+            Self::Window(window) => &window.source.node,
+            Self::Distribution(distribution) => &distribution.source.node,
+            Self::Losses(losses) => &losses.source.node,
+            Self::Diagnostic(Diagnostic { health: Some(health), .. }) => &health.source.node,
+            Self::Diagnostic(diagnostic) => diagnostic.name.judge(),
         }
+    }
+}
+
+impl DiagnosticName {
+    /// Returns the name of the node that reports: what is before the colon, as diagnostic_updater, the library and
+    /// topic_monitor write it.
+    pub fn judge(&self) -> &str {
+        self.name.split_once(':').map_or(&*self.name, |(node, _)| node)
     }
 }
 
@@ -421,7 +434,13 @@ impl SourceHealth {
         }
         limits.truncate(Self::MAX_LIMITS);
         let rate = rate.filter(|rate| (0.0..=MAX_FIGURE).contains(rate));
-        Some(Self { source: SourceName::new(source), rate, limits })
+        let windows = value(WINDOWS_JUDGED).and_then(|counts| {
+            let counts: Vec<u64> = counts.split(' ').map_while(|count| count.parse().ok()).collect();
+            counts.try_into().ok()
+        });
+        let is_possible = |counts: &[u64; 4]| counts.iter().all(|count| *count as f64 <= MAX_COUNT);
+        let windows = windows.filter(is_possible);
+        Some(Self { source: SourceName::new(source), rate, limits, windows })
     }
 }
 

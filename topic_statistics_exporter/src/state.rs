@@ -9,6 +9,7 @@ mod buckets;
 mod budget;
 mod first_zero;
 mod health;
+mod held;
 mod histogram;
 mod life;
 mod metric;
@@ -18,15 +19,17 @@ mod push;
 mod source;
 
 use std::{
-    collections::{btree_map::Entry, BTreeMap},
+    collections::{btree_map, BTreeMap},
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
+use topic_statistics_views::bounds::{Sender, Shares};
+
 pub use self::{
     buckets::Buckets,
     first_zero::FirstZero,
-    health::HealthState,
+    health::{HealthState, Judged},
     histogram::{Bucket, Histogram},
     metric::{MetricState, WindowState, QUANTILES},
     now::Now,
@@ -36,14 +39,12 @@ pub use self::{
 };
 use self::{
     budget::{Budget, NotAdded},
-    life::Life,
+    held::Held,
+    life::{Kept, Life},
 };
 use super::{
     filter::NodeFilter,
-    model::{
-        Diagnostic, DiagnosticName, Level, Losses, MetricDistribution, MetricWindow, Received, Refused,
-        SourceHealth, SourceName, Window,
-    },
+    model::{Diagnostic, DiagnosticName, Level, Losses, MetricName, Received, Refused, SourceName, Window},
 };
 
 /// The state, as the subscriptions write it and the ways out read it.
@@ -74,10 +75,10 @@ pub struct State {
     /// By node and topic. Events do not tell the subscriptions of a topic apart, so these are no losses of a source.
     reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
-    /// By source, which may not publish statistics.
-    healths: BTreeMap<SourceName, HealthState>,
+    /// By source, which may not publish statistics, and judge.
+    healths: BTreeMap<Judged, HealthState>,
     budget: Budget,
-    /// When room was last made for new sources.
+    /// When ended sources last made room.
     made_room: Option<Instant>,
     filter: NodeFilter,
     counts: Counts,
@@ -89,10 +90,9 @@ pub struct State {
 /// The messages lost of all subscriptions of a node to a topic, as its events have reported.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLosses {
+    held: Held,
     /// Their number.
     pub lost: FirstZero,
-    /// When the last event was received.
-    last_received: Instant,
     /// When they began.
     pub created: SystemTime,
 }
@@ -100,10 +100,9 @@ pub struct ReportedLosses {
 /// A diagnostic status.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnosticState {
+    held: Held,
     /// The last level.
     pub level: Level,
-    /// When it was received last.
-    pub last_received: Instant,
 }
 
 /// The exporter's own counts since its start.
@@ -135,8 +134,8 @@ pub struct Counts {
 /// How many time series a diagnostic status is, and the reported losses of a topic.
 const SINGLE_SERIES: usize = 1;
 /// The reported losses of a topic are kept while the node publishes statistics of it, and for that time after the last
-/// event.
-const KEEP_LOSSES: Duration = Duration::from_secs(86_400);
+/// event: the alert looks back for 10 minutes.
+const KEEP_LOSSES: Duration = Duration::from_secs(900);
 /// The losses of the first event of a topic may have begun that long before it: nodes publish one event per second.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// Room for new sources is made this often, at most.
@@ -175,56 +174,39 @@ impl State {
         }
     }
 
-    /// Adds a received message, or counts why it was not added.
+    /// Adds a received message of an unknown sender.
     pub fn accept(&mut self, received: Result<Received, Refused>, now: Now) {
+        self.accept_from(Sender::default(), received, now);
+    }
+
+    /// Adds a received message, or counts why it was not added.
+    pub fn accept_from(&mut self, sender: Sender, received: Result<Received, Refused>, now: Now) {
         let Ok(received) = received else {
             self.counts.invalid += 1;
             return;
         };
-        if received.node().is_some_and(|node| !self.filter.includes(node)) {
+        if !self.filter.includes(received.node()) {
             self.counts.excluded += 1;
             return;
         }
-        self.make_room(now.monotonic);
-        let counter = match &received {
-            Received::Window(_) => &mut self.counts.windows,
-            Received::Distribution(_) => &mut self.counts.distributions,
-            Received::Losses(_) => &mut self.counts.losses,
-            Received::Diagnostic(_) => &mut self.counts.diagnostics,
-        };
-        let (sources, budget) = (&mut self.sources, &mut self.budget);
-        let metric_series = MetricState::SERIES + self.limits.classic_buckets.series();
-        let added = match received {
-            Received::Window(message) => {
-                let MetricWindow { source: name, metric, window, figures } = message;
-                source(sources, &name, window, metric_series, budget, now).and_then(|source| {
-                    let windows = source.windows();
-                    source.accept_window(&name.node, metric, window, figures, budget, now)?;
-                    if source.windows() > windows {
-                        self.healths.get_mut(&name).into_iter().for_each(HealthState::add_window);
-                    }
-                    Ok(())
-                })
+        let added = self.add(&received, sender, now).or_else(|no_room| {
+            if matches!(no_room, NotAdded::Duplicate | NotAdded::TooWide) || !self.remove_over(now.monotonic)
+            {
+                return Err(no_room);
             }
-            Received::Distribution(message) => {
-                let MetricDistribution { source: name, metric, window, distribution } = message;
-                source(sources, &name, window, metric_series, budget, now).and_then(|source| {
-                    source.accept_distribution(&name.node, metric, window, &distribution, budget, now)
-                })
-            }
-            Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, now),
-            Received::Diagnostic(mut diagnostic) => {
-                let health = diagnostic.health.take().map(|health| (health, diagnostic.level));
-                accept_diagnostic(&mut self.diagnostics, diagnostic, budget, now.monotonic).and_then(|()| {
-                    match health {
-                        Some((health, level)) => accept_health(&mut self.healths, health, level, budget, now),
-                        None => Ok(()),
-                    }
-                })
-            }
-        };
+            self.add(&received, sender, now)
+        });
+        let added = added.or_else(|no_room| {
+            self.give_way(&received, sender, no_room).ok_or(no_room)?;
+            self.add(&received, sender, now)
+        });
         let counter = match added {
-            Ok(()) => counter,
+            Ok(()) => match received {
+                Received::Window(_) => &mut self.counts.windows,
+                Received::Distribution(_) => &mut self.counts.distributions,
+                Received::Losses(_) => &mut self.counts.losses,
+                Received::Diagnostic(_) => &mut self.counts.diagnostics,
+            },
             Err(NotAdded::Duplicate) => &mut self.counts.duplicate,
             Err(NotAdded::TooWide) => &mut self.counts.too_wide,
             Err(NotAdded::BeyondMaxSeries) => &mut self.counts.beyond_max_series,
@@ -233,15 +215,123 @@ impl State {
         *counter += 1;
     }
 
-    /// Removes sources that are not current, if there is no room for a new one: nodes that come and go leave room for
-    /// those that stay.
-    fn make_room(&mut self, now: Instant) {
-        let series = Source::SERIES + MetricState::SERIES + self.limits.classic_buckets.series();
+    fn add(&mut self, received: &Received, sender: Sender, now: Now) -> Result<(), NotAdded> {
+        let metric_series = self.metric_series();
+        let held = Held::new(sender, now.monotonic);
+        let budget = &mut self.budget;
+        match received {
+            Received::Window(message) => {
+                let (name, window) = (&message.source, message.window);
+                let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
+                source.accept_window(&name.node, &message.metric, window, message.figures, budget, held, now)
+            }
+            Received::Distribution(message) => {
+                let (name, window) = (&message.source, message.window);
+                let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
+                let (metric, distribution) = (message.metric, &message.distribution);
+                source.accept_distribution(&name.node, metric, window, distribution, budget, held, now)
+            }
+            Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, held, now),
+            Received::Diagnostic(diagnostic) => {
+                accept_diagnostic(&mut self.diagnostics, diagnostic, budget, held)?;
+                accept_health(&mut self.healths, diagnostic, budget, held, now)
+            }
+        }
+    }
+
+    /// Returns how many time series a metric is, at most.
+    fn metric_series(&self) -> usize {
+        MetricState::SERIES + self.limits.classic_buckets.series()
+    }
+
+    /// Removes what has ended, where room is needed. Returns whether it looked.
+    fn remove_over(&mut self, now: Instant) -> bool {
         let is_recent =
             self.made_room.is_some_and(|last| now.saturating_duration_since(last) < MAKE_ROOM_PERIOD);
-        if !self.budget.has_room(series) && !is_recent {
+        if !is_recent {
             self.made_room = Some(now);
-            self.remove_ended(Life::CURRENT_WINDOWS, now);
+            self.remove_ended(Kept { windows: Life::CURRENT_WINDOWS, is_full: true }, now);
+        }
+        !is_recent
+    }
+
+    /// Removes what the sender with most time series holds, if that is more than this one: in all, or of a node. `None`
+    /// if nobody gives way.
+    fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
+        let (node, series) = match received {
+            Received::Window(window) => (&*window.source.node, Source::SERIES + self.metric_series()),
+            Received::Distribution(received) => {
+                (&*received.source.node, Source::SERIES + self.metric_series())
+            }
+            Received::Losses(losses) => (&*losses.source.node, SINGLE_SERIES),
+            Received::Diagnostic(diagnostic) => match &diagnostic.health {
+                Some(health) => (&*health.source.node, HealthState::series(&health.limits)),
+                None => (DIAGNOSTICS, SINGLE_SERIES),
+            },
+        };
+        let node = match no_room {
+            NotAdded::BeyondMaxSeries => None,
+            NotAdded::BeyondMaxOfNode => Some(node),
+            NotAdded::Duplicate | NotAdded::TooWide => return None,
+        };
+        let way = self.budget.giving_way(sender, series, node)?;
+        // All entries are walked through, so several go at once.
+        let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
+        let is_its =
+            |of_node: &str, held: &Held| held.sender == way.sender && node.is_none_or(|node| node == of_node);
+        let mut entries = vec![];
+        for (name, source) in &self.sources {
+            let metrics = source.metrics().filter(|(_, metric)| is_its(&name.node, &metric.held));
+            entries.extend(
+                metrics.map(|(metric, state)| (state.held, Entry::Metric(name.clone(), metric.clone()))),
+            );
+        }
+        let losses = self.reported_losses.iter().filter(|(name, losses)| is_its(&name.node, &losses.held));
+        entries.extend(losses.map(|(name, losses)| (losses.held, Entry::Losses(name.clone()))));
+        let healths =
+            self.healths.iter().filter(|(judged, health)| is_its(&judged.source.node, &health.held));
+        entries.extend(healths.map(|(judged, health)| (health.held, Entry::Health(judged.clone()))));
+        let diagnostics = self.diagnostics.iter().filter(|(_, state)| is_its(DIAGNOSTICS, &state.held));
+        entries.extend(diagnostics.map(|(name, state)| (state.held, Entry::Diagnostic(name.clone()))));
+        entries.sort_by_key(|(held, _)| held.rank());
+        let used = self.series();
+        for (_, entry) in &entries {
+            if used - self.series() >= removed {
+                break;
+            }
+            self.remove(entry);
+        }
+        (used - self.series() >= way.missing).then_some(())
+    }
+
+    fn remove(&mut self, entry: &Entry) {
+        let budget = &mut self.budget;
+        match entry {
+            Entry::Metric(name, metric) => {
+                let is_left = self
+                    .sources
+                    .get_mut(name)
+                    .is_some_and(|source| source.retain(&name.node, budget, |name, _| name != metric));
+                if !is_left {
+                    self.sources.remove(name);
+                }
+            }
+            Entry::Losses(name) => {
+                if let Some(losses) = self.reported_losses.remove(name) {
+                    budget.release(&name.node, losses.held.sender, SINGLE_SERIES);
+                }
+            }
+            Entry::Health(judged) => {
+                if let Some(health) = self.healths.remove(judged) {
+                    let series = HealthState::series(&health.limits);
+                    budget.release(&judged.source.node, health.held.sender, series);
+                }
+            }
+            Entry::Diagnostic(name) => {
+                if let Some(state) = self.diagnostics.remove(name) {
+                    budget.release(DIAGNOSTICS, state.held.sender, SINGLE_SERIES);
+                }
+            }
         }
     }
 
@@ -253,40 +343,38 @@ impl State {
 
     /// Removes ended sources and figures. Called before the state is reported, and from time to time.
     pub fn expire(&mut self, now: Instant) {
-        self.remove_ended(self.limits.keep_windows, now);
+        self.remove_ended(Kept { windows: self.limits.keep_windows, is_full: false }, now);
     }
 
-    /// Removes sources without a window for `windows` windows, and other ended figures.
-    fn remove_ended(&mut self, windows: u32, now: Instant) {
+    /// Removes sources without a window for too long, and other ended figures.
+    fn remove_ended(&mut self, kept: Kept, now: Instant) {
         let Self { limits, budget, .. } = self;
-        self.sources.retain(|name, source| {
-            let is_kept = source.expire(&name.node, windows, budget, now);
-            if !is_kept {
-                budget.release(&name.node, Source::SERIES);
-            }
-            is_kept
-        });
+        self.sources.retain(|name, source| source.expire(&name.node, kept, budget, now));
         let sources = &self.sources;
+        // Where room is needed, what was seen once goes first.
+        let is_over = |held: &Held, keep: Duration| {
+            let keep = if kept.is_full && held.is_seen_once() { keep.min(Life::MIN_KEPT) } else { keep };
+            now.saturating_duration_since(held.last) > keep
+        };
         self.reported_losses.retain(|name, losses| {
-            let silent = now.saturating_duration_since(losses.last_received);
-            let is_kept = silent <= KEEP_LOSSES || sources.contains_key(name);
+            let is_kept = !is_over(&losses.held, KEEP_LOSSES) || sources.contains_key(name);
             if !is_kept {
-                budget.release(&name.node, SINGLE_SERIES);
+                budget.release(&name.node, losses.held.sender, SINGLE_SERIES);
             }
             is_kept
         });
-        self.healths.retain(|name, health| {
-            let is_kept = now.saturating_duration_since(health.last_received) <= limits.keep_diagnostics;
+        self.healths.retain(|judged, health| {
+            let is_kept = !is_over(&health.held, limits.keep_diagnostics);
             if !is_kept {
-                budget.release(&name.node, HealthState::series(&health.limits));
+                let series = HealthState::series(&health.limits);
+                budget.release(&judged.source.node, health.held.sender, series);
             }
             is_kept
         });
         self.diagnostics.retain(|_, diagnostic| {
-            let silent = now.saturating_duration_since(diagnostic.last_received);
-            let is_kept = silent <= limits.keep_diagnostics;
+            let is_kept = !is_over(&diagnostic.held, limits.keep_diagnostics);
             if !is_kept {
-                budget.release(DIAGNOSTICS, SINGLE_SERIES);
+                budget.release(DIAGNOSTICS, diagnostic.held.sender, SINGLE_SERIES);
             }
             is_kept
         });
@@ -307,8 +395,8 @@ impl State {
         self.diagnostics.iter()
     }
 
-    /// Returns the health of sources, in the order of their names.
-    pub fn healths(&self) -> impl ExactSizeIterator<Item = (&SourceName, &HealthState)> {
+    /// Returns the health of sources, in the order of their names and judges.
+    pub fn healths(&self) -> impl ExactSizeIterator<Item = (&Judged, &HealthState)> {
         self.healths.iter()
     }
 
@@ -347,6 +435,11 @@ impl State {
         self.budget.used()
     }
 
+    /// Returns how many time series each sender has.
+    pub fn shares(&self) -> &Shares {
+        self.budget.shares()
+    }
+
     /// Returns the bounds.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -358,6 +451,14 @@ impl State {
     }
 }
 
+/// Something that makes room.
+enum Entry {
+    Metric(SourceName, MetricName),
+    Losses(SourceName),
+    Health(Judged),
+    Diagnostic(DiagnosticName),
+}
+
 /// Returns the source of this name, which may be a new one whose first window this is.
 fn source<'a>(
     sources: &'a mut BTreeMap<SourceName, Source>,
@@ -365,13 +466,14 @@ fn source<'a>(
     window: Window,
     metric_series: usize,
     budget: &mut Budget,
+    sender: Sender,
     now: Now,
 ) -> Result<&'a mut Source, NotAdded> {
     if !sources.contains_key(name) {
         // A new source is of no use without room for a metric of it.
-        budget.reserve(&name.node, Source::SERIES + metric_series)?;
-        budget.release(&name.node, metric_series);
-        sources.insert(name.clone(), Source::new(Life::begin(window, now), metric_series));
+        budget.reserve(&name.node, sender, Source::SERIES + metric_series)?;
+        budget.release(&name.node, sender, metric_series);
+        sources.insert(name.clone(), Source::new(sender, Life::begin(window, now), metric_series));
     }
     // It is there.
     sources.get_mut(name).ok_or(NotAdded::BeyondMaxSeries)
@@ -379,61 +481,65 @@ fn source<'a>(
 
 fn accept_losses(
     reported: &mut BTreeMap<SourceName, ReportedLosses>,
-    received: Losses,
+    received: &Losses,
     budget: &mut Budget,
+    held: Held,
     now: Now,
 ) -> Result<(), NotAdded> {
-    let of_topic = match reported.entry(received.source) {
-        Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => {
-            budget.reserve(&entry.key().node, SINGLE_SERIES)?;
+    let of_topic = match reported.entry(received.source.clone()) {
+        btree_map::Entry::Occupied(entry) => entry.into_mut(),
+        btree_map::Entry::Vacant(entry) => {
+            budget.reserve(&entry.key().node, held.sender, SINGLE_SERIES)?;
             let created = now.system.checked_sub(FIRST_LOSSES).unwrap_or(SystemTime::UNIX_EPOCH);
-            entry.insert(ReportedLosses { lost: FirstZero::default(), last_received: now.monotonic, created })
+            entry.insert(ReportedLosses { held, lost: FirstZero::default(), created })
         }
     };
     of_topic.lost.add(received.lost);
-    of_topic.last_received = now.monotonic;
+    of_topic.held.last = now.monotonic;
     Ok(())
 }
 
 fn accept_diagnostic(
     diagnostics: &mut BTreeMap<DiagnosticName, DiagnosticState>,
-    received: Diagnostic,
+    received: &Diagnostic,
     budget: &mut Budget,
-    now: Instant,
+    held: Held,
 ) -> Result<(), NotAdded> {
-    let state = DiagnosticState { level: received.level, last_received: now };
-    match diagnostics.entry(received.name) {
-        Entry::Occupied(mut entry) => *entry.get_mut() = state,
-        Entry::Vacant(entry) => {
-            budget.reserve(DIAGNOSTICS, SINGLE_SERIES)?;
-            entry.insert(state);
+    let level = received.level;
+    match diagnostics.entry(received.name.clone()) {
+        btree_map::Entry::Occupied(mut entry) => {
+            let state = entry.get_mut();
+            (state.level, state.held.last) = (level, held.last);
+        }
+        btree_map::Entry::Vacant(entry) => {
+            budget.reserve(DIAGNOSTICS, held.sender, SINGLE_SERIES)?;
+            entry.insert(DiagnosticState { held, level });
         }
     }
     Ok(())
 }
 
 fn accept_health(
-    healths: &mut BTreeMap<SourceName, HealthState>,
-    health: SourceHealth,
-    level: Level,
+    healths: &mut BTreeMap<Judged, HealthState>,
+    received: &Diagnostic,
     budget: &mut Budget,
+    held: Held,
     now: Now,
 ) -> Result<(), NotAdded> {
-    let node = health.source.node.clone();
-    if let Some(before) = healths.get(&health.source) {
-        budget.release(&node, HealthState::series(&before.limits));
+    let Some(health) = &received.health else { return Ok(()) };
+    let judged = Judged { source: health.source.clone(), judge: received.name.judge().into() };
+    let node = &*health.source.node;
+    let known = healths.get(&judged);
+    let holder = known.map_or(held.sender, |known| known.held.sender);
+    if let Some(known) = known {
+        budget.release(node, holder, HealthState::series(&known.limits));
     }
-    if let Err(no_room) = budget.reserve(&node, HealthState::series(&health.limits)) {
-        healths.remove(&health.source);
+    if let Err(no_room) = budget.reserve(node, holder, HealthState::series(&health.limits)) {
+        healths.remove(&judged);
         return Err(no_room);
     }
-    match healths.entry(health.source.clone()) {
-        Entry::Occupied(mut entry) => entry.get_mut().accept(health, level, now.monotonic),
-        Entry::Vacant(entry) => {
-            entry.insert(HealthState::new(health, level, now));
-        }
-    }
+    let state = healths.entry(judged).or_insert_with(|| HealthState::new(held, now));
+    state.accept(health, received.level, held.sender, now);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use ros_env::{
     statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::{MessagesLostEvent, MetricsDistribution},
 };
+use topic_statistics_views::bounds::Sender;
 
 use super::{
     model::{Diagnostic, Losses, MetricDistribution, MetricWindow, Received, Refused},
@@ -163,10 +164,10 @@ fn subscribe<T: rosidl_runtime_rs::Message>(
     state: SharedState,
     receive: fn(T, &mut Accept<'_>),
 ) -> Result<Box<dyn Any>, RclrsError> {
-    let subscription = worker.create_subscription(options, move |message: T| {
-        let now = Now::read();
+    let subscription = worker.create_subscription(options, move |message: T, info: MessageInfo| {
+        let (now, sender) = (Now::read(), Sender::new(&info.publisher_gid.data));
         receive(message, &mut |received| {
-            state.lock().unwrap_or_else(PoisonError::into_inner).accept(received, now);
+            state.lock().unwrap_or_else(PoisonError::into_inner).accept_from(sender, received, now);
         });
     })?;
     Ok(Box::new(subscription))

@@ -96,6 +96,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("warn_unless", "rate=90..110 age<50"),
     ("error_unless", "rate>=50"),
     ("failing", "rate>=50 (41) rate=90..110 (41)"),
+    ("windows_judged", "2 0 1 0"),
 ];
 
 #[test]

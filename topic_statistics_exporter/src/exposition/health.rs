@@ -9,8 +9,8 @@ use topic_statistics_core::condition::{Figure, Quantity};
 
 use super::writer::{family, Kind, Writer};
 use crate::{
-    model::{ExpectedLimit, Level, SourceName},
-    state::{HealthState, State},
+    model::{ExpectedLimit, Level},
+    state::{HealthState, Judged, State},
 };
 
 /// The name and the unit of the expected values of a quantity.
@@ -20,8 +20,8 @@ type Expected = (&'static str, &'static str);
 /// families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
-    let help = "Health of a source, as its node or topic_monitor judges it: 0 OK, 1 warning, 2 error, 3 stale. High: \
-                it is not as its author expects";
+    let help = "Health of a source, as the node in judge sees it: its own, or topic_monitor. 0 OK, 1 warning, 2 error, 3 \
+                stale. High: it is not as its author expects";
     writer.family(&family("health_level", Kind::Gauge, "", help));
     for (labels, health) in healths() {
         writer.gauge(&W::labels(&labels), f64::from(health.level as u8));
@@ -36,8 +36,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
         }
     }
     let help =
-        "Windows of a source by its health when they were received. High, other than ok: it is often not as \
-                expected";
+        "Windows of a source by the health that they led to. High, other than ok: it is often not as expected";
     writer.family(&family("windows_judged", Kind::Counter, "", help));
     for (labels, health) in healths() {
         for level in HealthState::LEVELS {
@@ -67,13 +66,13 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels that the source has in all families: `node`, and `topic` or `name`.
-fn labels(name: &SourceName) -> [(&'static str, &str); 2] {
-    let label = match name.name.as_deref() {
+/// Returns the labels that the source has in all families, `node`, and `topic` or `name`, and who judges it.
+fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
+    let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),
         name => ("name", name.unwrap_or_default()),
     };
-    [("node", &name.node), label]
+    [("node", &judged.source.node), label, ("judge", &judged.judge)]
 }
 
 fn level_name(level: Level) -> &'static str {

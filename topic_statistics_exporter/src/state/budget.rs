@@ -4,12 +4,13 @@
 
 use std::collections::HashMap;
 
-/// How many time series there are, at most: in all, and of a node.
+use topic_statistics_views::bounds::{Sender, Shares};
+
+/// How many time series there are, at most: in all, and of a node. Each has a sender.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    used: usize,
-    max: usize,
-    of_nodes: HashMap<Box<str>, usize>,
+    all: Shares,
+    of_nodes: HashMap<Box<str>, Shares>,
     max_of_node: usize,
 }
 
@@ -28,40 +29,59 @@ pub enum NotAdded {
 
 impl Budget {
     pub fn new(max: usize, max_of_node: usize) -> Self {
-        Self { used: 0, max, of_nodes: HashMap::new(), max_of_node }
+        Self { all: Shares::new(max), of_nodes: HashMap::new(), max_of_node }
     }
 
     /// Returns how many time series are reserved.
     pub fn used(&self) -> usize {
-        self.used
+        self.all.used()
     }
 
-    /// Returns whether there is room.
-    pub fn has_room(&self, series: usize) -> bool {
-        self.used.saturating_add(series) <= self.max
+    /// Returns how many time series each sender has.
+    pub fn shares(&self) -> &Shares {
+        &self.all
     }
 
     /// Reserves time series of a node, if enough are left.
-    pub fn reserve(&mut self, node: &str, series: usize) -> Result<(), NotAdded> {
-        if !self.has_room(series) {
+    pub fn reserve(&mut self, node: &str, sender: Sender, series: usize) -> Result<(), NotAdded> {
+        if !self.all.has_room(series) {
             return Err(NotAdded::BeyondMaxSeries);
         }
-        let of_node = self.of_nodes.get(node).map_or(series, |of_node| of_node.saturating_add(series));
-        if of_node > self.max_of_node {
+        if series <= self.max_of_node && !self.of_nodes.contains_key(node) {
+            self.of_nodes.insert(node.into(), Shares::new(self.max_of_node));
+        }
+        if !self.of_nodes.get_mut(node).is_some_and(|of_node| of_node.reserve(sender, series)) {
             return Err(NotAdded::BeyondMaxOfNode);
         }
-        self.of_nodes.insert(node.into(), of_node);
-        self.used += series;
+        self.all.reserve(sender, series);
         Ok(())
     }
 
-    pub fn release(&mut self, node: &str, series: usize) {
-        self.used = self.used.saturating_sub(series);
+    pub fn release(&mut self, node: &str, sender: Sender, series: usize) {
+        self.all.release(sender, series);
         if let Some(of_node) = self.of_nodes.get_mut(node) {
-            *of_node = of_node.saturating_sub(series);
-            if *of_node == 0 {
+            of_node.release(sender, series);
+            if of_node.used() == 0 {
                 self.of_nodes.remove(node);
             }
         }
     }
+
+    /// Returns the sender that has to give way so that there is room for time series of another one, by how many at
+    /// least, and how many more it has than the other one. `node`: by time series of this node.
+    pub fn giving_way(&self, newcomer: Sender, series: usize, node: Option<&str>) -> Option<GivingWay> {
+        let shares = node.map_or(Some(&self.all), |node| self.of_nodes.get(node))?;
+        let (sender, missing) = shares.giving_way(newcomer, series)?;
+        Some(GivingWay { sender, missing, excess: shares.used_by(sender) - shares.used_by(newcomer) })
+    }
+}
+
+/// A sender that has to give way.
+#[derive(Clone, Copy, Debug)]
+pub struct GivingWay {
+    pub sender: Sender,
+    /// How many time series have to go, at least.
+    pub missing: usize,
+    /// How many more it has than the newcomer.
+    pub excess: usize,
 }

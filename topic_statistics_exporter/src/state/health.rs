@@ -2,23 +2,36 @@
 
 //! The health of a source, and its windows by health.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use super::now::Now;
-use crate::model::{ExpectedLimit, Level, SourceHealth};
+use topic_statistics_views::bounds::Sender;
 
-/// The health of a source, as its node or topic_monitor judges it.
+use super::{held::Held, now::Now};
+use crate::model::{ExpectedLimit, Level, SourceHealth, SourceName};
+
+/// A source and who judges it: its node, `topic_monitor`, or both.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Judged {
+    /// The source.
+    pub source: SourceName,
+    /// The name of the judging node, without its namespace.
+    pub judge: Box<str>,
+}
+
+/// The health of a source, as one node judges it.
 #[derive(Debug)]
 pub struct HealthState {
+    pub(super) held: Held,
     /// The last level.
     pub level: Level,
     /// Messages per second, counted over as many windows as that takes.
     pub rate: Option<f64>,
     /// The limits that its conditions set.
     pub limits: Vec<ExpectedLimit>,
-    /// The windows received while the level was OK, WARN, ERROR and STALE.
+    /// The windows judged since the first status, by level.
     windows: [u64; 4],
-    pub(super) last_received: Instant,
+    /// The judge's own counts in the last status, and who sent it.
+    counted: Option<(Sender, [u64; 4])>,
     /// When the first status was received: the windows are counted from then on.
     pub created: SystemTime,
 }
@@ -29,21 +42,39 @@ impl HealthState {
     /// The levels, in the order of the counters.
     pub const LEVELS: [Level; 4] = [Level::Ok, Level::Warn, Level::Error, Level::Stale];
 
-    pub(super) fn new(health: SourceHealth, level: Level, now: Now) -> Self {
-        let SourceHealth { rate, limits, .. } = health;
-        Self { level, rate, limits, windows: [0; 4], last_received: now.monotonic, created: now.system }
+    pub(super) fn new(held: Held, now: Now) -> Self {
+        Self {
+            held,
+            level: Level::Ok,
+            rate: None,
+            limits: vec![],
+            windows: [0; 4],
+            counted: None,
+            created: now.system,
+        }
     }
 
-    pub(super) fn accept(&mut self, health: SourceHealth, level: Level, now: Instant) {
-        (self.level, self.rate, self.limits, self.last_received) = (level, health.rate, health.limits, now);
+    /// Takes what a status says. It has the judge's own count of windows, so no window counts twice, however often and
+    /// on whatever topics it is reported.
+    ///
+    /// The first status of a judge has the windows of an unknown time: only the later ones are added. A judge that
+    /// started again is another sender, or counts fewer windows than before.
+    pub(super) fn accept(&mut self, health: &SourceHealth, level: Level, sender: Sender, now: Now) {
+        if let (Some((before_sender, before)), Some(counts)) = (self.counted, health.windows) {
+            let is_later = before.iter().zip(&counts).all(|(before, count)| before <= count);
+            if sender == before_sender && is_later {
+                for ((windows, before), count) in self.windows.iter_mut().zip(before).zip(counts) {
+                    *windows = windows.saturating_add(count - before);
+                }
+            }
+        }
+        self.counted = health.windows.map(|counts| (sender, counts));
+        (self.level, self.rate) = (level, health.rate);
+        self.limits.clone_from(&health.limits);
+        self.held.last = now.monotonic;
     }
 
-    /// Counts a window that is received now.
-    pub(super) fn add_window(&mut self) {
-        self.windows[self.level as usize] += 1;
-    }
-
-    /// Returns the windows received while the level was that.
+    /// Returns the windows judged to be of that level since the first status.
     pub fn windows(&self, level: Level) -> u64 {
         self.windows[level as usize]
     }

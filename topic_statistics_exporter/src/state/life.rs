@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use topic_statistics_views::bounds::believed;
+
 use super::{budget::NotAdded, now::Now};
 use crate::model::Window;
 
@@ -14,6 +16,8 @@ pub struct Life {
     pub last: Window,
     /// When it was received.
     pub last_received: Instant,
+    /// When the first window was received.
+    first_received: Instant,
     /// When the first window began. The totals began then.
     pub created: SystemTime,
     /// The length of the last window.
@@ -21,6 +25,14 @@ pub struct Life {
     /// The last windows, in a ring.
     seen: [Option<Window>; Self::SEEN],
     next: usize,
+}
+
+/// For how many windows without one something is kept, and whether room is needed: then claims of long windows that
+/// were not observed here count for nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    pub windows: u32,
+    pub is_full: bool,
 }
 
 impl Life {
@@ -33,12 +45,13 @@ impl Life {
     /// A window is no longer the current one when this number of others is missing.
     pub(super) const CURRENT_WINDOWS: u32 = 3;
     /// Nothing expires before this time.
-    const MIN_KEPT: Duration = Duration::from_secs(10);
+    pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
 
     pub(super) fn new(first: Window, now: Now) -> Self {
         let mut life = Self {
             last: first,
             last_received: now.monotonic,
+            first_received: now.monotonic,
             created: Self::begin(first, now),
             length: length(first),
             seen: [None; Self::SEEN],
@@ -78,12 +91,14 @@ impl Life {
 
     /// Returns whether the last window is current. If not, the node has ended, or no longer measures this.
     pub fn is_current(&self, now: Instant) -> bool {
-        !self.is_over(Self::CURRENT_WINDOWS, now)
+        !self.is_over(Kept { windows: Self::CURRENT_WINDOWS, is_full: false }, now)
     }
 
-    /// Returns whether there was no window for `windows` windows.
-    pub(super) fn is_over(&self, windows: u32, now: Instant) -> bool {
-        let kept = self.length.saturating_mul(windows).max(Self::MIN_KEPT);
+    /// Returns whether there was no window for too long.
+    pub(super) fn is_over(&self, kept: Kept, now: Instant) -> bool {
+        let observed = self.last_received.saturating_duration_since(self.first_received);
+        let length = believed(self.length, observed, kept.is_full);
+        let kept = length.saturating_mul(kept.windows).max(Self::MIN_KEPT);
         now.saturating_duration_since(self.last_received) > kept
     }
 

@@ -6,15 +6,23 @@ use std::time::Instant;
 
 use rclrs_topic_statistics::{Distribution, Metric};
 
-use super::{budget::NotAdded, first_zero::FirstZero, histogram::Histogram, life::Life, now::Now};
+use super::{
+    budget::NotAdded,
+    first_zero::FirstZero,
+    held::Held,
+    histogram::Histogram,
+    life::{Kept, Life},
+    now::Now,
+};
 use crate::model::{Figures, Unit, Window};
 
 /// The quantiles of the last window that are kept.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// One metric of a source.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MetricState {
+    pub(super) held: Held,
     /// The figures received on `/statistics`.
     pub window: Option<WindowState>,
     /// The samples received on `/statistics/distribution`.
@@ -62,6 +70,10 @@ impl MetricState {
     /// negative windows; three quantiles and a histogram. Classic buckets are further ones.
     pub const SERIES: usize = 8 + QUANTILES.len();
 
+    pub(super) fn new(held: Held) -> Self {
+        Self { held, window: None, distribution: None }
+    }
+
     pub(super) fn accept_window(
         &mut self,
         window: Window,
@@ -79,6 +91,7 @@ impl MetricState {
             }
         };
         state.total.add(&figures);
+        self.held.last = now.monotonic;
         Ok(())
     }
 
@@ -105,6 +118,7 @@ impl MetricState {
             let value = distribution.quantile(quantile);
             (!value.is_nan()).then_some(value * factor)
         });
+        self.held.last = now.monotonic;
         state.total.add(distribution)
     }
 
@@ -118,9 +132,9 @@ impl MetricState {
     }
 
     /// Removes ended figures. Returns whether anything is left.
-    pub(super) fn expire(&mut self, windows: u32, now: Instant) -> bool {
-        self.window.take_if(|state| state.life.is_over(windows, now));
-        self.distribution.take_if(|state| state.life.is_over(windows, now));
+    pub(super) fn expire(&mut self, kept: Kept, now: Instant) -> bool {
+        self.window.take_if(|state| state.life.is_over(kept, now));
+        self.distribution.take_if(|state| state.life.is_over(kept, now));
         self.window.is_some() || self.distribution.is_some()
     }
 }

@@ -9,9 +9,13 @@ use std::{
 
 use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
 
+use topic_statistics_views::bounds::Sender;
+
 use super::{
     budget::{Budget, NotAdded},
     first_zero::FirstZero,
+    held::Held,
+    life::Kept,
     metric::MetricState,
     now::Now,
 };
@@ -20,6 +24,8 @@ use crate::model::{Figures, MetricName, Window};
 /// A source of statistics.
 #[derive(Debug)]
 pub struct Source {
+    /// Who added it. Metrics can have another sender.
+    sender: Sender,
     metrics: BTreeMap<MetricName, MetricState>,
     /// How many time series a metric is, at most.
     metric_series: usize,
@@ -53,8 +59,9 @@ impl Source {
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that has begun at that time. A metric of it is that many time series, at most.
-    pub(super) fn new(created: SystemTime, metric_series: usize) -> Self {
+    pub(super) fn new(sender: Sender, created: SystemTime, metric_series: usize) -> Self {
         Self {
+            sender,
             metrics: BTreeMap::new(),
             metric_series,
             received: None,
@@ -71,14 +78,15 @@ impl Source {
     pub(super) fn accept_window(
         &mut self,
         node: &str,
-        metric: MetricName,
+        metric: &MetricName,
         window: Window,
         figures: Figures,
         budget: &mut Budget,
+        held: Held,
         now: Now,
     ) -> Result<(), NotAdded> {
         let known = metric.known();
-        self.metric(node, metric, budget)?.accept_window(window, figures, now)?;
+        self.metric(node, metric, budget, held)?.accept_window(window, figures, now)?;
         self.last_window = Some(now);
         let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
@@ -119,9 +127,10 @@ impl Source {
         window: Window,
         distribution: &Distribution,
         budget: &mut Budget,
+        held: Held,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let state = self.metric(node, MetricName::Known(metric), budget)?;
+        let state = self.metric(node, &MetricName::Known(metric), budget, held)?;
         state.accept_distribution(metric, window, distribution, now)
     }
 
@@ -134,28 +143,42 @@ impl Source {
     }
 
     /// Removes the metrics that have ended. Returns whether the source is still there.
-    pub(super) fn expire(&mut self, node: &str, windows: u32, budget: &mut Budget, now: Instant) -> bool {
-        self.metrics.retain(|_, metric| {
-            let is_kept = metric.expire(windows, now);
+    pub(super) fn expire(&mut self, node: &str, kept: Kept, budget: &mut Budget, now: Instant) -> bool {
+        self.retain(node, budget, |_, metric| metric.expire(kept, now))
+    }
+
+    /// Keeps some metrics only. Returns whether the source is still there.
+    pub(super) fn retain(
+        &mut self,
+        node: &str,
+        budget: &mut Budget,
+        mut is_kept: impl FnMut(&MetricName, &mut MetricState) -> bool,
+    ) -> bool {
+        self.metrics.retain(|name, metric| {
+            let is_kept = is_kept(name, metric);
             if !is_kept {
-                budget.release(node, self.metric_series);
+                budget.release(node, metric.held.sender, self.metric_series);
             }
             is_kept
         });
+        if self.metrics.is_empty() {
+            budget.release(node, self.sender, Self::SERIES);
+        }
         !self.metrics.is_empty()
     }
 
     fn metric(
         &mut self,
         node: &str,
-        metric: MetricName,
+        metric: &MetricName,
         budget: &mut Budget,
+        held: Held,
     ) -> Result<&mut MetricState, NotAdded> {
-        match self.metrics.entry(metric) {
+        match self.metrics.entry(metric.clone()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
-                budget.reserve(node, self.metric_series)?;
-                Ok(entry.insert(MetricState::default()))
+                budget.reserve(node, held.sender, self.metric_series)?;
+                Ok(entry.insert(MetricState::new(held)))
             }
         }
     }

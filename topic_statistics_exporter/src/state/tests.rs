@@ -140,24 +140,16 @@ fn a_step_of_the_system_clock_changes_no_lifetime() {
 }
 
 #[test]
-fn losses_of_a_node_without_statistics_are_kept_for_a_day() {
+fn losses_of_a_node_without_statistics_are_kept_for_a_quarter_of_an_hour() {
     let start = Now::read();
     let mut state = State::new(Limits::default(), start);
-    let lost = |topic: &str, messages_lost| {
-        let topic_name = topic.to_owned();
-        let loss = ros_env::topic_statistics_interfaces::msg::MessagesLostEventTopicStat {
-            topic_name,
-            messages_lost,
-        };
-        Losses::new("/a", &loss).map(Received::Losses)
-    };
-    state.accept(lost("/b", 3), start);
-    state.accept(lost("/b", 4), at(start, 80_000.0));
-    state.expire(at(start, 160_000.0).monotonic);
+    state.accept(losses("/a", 3), start);
+    state.accept(losses("/a", 4), at(start, 890.0));
+    state.expire(at(start, 1780.0).monotonic);
     let lost: Vec<_> =
         state.reported_losses().map(|(name, losses)| (name.to_string(), losses.lost.scraped())).collect();
     assert_eq!(lost, [("/a:/b".to_owned(), 7)]);
-    state.expire(at(start, 170_000.0).monotonic);
+    state.expire(at(start, 1791.0).monotonic);
     assert_eq!((state.reported_losses().len(), state.series()), (0, 0));
 }
 
@@ -184,7 +176,7 @@ fn reported_losses_are_of_the_topic_and_not_of_a_source() {
     }
     state.expire(at(start, 15.0).monotonic);
     assert_eq!(state.series(), Source::SERIES + MetricState::SERIES + 1);
-    state.expire(at(start, 86_401.0).monotonic);
+    state.expire(at(start, 901.0).monotonic);
     assert_eq!(state.series(), 0);
 }
 
@@ -267,6 +259,136 @@ fn nodes_that_have_ended_leave_their_room_to_new_ones() {
     assert_eq!(state.sources().len(), 11, "those that have published a window lately, and the new one");
 }
 
+/// A flood of one sender: what a robot does afterwards, and how many of its sources are there.
+fn after_a_flood(flood: impl Fn(&mut State, Sender, Now), seconds: f64) -> [usize; 2] {
+    let start = Now::read();
+    let source = Source::SERIES + MetricState::SERIES;
+    let limits = Limits { max_series: 400 * source, max_series_per_node: 200 * source, ..Limits::default() };
+    let mut state = State::new(limits, start);
+    let [robot, foreign] = [1, 2].map(|process| Sender::new(&[process; 16]));
+    let is_the_robots = |name: &SourceName| &*name.node == "/robot";
+    let publish = |state: &mut State, topics: std::ops::Range<i32>, second: f64| {
+        for topic in topics {
+            let window = window(&format!("/robot:/{topic}"), "message_age", 100 + second as i32, FIGURES);
+            state.accept_from(robot, window, at(start, second));
+        }
+        state.sources().filter(|(name, _)| is_the_robots(name)).count()
+    };
+    publish(&mut state, 0..50, 0.0);
+    flood(&mut state, foreign, start);
+    assert!(state.series() + source > state.limits().max_series, "it is full: {}", state.series());
+    publish(&mut state, 0..50, 1.0);
+    [publish(&mut state, 0..50, seconds), publish(&mut state, 0..100, seconds)]
+}
+
+#[test]
+fn a_flood_takes_nothing_from_the_robot_that_the_flooding_process_would_then_have_more_of() {
+    let windows = |state: &mut State, foreign, start, length: i32, repeated: i32| {
+        for window in 0..=repeated {
+            for number in 0..6000 {
+                let name = format!("/forged_{number}:/imu");
+                let mut message = message(&name, "message_age", "ms", 100 + window, FIGURES);
+                message.window_start.sec = message.window_stop.sec - length;
+                let received = MetricWindow::new(&message).map(Received::Window);
+                state.accept_from(foreign, received, at(start, f64::from(window)));
+            }
+        }
+    };
+    let events = |state: &mut State, foreign, start| {
+        for number in 0..6000 {
+            state.accept_from(foreign, losses(&format!("/forged_{number}"), 1), start);
+        }
+    };
+    let statuses = |state: &mut State, foreign, start, judge: bool| {
+        for number in 0..20_000 {
+            let values = if judge { &[("error_unless", "rate>=1")][..] } else { &[] };
+            let source = format!("/forged_{number}:/imu");
+            let status = judged("x", &source, 0, values);
+            state.accept_from(foreign, status, at(start, 0.5));
+        }
+    };
+    // At once, and while the flood lasts.
+    for seconds in [1.5, 15.0] {
+        assert_eq!(after_a_flood(|state, from, at| windows(state, from, at, 86_400, 0), seconds), [50, 100]);
+        assert_eq!(after_a_flood(|state, from, at| windows(state, from, at, 86_400, 1), seconds), [50, 100]);
+        assert_eq!(after_a_flood(|state, from, at| windows(state, from, at, 1, 1), seconds), [50, 100]);
+        assert_eq!(after_a_flood(|state, from, at| statuses(state, from, at, true), seconds), [50, 100]);
+        let mixed = |state: &mut State, from, at| {
+            events(state, from, at);
+            windows(state, from, at, 86_400, 0);
+        };
+        assert_eq!(after_a_flood(mixed, seconds), [50, 100]);
+    }
+}
+
+#[test]
+fn forged_topics_of_a_node_leave_it_room_for_its_own() {
+    let start = Now::read();
+    let source = Source::SERIES + MetricState::SERIES;
+    let limits = Limits { max_series_per_node: 10 * source, ..Limits::default() };
+    let mut state = State::new(limits, start);
+    let [node, foreign] = [1, 2].map(|process| Sender::new(&[process; 16]));
+    for topic in 0..20 {
+        let forged = window(&format!("/node:/forged_{topic}"), "message_age", 100, FIGURES);
+        state.accept_from(foreign, forged, start);
+    }
+    for topic in 0..20 {
+        state.accept_from(node, window(&format!("/node:/{topic}"), "message_age", 100, FIGURES), start);
+    }
+    let forged = |name: &SourceName| name.name.as_deref().is_some_and(|name| name.starts_with("/forged"));
+    assert_eq!(state.sources().filter(|(name, _)| !forged(name)).count(), 5, "half of what a node may have");
+    // 20 of the 20 forged ones and of the node's own are not there: 10 each, and 5 that came and had to go.
+    assert_eq!(state.counts().beyond_max_of_node, 10 + 15);
+}
+
+#[test]
+fn what_was_seen_once_gives_way_before_what_is_published_all_the_time() {
+    let start = Now::read();
+    let source = Source::SERIES + MetricState::SERIES;
+    let mut state = State::new(Limits { max_series: 20 * source, ..Limits::default() }, start);
+    let [relay, late] = [1, 2].map(|process| Sender::new(&[process; 16]));
+    for second in 0..3 {
+        for topic in 0..10 {
+            let window = window(&format!("/old:/{topic}"), "message_age", 100 + second, FIGURES);
+            state.accept_from(relay, window, at(start, f64::from(second)));
+        }
+    }
+    for topic in 0..10 {
+        let window = window(&format!("/once:/{topic}"), "message_age", 102, FIGURES);
+        state.accept_from(relay, window, at(start, 2.0));
+    }
+    for topic in 0..10 {
+        let window = window(&format!("/late:/{topic}"), "message_age", 103, FIGURES);
+        state.accept_from(late, window, at(start, 3.0));
+    }
+    let nodes: BTreeSet<_> = state.sources().map(|(name, _)| &*name.node).collect();
+    assert_eq!((state.sources().len(), nodes), (20, BTreeSet::from(["/late", "/old"])));
+}
+
+#[test]
+fn a_claim_of_a_long_window_is_believed_as_far_as_it_was_observed() {
+    let start = Now::read();
+    let limits = Limits { keep_windows: 3, ..Limits::default() };
+    let ended = |length: i32, windows: i32| {
+        let mut state = State::new(limits.clone(), start);
+        let last = f64::from(length * (windows - 1));
+        for number in 0..windows {
+            let mut message = message("/a:/b", "message_age", "ms", 200_000 + number * length, FIGURES);
+            message.window_start.sec = message.window_stop.sec - length;
+            let received = MetricWindow::new(&message).map(Received::Window);
+            state.accept(received, at(start, f64::from(number * length)));
+        }
+        let mut minutes = (0..10_000).map(f64::from);
+        minutes.find(|minutes| {
+            state.expire(at(start, last + minutes * 60.0).monotonic);
+            state.sources().len() == 0
+        })
+    };
+    assert_eq!(ended(86_400, 1), Some(16.0), "three windows of 5 min");
+    assert_eq!([ended(300, 1), ended(300, 2)], [Some(16.0); 2]);
+    assert_eq!(ended(3600, 2), Some(181.0), "it is true");
+}
+
 #[test]
 fn a_node_has_a_limit_of_its_own() {
     let start = Now::read();
@@ -286,18 +408,38 @@ fn a_node_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn messages_of_excluded_nodes_are_only_counted() {
+fn the_filters_hold_for_everything_that_is_exported() {
     let start = Now::read();
-    let mut state = State::new(Limits::default(), start);
-    state.set_filter(NodeFilter::new(vec!["/r1/**".parse().unwrap()], vec!["/r1/debug".parse().unwrap()]));
-    for node in ["/r1/camera", "/r1/debug", "/r2/camera"] {
-        state.accept(window(&format!("{node}:/imu"), "message_age", 100, FIGURES), start);
-        state.accept(ages(&format!("{node}:/imu"), 100), start);
-        state.accept(losses(node, 1), start);
-    }
-    let names: Vec<_> = state.sources().map(|(name, _)| name.to_string()).collect();
-    assert_eq!((names, state.reported_losses().len()), (vec!["/r1/camera:/imu".to_owned()], 1));
-    assert_eq!(state.counts().excluded, 6);
+    let filtered = |include: &[&str], exclude: &[&str]| {
+        let patterns = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let mut state = State::new(Limits::default(), start);
+        state.set_filter(NodeFilter::new(patterns(include), patterns(exclude)));
+        for node in ["/r1/camera", "/r1/debug", "/r2/camera"] {
+            let source = format!("{node}:/imu");
+            state.accept(window(&source, "message_age", 100, FIGURES), start);
+            state.accept(ages(&source, 100), start);
+            state.accept(losses(node, 1), start);
+            state.accept(judged("topic_monitor", &source, 0, &[]), start);
+            let name = format!("{node}: temperature");
+            let status = DiagnosticStatus { name, ..Default::default() };
+            state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+        }
+        // A host, and diagnostic_updater, which has names without a namespace.
+        state.accept(window("robot_2", "clock_offset_ms", 100, FIGURES), start);
+        let status = DiagnosticStatus { name: "motor: temperature".to_owned(), ..Default::default() };
+        state.accept(Diagnostic::new(&status).map(Received::Diagnostic), start);
+        let text = crate::exposition::Format::Text.encode(&state, start.monotonic, 1e9, vec![]);
+        let text = String::from_utf8(text).unwrap();
+        let has = ["/r1/camera", "/r1/debug", "/r2/camera", "robot_2", "motor: "].map(|name| {
+            let of_sources = text.lines().filter(|line| !line.starts_with('#'));
+            of_sources.filter(|line| line.contains(name)).count() > 0
+        });
+        (has, state.counts().excluded)
+    };
+    assert_eq!(filtered(&[], &[]), ([true; 5], 0));
+    assert_eq!(filtered(&["/r1/**"], &["/r1/debug"]), ([true, false, false, false, false], 12));
+    assert_eq!(filtered(&[], &["/r2/**"]), ([true, true, false, true, true], 5));
+    assert_eq!(filtered(&["/r1/**", "motor", "robot_2"], &[]), ([true, true, false, true, true], 5));
 }
 
 #[test]
@@ -316,18 +458,19 @@ fn the_time_of_the_last_window_is_the_same_in_each_scrape_until_the_clock_is_ste
 
 /// A status of the library, with conditions.
 fn health(source: &str, level: u8, warn_unless: &str, error_unless: &str) -> Result<Received, Refused> {
-    let values = [
-        ("measurement_source_name", source),
-        ("Actual frequency (Hz)", "41.500000"),
-        ("warn_unless", warn_unless),
-        ("error_unless", error_unless),
-    ];
+    judged("listener", source, level, &[("warn_unless", warn_unless), ("error_unless", error_unless)])
+}
+
+/// A status of a source by the node of that name.
+fn judged(judge: &str, source: &str, level: u8, values: &[(&str, &str)]) -> Result<Received, Refused> {
+    let of_source = [("measurement_source_name", source), ("Actual frequency (Hz)", "41.500000")];
+    let values = of_source.iter().chain(values).copied();
     let values = values.map(|(key, value)| ros_env::diagnostic_msgs::msg::KeyValue {
         key: key.to_owned(),
         value: value.to_owned(),
     });
-    let name = format!("health of {source}");
-    let status = DiagnosticStatus { level, name, values: values.into(), ..Default::default() };
+    let name = format!("{judge}: {source}");
+    let status = DiagnosticStatus { level, name, values: values.collect(), ..Default::default() };
     Diagnostic::new(&status).map(Received::Diagnostic)
 }
 
@@ -347,12 +490,12 @@ fn the_limits_of_authors_are_time_series_with_the_labels_of_their_source() {
         .map(|(name, value)| (name, value.parse().unwrap()))
         .filter(|(name, _)| ["expected_", "health_", "judged_"].iter().any(|start| name.starts_with(start)))
         .collect();
-    let imu = r#"node="/r1/listener",topic="/imu""#;
+    let imu = r#"node="/r1/listener",topic="/imu",judge="listener""#;
     let expected = [
         (format!("health_level{{{imu}}}"), 1.0),
-        (r#"health_level{node="/r1/bridge",name="get_imu"}"#.to_owned(), 0.0),
+        (r#"health_level{node="/r1/bridge",name="get_imu",judge="listener"}"#.to_owned(), 0.0),
         (format!("judged_rate_hertz{{{imu}}}"), 41.5),
-        (r#"judged_rate_hertz{node="/r1/bridge",name="get_imu"}"#.to_owned(), 41.5),
+        (r#"judged_rate_hertz{node="/r1/bridge",name="get_imu",judge="listener"}"#.to_owned(), 41.5),
         (format!(r#"expected_rate_hertz{{{imu},bound="lower",level="warn"}}"#), 90.0),
         (format!(r#"expected_rate_hertz{{{imu},bound="upper",level="warn"}}"#), 110.0),
         (format!(r#"expected_rate_hertz{{{imu},bound="lower",level="error"}}"#), 50.0),
@@ -367,7 +510,7 @@ fn the_limits_of_authors_are_time_series_with_the_labels_of_their_source() {
             2.0,
         ),
         (
-            r#"expected_duration_seconds{node="/r1/bridge",name="get_imu",figure="max",bound="upper",level="warn"}"#
+            r#"expected_duration_seconds{node="/r1/bridge",name="get_imu",judge="listener",figure="max",bound="upper",level="warn"}"#
                 .to_owned(),
             0.02,
         ),
@@ -384,21 +527,57 @@ fn the_limits_of_authors_are_time_series_with_the_labels_of_their_source() {
 }
 
 #[test]
-fn windows_count_by_the_health_of_their_source() {
+fn judged_windows_are_those_of_the_judge_from_its_first_status_on() {
     let start = Now::read();
     let mut state = State::new(Limits::default(), start);
-    let receive = |state: &mut State, stop| {
-        for metric in ["message_age", "message_period"] {
-            state.accept(window("/a:/b", metric, stop, FIGURES), start);
-        }
+    let status = |state: &mut State, sender, windows: &str| {
+        let status = judged("topic_monitor", "/a:/b", 0, &[("windows_judged", windows)]);
+        state.accept_from(Sender::new(&[sender; 16]), status, start);
+        let (_, health) = state.healths().next().unwrap();
+        HealthState::LEVELS.map(|level| health.windows(level))
     };
-    receive(&mut state, 100); // before any status: not judged
-    for (level, stop) in [(0, 101), (0, 102), (2, 103), (3, 104), (0, 105)] {
-        state.accept(health("/a:/b", level, "", "rate>=1"), start);
-        receive(&mut state, stop);
+    assert_eq!(status(&mut state, 1, "5000 0 0 1"), [0; 4], "of an unknown time");
+    // Without a window on /statistics, and each one once, with one too: /diagnostics repeats a status.
+    assert_eq!(status(&mut state, 1, "5003 0 1 1"), [3, 0, 1, 0]);
+    assert_eq!(status(&mut state, 1, "5003 0 1 1"), [3, 0, 1, 0]);
+    state.accept(window("/a:/b", "message_age", 100, FIGURES), start);
+    assert_eq!(status(&mut state, 1, "5004 0 1 1"), [4, 0, 1, 0]);
+    // The judge begins anew, with the next conditions, and with the next process.
+    assert_eq!(status(&mut state, 1, "2 0 0 0"), [4, 0, 1, 0]);
+    assert_eq!(status(&mut state, 1, "3 0 0 2"), [5, 0, 1, 2]);
+    assert_eq!(status(&mut state, 2, "900 0 0 7"), [5, 0, 1, 2]);
+    // No count, and an impossible one.
+    for wrong in ["", "1 2 3", "1 2 3 4 5", "1 2 3 -4", "1 2 3 9999999999999"] {
+        assert_eq!(status(&mut state, 2, wrong), [5, 0, 1, 2], "{wrong}");
     }
-    let (_, health) = state.healths().next().unwrap();
-    assert_eq!(HealthState::LEVELS.map(|level| health.windows(level)), [3, 0, 1, 1]);
+    assert_eq!(status(&mut state, 2, "901 0 0 7"), [5, 0, 1, 2], "nothing is known of the time between");
+}
+
+#[test]
+fn two_judges_of_a_source_have_a_level_each() {
+    let start = Now::read();
+    let mut state = State::new(Limits::default(), start);
+    for windows in [1, 2] {
+        for (judge, level, windows) in
+            [("n", 2, format!("0 0 {windows} 0")), ("topic_monitor", 0, format!("{windows} 0 0 0"))]
+        {
+            let values = [("windows_judged", &*windows), ("error_unless", "rate>=50")];
+            state.accept(judged(judge, "/r1/n:/b", level, &values), start);
+        }
+    }
+    let text = crate::exposition::Format::Text.encode(&state, start.monotonic, 1e9, vec![]);
+    let text = String::from_utf8(text).unwrap();
+    for line in [
+        r#"health_level{node="/r1/n",topic="/b",judge="n"} 2.0"#,
+        r#"health_level{node="/r1/n",topic="/b",judge="topic_monitor"} 0.0"#,
+        r#"windows_judged_total{node="/r1/n",topic="/b",judge="n",level="error"} 1.0"#,
+        r#"windows_judged_total{node="/r1/n",topic="/b",judge="topic_monitor",level="ok"} 1.0"#,
+        r#"windows_judged_total{node="/r1/n",topic="/b",judge="topic_monitor",level="error"} 0.0"#,
+        r#"expected_rate_hertz{node="/r1/n",topic="/b",judge="n",bound="lower",level="error"} 50.0"#,
+    ] {
+        assert!(text.contains(&format!("\ntopic_statistics_{line}\n")), "no {line} in {text}");
+    }
+    assert_eq!(state.healths().len(), 2);
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub struct Judge {
     health: Health,
     /// Whether the last window changed it.
     has_changed: bool,
+    /// The judged windows by level.
+    windows: [u64; Level::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +147,7 @@ impl Judge {
             since: Duration::ZERO,
             health: Health::default(),
             has_changed: false,
+            windows: [0; Level::ALL.len()],
         }
     }
 
@@ -163,6 +166,12 @@ impl Judge {
     /// Returns the health as of the last window.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// Returns the number of judged windows by the level that they led to, in the order of [`Level::ALL`]. While a
+    /// first message is awaited, and not overdue, nothing is judged.
+    pub fn windows(&self) -> [u64; Level::ALL.len()] {
+        self.windows
     }
 
     /// Returns each condition with the last value, those for ERROR first.
@@ -213,6 +222,9 @@ impl Judge {
                 self.set(self.silence(), Cause::Silence, self.elapsed.saturating_sub(self.silent));
             }
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
+        }
+        if self.phase != Phase::NoMessageYet || self.health.level != Level::Ok {
+            self.windows[self.health.level as usize] += 1;
         }
         self.health.window = Some(window.window);
         self.health.lasting = self.elapsed.saturating_sub(self.since);

@@ -59,7 +59,9 @@ pub use judge::{Change, Judge, JudgedCondition, JudgedWindow};
 #[doc(hidden)] // of a whole node
 pub use node::{check, needed, Names, NodeExpectations};
 pub use value::{Missing, Value};
-pub use values::{diagnostic_message, diagnostic_values, LastWindow, CALLBACK_WAIT, LONGEST_CALLBACK};
+pub use values::{
+    diagnostic_message, diagnostic_values, LastWindow, CALLBACK_WAIT, LONGEST_CALLBACK, WINDOWS_JUDGED,
+};
 
 use std::time::Duration;
 
@@ -86,6 +88,9 @@ pub enum Level {
 }
 
 impl Level {
+    /// All levels, in the order of their values.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Warn, Self::Error, Self::Stale];
+
     /// Returns the word of diagnostic_msgs: `OK`, `WARN`, `ERROR`, `STALE`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -332,6 +332,16 @@ fn nothing_is_judged_before_a_whole_window_and_no_message_at_all_is_stale_or_an_
 }
 
 #[test]
+fn windows_are_counted_by_the_level_that_they_led_to() {
+    let mut judged = Windows::new(warn_unless("rate>=90").first_message_within(3 * SECOND), SECOND);
+    // Two windows are not judged, one is overdue.
+    judged.levels([(0, f64::NAN); 3]);
+    assert_eq!(judged.judge.windows(), [0, 0, 0, 1]);
+    judged.levels([(100, 1.0); 10]);
+    assert_eq!(judged.judge.windows(), [7, 3, 0, 1]);
+}
+
+#[test]
 fn a_source_that_had_messages_before_needs_no_first_one_and_is_stale_as_after_a_message() {
     for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
         let mut judged = Windows::new(warn_unless(text), SECOND);

@@ -18,6 +18,9 @@ pub const LONGEST_CALLBACK: &str = "longest_callback";
 /// The key of the longest wait of a callback in an executor's window begins so; the number 1 to 5 follows.
 pub const CALLBACK_WAIT: &str = "callback_wait_";
 
+/// The key of the judged windows by level: four numbers in the order of [`Level::ALL`].
+pub const WINDOWS_JUDGED: &str = "windows_judged";
+
 /// A source's last window, for its diagnostic status.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -71,6 +74,7 @@ pub fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(Str
         values.add_callbacks(window);
     }
     values.add_conditions(judge);
+    values.add(WINDOWS_JUDGED, judge.windows().map(|windows| windows.to_string()).join(" "));
     values.0
 }
 
