@@ -216,14 +216,35 @@ const PAGE: &str = concat!(
     "/blob/main/docs/fleet.md\">Names and meanings of the metrics</a></li></ul></body></html>\n"
 );
 
-/// Returns whether a client takes gzip, by its Accept-Encoding header.
+/// Returns whether a client takes gzip, by its Accept-Encoding header: RFC 9110, sections 12.4.2 and 12.5.3. `*` is
+/// about codings that the header does not name. A coding whose weight is no weight is not taken.
 fn takes_gzip(accept: &str) -> bool {
-    accept.split(',').any(|coding| {
+    let mut all = false;
+    for coding in accept.split(',') {
         let mut parts = coding.split(';').map(str::trim);
-        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
-        let quality = parts.find_map(|parameter| parameter.strip_prefix("q="));
-        is_gzip && quality.is_none_or(|quality| quality.parse::<f64>().is_ok_and(|quality| quality > 0.0))
-    })
+        let name = parts.next().unwrap_or_default();
+        let is_taken = match (parts.next(), parts.next()) {
+            (None, _) => true,
+            (Some(weight), None) => is_above_0(weight),
+            _ => false,
+        };
+        if ["gzip", "x-gzip"].iter().any(|gzip| name.eq_ignore_ascii_case(gzip)) {
+            return is_taken;
+        }
+        all |= name == "*" && is_taken;
+    }
+    all
+}
+
+/// Returns whether a text is a weight above 0: `q=0.001` to `q=1.000`.
+fn is_above_0(weight: &str) -> bool {
+    let Some(value) = weight.strip_prefix(['q', 'Q']).and_then(|rest| rest.strip_prefix('=')) else {
+        return false;
+    };
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
+    let is_digits = fraction.len() <= 3 && fraction.bytes().all(|digit| digit.is_ascii_digit());
+    let is_0 = fraction.bytes().all(|digit| digit == b'0');
+    is_digits && (whole == "1" && is_0 || whole == "0" && !is_0)
 }
 
 impl Metrics {
@@ -295,6 +316,25 @@ mod tests {
             ("gzip;q=0", false),
             ("gzip; q=0.000, br", false),
             ("gzip;q=x", false),
+            ("gzip;q=0, *", false),
+            ("*, gzip;q=0", false),
+            ("*;q=0, gzip", true),
+            ("*;q=0", false),
+            ("identity, *;q=0.1", true),
+            ("x-gzip", true),
+            ("gzip;Q=0.001", true),
+            ("gzip ; q=1.000", true),
+            ("gzip;q=1.001", false),
+            ("gzip;q=0.0001", false),
+            ("gzip;q=2", false),
+            ("gzip;q=.5", false),
+            ("gzip;q=1e3", false),
+            ("gzip;q=+1", false),
+            ("gzip;q=", false),
+            ("gzip;q", false),
+            ("gzip;level=9", false),
+            ("gzip;q=1;q=0", false),
+            ("gzipped", false),
         ] {
             assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
         }

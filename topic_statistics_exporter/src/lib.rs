@@ -94,7 +94,7 @@ fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), 
     let push = push.map(|push| {
         let logger = node.logger().clone();
         let started = Push::start(&push, Arc::clone(&state), move |line| log_warn!(&logger, "{line}"))?;
-        log_info!(&*node, "Pushing to {}", push.client.url);
+        log_info!(&*node, "Pushing to {}", otlp::shown(&push.client.url));
         Ok::<_, PushError>(started)
     });
     let push = push.transpose()?;

@@ -35,7 +35,9 @@ pub use self::{
     backoff::Backoff,
     client::{Answer, Client, ClientOptions, Failure, Protocol},
     delivery::{Delivery, Outcome},
-    environment::{disabled, key_values, Endpoint, Environment, Temporality, Warning, KEY_VALUES},
+    environment::{
+        disabled, has_user, key_values, shown, Endpoint, Environment, Temporality, Warning, KEY_VALUES,
+    },
     queue::{Limits, Queue},
 };
 use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};

@@ -209,6 +209,8 @@ impl Parameters<'_> {
         let declared =
             self.0.declare_parameter::<ParameterValue>(name).default(ParameterValue::String("".into()));
         let declared = declared.description(description).read_only();
+        // A header can be a secret, and so can a part of a URL.
+        let is_secret = ["otlp_headers", "otlp_endpoint"].contains(&name);
         let value =
             declared.map_err(|error| InvalidParameter::new(name, &error, "a text or a number"))?.get();
         let text = match value {
@@ -217,14 +219,14 @@ impl Parameters<'_> {
             ParameterValue::Double(number) => Arc::from(number.to_string()),
             other => {
                 let right = "a text or a number".to_owned();
-                return Err(InvalidParameter { name, value: format!("{other:?}"), right });
+                let value = if is_secret { "not valid".to_owned() } else { format!("{other:?}") };
+                return Err(InvalidParameter { name, value, right });
             }
         };
         if text.is_empty() {
             return Ok(argument);
         }
-        // A header can be a secret.
-        let shown = if name == "otlp_headers" { "not valid".to_owned() } else { format!("{text:?}") };
+        let shown = if is_secret { "not valid".to_owned() } else { format!("{text:?}") };
         let invalid = |right: &str| InvalidParameter { name, value: shown, right: right.to_owned() };
         parse(&text).map(Some).map_err(invalid)
     }

@@ -15,10 +15,15 @@ pub use self::{
     options::{ClientError, ClientOptions, Protocol},
 };
 use self::{grpc::GrpcClient, http::HttpClient};
+use super::{has_user, shown};
 
 /// Sends requests to one collector, and keeps the connection.
 #[derive(Debug)]
-pub struct Client(Transport);
+pub struct Client {
+    transport: Transport,
+    /// The query of the URL, which can be a secret. A collector, or an error, may repeat it.
+    query: Option<String>,
+}
 
 #[derive(Debug)]
 enum Transport {
@@ -37,26 +42,81 @@ impl Client {
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
     ) -> Result<Self, ClientError> {
-        if options.url.contains('@') {
+        if has_user(&options.url) {
             return Err(ClientError::UserInfo);
         }
         let is_usable = |url: &Uri| {
             matches!(url.scheme_str(), Some("http" | "https"))
                 && url.host().is_some_and(|host| !host.is_empty())
         };
-        let url = options.url.parse().ok().filter(is_usable);
-        let url = url.ok_or_else(|| ClientError::Url(options.url.clone()))?;
-        Ok(Self(match options.protocol {
+        let url: Option<Uri> = options.url.parse().ok().filter(is_usable);
+        let url = url.ok_or_else(|| ClientError::Url(shown(&options.url)))?;
+        let query = url.query().filter(|query| !query.is_empty()).map(str::to_owned);
+        let transport = match options.protocol {
             Protocol::HttpProtobuf => Transport::Http(HttpClient::new(options, url, agent)?),
             Protocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(options, url)?)),
-        }))
+        };
+        Ok(Self { transport, query })
     }
 
     /// Sends a request that [`compress`](crate::compression::compress) has compressed, and waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
-        match &self.0 {
+        let mut answer = match &self.transport {
             Transport::Http(client) => client.post(compressed),
             Transport::Grpc(client) => client.post(compressed),
+        };
+        if let Some(query) = &self.query {
+            let (Answer::Accepted { text, .. }
+            | Answer::Refused { reason: text, .. }
+            | Answer::Later { reason: text, .. }) = &mut answer;
+            *text = text.replace(query, "...");
         }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_query_that_the_collector_repeats_is_not_shown() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/metrics?key=s3cret", listener.local_addr().unwrap());
+        let collector = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut buffer) = (vec![], [0; 1024]);
+            while !request.ends_with(b"body") {
+                let read = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..read]);
+            }
+            let line = String::from_utf8_lossy(&request).lines().next().unwrap().to_owned();
+            let (length, kind) = (line.len(), "text/plain");
+            write!(
+                stream,
+                "HTTP/1.1 400 No\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{line}"
+            )
+            .unwrap();
+        });
+        let options = ClientOptions {
+            protocol: Protocol::HttpProtobuf,
+            url,
+            headers: vec![],
+            timeout: Duration::from_secs(10),
+            gzip: true,
+            certificate: None,
+            client: None,
+        };
+        let answer = Client::new(&options).unwrap().post(b"body");
+        let reason = "status 400 Bad Request: POST /v1/metrics?... HTTP/1.1".to_owned();
+        assert_eq!(answer, Answer::Refused { status: 400, reason });
+        collector.join().unwrap();
     }
 }

@@ -9,6 +9,7 @@ use std::{path::PathBuf, time::Duration};
 
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
+use topic_statistics_core::Escaped;
 
 use super::Protocol;
 
@@ -167,14 +168,15 @@ impl Endpoint {
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// The URL for requests. It has the path of metrics once; with gRPC it has no path. Without a scheme, gRPC has TLS
-    /// unless it is `insecure`.
+    /// The URL for requests. It has the path of metrics once, before a query; with gRPC it has no path. Without a scheme,
+    /// gRPC has TLS unless it is `insecure`.
     pub fn url(&self, protocol: Protocol, insecure: bool) -> String {
         match (protocol, self) {
             (Protocol::HttpProtobuf, Self::Metrics(url)) => url.clone(),
             (Protocol::HttpProtobuf, Self::Collector(url)) => {
-                let base = url.trim_end_matches('/');
-                format!("{}/v1/metrics", base.strip_suffix("/v1/metrics").unwrap_or(base))
+                let (base, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+                let base = base.trim_end_matches('/');
+                format!("{}/v1/metrics{query}", base.strip_suffix("/v1/metrics").unwrap_or(base))
             }
             (Protocol::Grpc, Self::Metrics(url) | Self::Collector(url)) => {
                 match (url.contains("://"), insecure) {
@@ -185,6 +187,26 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// Returns a URL as it can be shown: without user, password, query and fragment, which can be secrets.
+pub fn shown(url: &str) -> String {
+    let [scheme, authority, path] = parts(url);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Escaped(&[scheme, host, path].concat()).to_string()
+}
+
+/// Returns whether a URL has a user or a password.
+pub fn has_user(url: &str) -> bool {
+    parts(url)[1].contains('@')
+}
+
+/// Returns scheme, authority and path of a URL.
+fn parts(url: &str) -> [&str; 3] {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    [scheme, authority, path]
 }
 
 fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
@@ -313,6 +335,22 @@ mod tests {
         {
             let url = Endpoint::Collector(endpoint.to_owned()).url(Protocol::HttpProtobuf, false);
             assert_eq!(url, "http://h:4318/v1/metrics", "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_metrics_is_before_a_query_which_is_not_shown() {
+        for (endpoint, url, is_shown) in [
+            ("http://h?key=a/b", "http://h/v1/metrics?key=a/b", "http://h/v1/metrics"),
+            ("http://h/v1/metrics?key=x", "http://h/v1/metrics?key=x", "http://h/v1/metrics"),
+            ("https://h:4318/a/?x=1#y", "https://h:4318/a/v1/metrics?x=1#y", "https://h:4318/a/v1/metrics"),
+            ("http://h/#?y", "http://h/v1/metrics#?y", "http://h/v1/metrics"),
+            ("http://me:se@cret@h/a@b", "http://me:se@cret@h/a@b/v1/metrics", "http://h/a@b/v1/metrics"),
+            ("me:secret@h", "me:secret@h/v1/metrics", "h/v1/metrics"),
+            ("http://h\u{1b}", "http://h\u{1b}/v1/metrics", "http://h\\u{1b}/v1/metrics"),
+        ] {
+            let made = Endpoint::Collector(endpoint.to_owned()).url(Protocol::HttpProtobuf, false);
+            assert_eq!((&*made, &*shown(&made)), (url, is_shown), "{endpoint}");
         }
     }
 

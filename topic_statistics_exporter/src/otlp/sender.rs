@@ -537,6 +537,9 @@ mod tests {
             let error = Client::new(&options(url, &[])).unwrap_err().to_string();
             assert!(error.starts_with(&format!("The OTLP endpoint {url:?} is no URL")), "{error}");
         }
+        let error = Client::new(&options("ftp://host?secret", &[])).unwrap_err().to_string();
+        assert!(error.starts_with("The OTLP endpoint \"ftp://host\" is no URL"), "{error}");
+        assert!(Client::new(&options("http://host/a@b?to=me@host", &[])).is_ok(), "there is no user");
         let error = Client::new(&options("http://me:secret@host", &[])).unwrap_err().to_string();
         assert!(error.contains("go into a header") && !error.contains("secret"), "{error}");
         let error = Client::new(&options("http://host", &[("key", "secret\n")])).unwrap_err().to_string();

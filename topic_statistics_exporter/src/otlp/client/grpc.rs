@@ -28,7 +28,7 @@ use super::{
     options::{ClientError, ClientOptions, USER_AGENT},
     pem,
 };
-use crate::compression::decompress;
+use crate::{compression::decompress, otlp::shown};
 
 /// Sends requests to one collector, and keeps the connection.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl GrpcClient {
             metadata.append(key, value);
         }
         let is_https = url.scheme_str() == Some("https");
-        let no_url = |_| ClientError::Url(options.url.clone());
+        let no_url = |_| ClientError::Url(shown(&options.url));
         let mut endpoint = Channel::builder(url).user_agent(USER_AGENT).map_err(no_url)?;
         if is_https {
             endpoint = endpoint.tls_config(tls(options)?).map_err(|error| {

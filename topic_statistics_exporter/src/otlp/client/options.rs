@@ -52,7 +52,7 @@ pub struct ClientOptions {
 /// Why no request can be sent with these options.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The URL.
+    /// The URL, without what can be a secret.
     #[error(
         "The OTLP endpoint {0:?} is no URL: it is http:// or https://, a host, and a port, as http://localhost:4318"
     )]
