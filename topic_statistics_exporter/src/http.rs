@@ -5,12 +5,16 @@
 //! It has a thread of its own, and whatever a client sends has a bound: connections, sizes, times, and how often the
 //! state is read. So no client holds up another one or the subscriptions. No path of a request names a file.
 
+mod connections;
+
 use std::{
-    collections::VecDeque,
     convert::Infallible,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError,
+    },
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -35,6 +39,7 @@ use tokio::{
     time,
 };
 
+use self::connections::{Connections, Room};
 use super::{
     compression::compress,
     exposition::Format,
@@ -44,8 +49,6 @@ use super::{
 
 /// How many connections there are at most.
 const MAX_CONNECTIONS: usize = 100;
-/// With [`MAX_CONNECTIONS`], a new connection closes the oldest one if that is older than this.
-const GIVES_WAY: Duration = Duration::from_secs(2);
 /// How long the header of a request may take.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a connection may take: one request, and its response.
@@ -81,12 +84,6 @@ struct Made {
     expires: Instant,
 }
 
-/// A connection that is served.
-struct Connection {
-    task: JoinHandle<()>,
-    accepted: Instant,
-}
-
 impl Server {
     /// Listens at an address, and serves the state on a thread of its own.
     pub fn start(listen: &Listen, state: SharedState) -> io::Result<Self> {
@@ -119,13 +116,19 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
-    let mut connections: VecDeque<Connection> = VecDeque::new();
+    let mut connections: Connections<JoinHandle<()>> = Connections::new(MAX_CONNECTIONS);
     loop {
-        make_room(&mut connections).await;
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let task = tokio::spawn(serve(stream, Arc::clone(&metrics)));
-                connections.push_back(Connection { task, accepted: Instant::now() });
+            Ok((stream, peer)) => {
+                connections.retain(|task| !task.is_finished());
+                match connections.make_room(peer.ip(), Instant::now()) {
+                    Room::Free => {}
+                    Room::Close(task) => task.abort(),
+                    Room::No => continue,
+                }
+                let has_request = Arc::default();
+                let task = tokio::spawn(serve(stream, Arc::clone(&metrics), Arc::clone(&has_request)));
+                connections.add(peer.ip(), task, has_request, Instant::now());
             }
             // No file descriptor is free, or the client has gone already.
             Err(_) => time::sleep(Duration::from_millis(10)).await,
@@ -133,24 +136,14 @@ async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
     }
 }
 
-/// Waits until there is room for a connection.
-async fn make_room(connections: &mut VecDeque<Connection>) {
-    loop {
-        connections.retain(|connection| !connection.task.is_finished());
-        if connections.len() < MAX_CONNECTIONS {
-            return;
-        }
-        if connections.front().is_some_and(|oldest| oldest.accepted.elapsed() > GIVES_WAY) {
-            connections.pop_front().inspect(|oldest| oldest.task.abort());
-            return;
-        }
-        time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// Serves one request of a client.
-pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, metrics: Arc<Metrics>) {
+/// Serves one request of a client. Sets `has_request` when it has read the request.
+pub async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    metrics: Arc<Metrics>,
+    has_request: Arc<AtomicBool>,
+) {
     let service = service_fn(|request: Request<_>| {
+        has_request.store(true, Ordering::Relaxed);
         let response = respond(request.method(), request.uri().path(), request.headers(), &metrics);
         async { Ok::<_, Infallible>(response) }
     });
@@ -303,7 +296,15 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpStream as StdStream,
+    };
+
+    use tokio::net::TcpSocket;
+
     use super::*;
+    use crate::state::{Limits, Now, State};
 
     #[test]
     fn gzip_is_for_clients_that_take_it() {
@@ -338,5 +339,41 @@ mod tests {
         ] {
             assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
         }
+    }
+
+    /// The clients of one address keep as many connections as there are, and more wait to be accepted.
+    #[test]
+    fn idle_connections_of_an_address_fail_no_scrape_of_another_one() {
+        const IDLE: usize = 2 * MAX_CONNECTIONS + 20;
+        let state = State::new(Limits::default(), Now::read());
+        let server = Server::start(&"127.0.0.1:0".parse().unwrap(), Arc::new(Mutex::new(state))).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let idle: Vec<StdStream> = runtime.block_on(async {
+            let mut idle = vec![];
+            for _ in 0..IDLE {
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+                idle.push(socket.connect(server.address()).await.unwrap().into_std().unwrap());
+            }
+            idle
+        });
+        for _ in 0..3 {
+            let mut scrape = StdStream::connect(server.address()).unwrap();
+            scrape.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            scrape.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let mut response = String::new();
+            scrape.read_to_string(&mut response).unwrap();
+            assert!(response.starts_with("HTTP/1.0 200 OK\r\n"), "{response}");
+        }
+        // An open one has nothing to read.
+        let is_open = |mut stream: &StdStream| {
+            stream.read(&mut [0; 1]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        let open: Vec<bool> = idle.iter().map(is_open).collect();
+        assert!(
+            open[IDLE - MAX_CONNECTIONS + 3..].iter().all(|is_open| *is_open),
+            "the latest ones: {open:?}"
+        );
+        assert!(!open[..IDLE - MAX_CONNECTIONS].iter().any(|is_open| *is_open), "the others: {open:?}");
     }
 }

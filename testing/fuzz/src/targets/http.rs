@@ -15,7 +15,7 @@ pub fn http(bytes: &[u8]) {
         let state = State::new(Limits::default(), Now::read());
         let metrics = Arc::new(Metrics::new(Arc::new(Mutex::new(state))));
         let (mut client, server) = tokio::io::duplex(1 << 20);
-        let serving = tokio::spawn(serve(server, metrics));
+        let serving = tokio::spawn(serve(server, metrics, Arc::default()));
         // The server may have closed the connection before it has read all.
         let _closed = client.write_all(bytes).await;
         // hyper does not answer a client that has gone. A client waits until no answer to its bytes is possible.

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Which connections there are, and which one is closed for a new one.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+/// The connections, of which there are at most so many, in the order in which they were accepted.
+///
+/// Without room, a new one takes the place of one of the address that has most: so whatever one address does, the
+/// others are served.
+#[derive(Debug)]
+pub struct Connections<T> {
+    max: usize,
+    all: Vec<Connection<T>>,
+}
+
+#[derive(Debug)]
+struct Connection<T> {
+    address: IpAddr,
+    accepted: Instant,
+    has_request: Arc<AtomicBool>,
+    task: T,
+}
+
+/// Whether there is room for a new connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Room<T> {
+    /// There is.
+    Free,
+    /// This one has to be closed for it.
+    Close(T),
+    /// All of its address are being answered.
+    No,
+}
+
+impl<T> Connections<T> {
+    /// A connection that is being answered gives way after that time.
+    const GIVES_WAY: Duration = Duration::from_secs(2);
+
+    pub fn new(max: usize) -> Self {
+        Self { max, all: vec![] }
+    }
+
+    /// Adds a connection. `has_request` is set once its request has been read.
+    pub fn add(&mut self, address: IpAddr, task: T, has_request: Arc<AtomicBool>, now: Instant) {
+        self.all.push(Connection { address: network(address), accepted: now, has_request, task });
+    }
+
+    /// Keeps some connections only.
+    pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.all.retain(|connection| is_kept(&connection.task));
+    }
+
+    /// Makes room for a connection of an address. Of the address with most connections, the oldest one goes that has
+    /// sent no request.
+    pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
+        if self.all.len() < self.max {
+            return Room::Free;
+        }
+        let address = network(address);
+        let mut counts = HashMap::from([(address, 1)]);
+        for connection in &self.all {
+            *counts.entry(connection.address).or_insert(0) += 1;
+        }
+        // With as many as another address, the newcomer's own gives way.
+        let most = counts.into_iter().max_by_key(|(other, count)| (*count, *other == address));
+        let is_its = |connection: &&Connection<T>| most.is_some_and(|(most, _)| connection.address == most);
+        let has_request = |connection: &Connection<T>| connection.has_request.load(Ordering::Relaxed);
+        let is_old =
+            |connection: &Connection<T>| now.saturating_duration_since(connection.accepted) > Self::GIVES_WAY;
+        let idle = self.all.iter().position(|connection| is_its(&connection) && !has_request(connection));
+        let closed =
+            idle.or_else(|| self.all.iter().position(|connection| is_its(&connection) && is_old(connection)));
+        closed.map_or(Room::No, |closed| Room::Close(self.all.remove(closed).task))
+    }
+}
+
+/// Returns an address; of IPv6 the network of a host, which may have any address in it.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address.to_canonical(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connections that are numbered, and the time.
+    struct Table {
+        connections: Connections<usize>,
+        accepted: usize,
+        now: Instant,
+    }
+
+    impl Table {
+        fn new(max: usize) -> Self {
+            Self { connections: Connections::new(max), accepted: 0, now: Instant::now() }
+        }
+
+        fn accept(&mut self, address: &str, has_request: bool) -> Room<usize> {
+            let address = address.parse().unwrap();
+            let room = self.connections.make_room(address, self.now);
+            if room != Room::No {
+                let has_request = Arc::new(AtomicBool::new(has_request));
+                self.connections.add(address, self.accepted, has_request, self.now);
+                self.accepted += 1;
+            }
+            room
+        }
+    }
+
+    #[test]
+    fn an_address_with_idle_connections_takes_room_from_itself_only() {
+        let mut table = Table::new(100);
+        for address in ["192.0.2.1", "2001:db8::1"] {
+            assert_eq!(table.accept(address, false), Room::Free);
+        }
+        for _ in 2..100 {
+            assert_eq!(table.accept("192.0.2.7", false), Room::Free);
+        }
+        // It connects again, 900 times, in no time. Its oldest one goes.
+        for closed in 2..902 {
+            assert_eq!(table.accept("192.0.2.7", false), Room::Close(closed));
+        }
+        // So it is for the scrapes of others, and for any address of IPv6 of one network.
+        for (address, closed) in [("192.0.2.1", 902), ("2001:db8::1", 903), ("2001:db8::ffff", 904)] {
+            assert_eq!(table.accept(address, true), Room::Close(closed));
+        }
+        table.connections.retain(|number| *number > 1 && *number < 1000);
+        assert_eq!((table.connections.all.len(), table.accept("192.0.2.1", true)), (95, Room::Free));
+    }
+
+    #[test]
+    fn addresses_have_the_same_share_in_the_end() {
+        let mut table = Table::new(6);
+        for address in ["192.0.2.1"; 6] {
+            table.accept(address, false);
+        }
+        for (address, closed) in [("192.0.2.2", 0), ("192.0.2.2", 1), ("::ffff:192.0.2.2", 2)] {
+            assert_eq!(table.accept(address, false), Room::Close(closed));
+        }
+        assert_eq!(table.accept("192.0.2.2", false), Room::Close(6), "it has its share");
+        assert_eq!(table.accept("192.0.2.1", false), Room::Close(3), "and so has the other one");
+    }
+
+    #[test]
+    fn a_connection_that_is_answered_gives_way_when_it_is_old() {
+        let mut table = Table::new(3);
+        for has_request in [true, false, true] {
+            table.accept("192.0.2.1", has_request);
+        }
+        assert_eq!(table.accept("192.0.2.1", true), Room::Close(1), "the idle one");
+        assert_eq!(table.accept("192.0.2.1", true), Room::No);
+        table.now += Duration::from_millis(2001);
+        assert_eq!(table.accept("192.0.2.1", true), Room::Close(0));
+    }
+}
