@@ -18,6 +18,10 @@ local mixin = {
     lossRatio: 0.01,
     // The share of calls without a response that is a ticket, and of skipped periods.
     missedRatio: 0.01,
+    // So few messages, calls or periods in 10 minutes are no ticket, whatever their share is.
+    least: 5,
+    // How often an exporter may start in an hour.
+    starts: 5,
     // How long a call may wait for its response, in seconds.
     oldestCall: 600,
     // The share of its time for which a thread may run callbacks, as a percentage.
@@ -31,6 +35,8 @@ local mixin = {
   local config = self._config,
   local topic = config.robot + ', node, topic',
   local source = topic + ', name',
+  // What an operator has said to be gone, in a rule of their own: an instance, or a node of an instance.
+  local gone = 'topic_statistics:gone',
 
   // The source of an alert: node and topic, or node and name.
   local of(source) = '{{ $labels.instance }}: ' + source,
@@ -49,10 +55,10 @@ local mixin = {
     { long: '1d', short: '2h', factor: 3, severity: 'ticket', 'for': '1h' },
     { long: '3d', short: '6h', factor: 1, severity: 'ticket', 'for': '3h' },
   ],
-  // The sums of long windows have few samples: increases of 5 minutes, or of an hour.
+  // The sums of long windows have few samples: increases of 5 minutes, or of an hour. Each range has that many.
   local steps = [
-    { step: '5m', ranges: ['5m', '30m', '1h', '2h', '6h'] },
-    { step: '1h', ranges: ['1d', '3d'] },
+    { step: '5m', ranges: { '5m': 1, '30m': 6, '1h': 12, '2h': 24, '6h': 72 } },
+    { step: '1h', ranges: { '1d': 24, '3d': 72 } },
   ],
   // Of a source without expectations: what its author expects is judged by the node.
   local unless_judged(expr) = expr + 'unless on (%s) topic_statistics_health_level\n' % source,
@@ -61,11 +67,17 @@ local mixin = {
     sum by (%(source)s) (increase(topic_statistics_%(missed)s[10m]))
     / (sum by (%(source)s) (increase(topic_statistics_%(missed)s[10m]))
       + sum by (%(source)s) (increase(topic_statistics_%(met)s[10m]))) > %(ratio)g
-  ||| % { source: source, missed: missed, met: met, ratio: config.missedRatio },
+    and sum by (%(source)s) (increase(topic_statistics_%(missed)s[10m])) >= %(least)g
+  ||| % { source: source, missed: missed, met: met, ratio: config.missedRatio, least: config.least },
   local bad(range) = 'topic_statistics:windows_bad:ratio' + range,
   local ok_share(range, step) =
     'sum_over_time(topic_statistics:windows_ok:increase%(step)s[%(range)s:%(step)s]) / sum_over_time(topic_statistics:windows_judged:increase%(step)s[%(range)s:%(step)s])'
     % { range: range, step: step },
+  // The share of a range that was bad. What has no windows in it is not bad: a robot that has just started has not
+  // burnt the hour before.
+  local bad_share(range, step, samples) =
+    '(1 - %s) * clamp_max(count_over_time(topic_statistics:windows_judged:increase%s[%s:%s]) / %d, 1)'
+    % [ok_share(range, step), step, range, step, samples],
 
   prometheusRules+:: {
     groups: [
@@ -110,15 +122,15 @@ local mixin = {
         rules: [
           {
             record: 'topic_statistics:windows_ok:increase' + of.step,
-            expr: 'sum by (%s, name) (increase(topic_statistics_windows_judged_total{level="ok"}[%s]))' % [topic, of.step],
+            expr: 'sum by (%s, judge) (increase(topic_statistics_windows_judged_total{level="ok"}[%s]))' % [source, of.step],
           },
           {
             record: 'topic_statistics:windows_judged:increase' + of.step,
-            expr: 'sum by (%s, name) (increase(topic_statistics_windows_judged_total[%s]))' % [topic, of.step],
+            expr: 'sum by (%s, judge) (increase(topic_statistics_windows_judged_total[%s]))' % [source, of.step],
           },
         ] + [
-          { record: bad(range), expr: '1 - ' + ok_share(range, of.step) }
-          for range in of.ranges
+          { record: bad(range), expr: bad_share(range, of.step, of.ranges[range]) }
+          for range in std.objectFields(of.ranges)
         ],
       }
       for of in steps
@@ -165,9 +177,14 @@ local mixin = {
           alert(
             'TopicStatisticsExporterSilent',
             |||
-              group by (%(robot)s) (last_over_time(topic_statistics_exporter_build_info{%(alwaysOn)s}[1h]))
-              unless on (%(robot)s) (topic_statistics_exporter_build_info or up)
-            ||| % config,
+              (
+                group by (%(robot)s) (last_over_time(topic_statistics_exporter_build_info{%(alwaysOn)s}[1h]))
+                unless on (%(robot)s) last_over_time(up[1h])
+                or group by (%(robot)s) (last_over_time(ALERTS{alertname="TopicStatisticsExporterSilent", alertstate="firing"}[1d]))
+              )
+              unless on (%(robot)s) topic_statistics_exporter_build_info
+              unless on (instance) %(gone)s{node=""}
+            ||| % (config { gone: gone }),
             '5m',
             'page',
             of('the exporter pushes nothing'),
@@ -181,7 +198,8 @@ local mixin = {
                 or group by (%(robot)s) (present_over_time(up{%(exporters)s}[7d:30m] offset 3d))
               )
               unless on (%(robot)s) group by (%(robot)s) (present_over_time(topic_statistics_exporter_build_info[3d:30m]))
-            ||| % config,
+              unless on (instance) %(gone)s{node=""}
+            ||| % (config { gone: gone }),
             '1h',
             'ticket',
             of('nothing has been heard of it for 3 days'),
@@ -198,9 +216,18 @@ local mixin = {
             'No target is configured, or all of them are away.'
           ),
           alert(
+            'TopicStatisticsExporterRestarts',
+            'changes(process_start_time_seconds{%(exporters)s}[1h]) >= %(starts)g' % config,
+            '0m',
+            'ticket',
+            of('the exporter starts again and again'),
+            '{{ $value }} times in an hour: it ends soon after its start, or the robot does.'
+          ),
+          alert(
             'TopicStatisticsPushDenied',
             |||
               sum by (%(robot)s) (increase(topic_statistics_exporter_push_attempts_failed_total{reason="denied"}[15m])) > 0
+              unless on (%(robot)s) increase(topic_statistics_exporter_push_requests_accepted_total[10m]) > 0
             ||| % config,
             '10m',
             'ticket',
@@ -221,7 +248,7 @@ local mixin = {
             'TopicStatisticsSeriesLimit',
             |||
               sum by (%(robot)s, reason) (
-                increase(topic_statistics_exporter_messages_refused_total{reason=~"series_limit|node_limit"}[15m])
+                increase(topic_statistics_exporter_messages_refused_total{reason=~"series_limit|node_limit"}[10m])
               ) > 0
             ||| % config,
             '15m',
@@ -236,7 +263,16 @@ local mixin = {
         rules: [
           alert(
             'TopicStatisticsUnhealthy',
-            'topic_statistics_health_level == 2',
+            // Once it fires, it does until a judge says OK or WARN: a node that crashes, or whose topic becomes silent,
+            // is not healthy. If the robot is switched off, it ends after 15 minutes.
+            |||
+              max without (judge) (topic_statistics_health_level == 2)
+              or
+              2 * max without (alertname, alertstate, severity) (ALERTS{alertname="TopicStatisticsUnhealthy", alertstate="firing"})
+                and on (%(robot)s) last_over_time(topic_statistics_exporter_build_info[15m])
+                unless on (%(source)s) topic_statistics_health_level < 2
+                unless on (instance, node) %(gone)s
+            ||| % { robot: config.robot, source: source, gone: gone },
             '2m',
             'page',
             of('{{ $labels.topic }}{{ $labels.name }} of {{ $labels.node }} is an error'),
@@ -244,7 +280,7 @@ local mixin = {
           ),
           alert(
             'TopicStatisticsStale',
-            'topic_statistics_health_level == 3',
+            'max without (judge) (topic_statistics_health_level == 3)',
             '5m',
             'ticket',
             of('{{ $labels.topic }}{{ $labels.name }} of {{ $labels.node }} is silent'),
@@ -253,11 +289,13 @@ local mixin = {
           alert(
             'TopicStatisticsRateOff',
             |||
-              topic_statistics_judged_rate_hertz
-                < on (%(topic)s, name) group_left topic_statistics_expected_rate_hertz{bound="lower", level="warn"}
-              or topic_statistics_judged_rate_hertz
-                > on (%(topic)s, name) group_left topic_statistics_expected_rate_hertz{bound="upper", level="warn"}
-            ||| % { topic: topic },
+              max without (judge) (
+                topic_statistics_judged_rate_hertz
+                  < on (%(source)s, judge) group_left topic_statistics_expected_rate_hertz{bound="lower", level="warn"}
+                or topic_statistics_judged_rate_hertz
+                  > on (%(source)s, judge) group_left topic_statistics_expected_rate_hertz{bound="upper", level="warn"}
+              )
+            ||| % { source: source },
             '10m',
             'ticket',
             of('the rate of {{ $labels.topic }}{{ $labels.name }} in {{ $labels.node }} is not as expected'),
@@ -267,11 +305,11 @@ local mixin = {
             'TopicStatisticsAgeHigh',
             |||
               topic_statistics_message_age_mean_seconds
-                > on (%(topic)s) group_left topic_statistics_expected_message_age_seconds{figure="mean", bound="upper", level="warn"}
+                > on (%(topic)s) group_left min without (judge) (topic_statistics_expected_message_age_seconds{figure="mean", bound="upper", level="warn"})
               or topic_statistics_message_age_max_seconds
-                > on (%(topic)s) group_left topic_statistics_expected_message_age_seconds{figure="max", bound="upper", level="warn"}
+                > on (%(topic)s) group_left min without (judge) (topic_statistics_expected_message_age_seconds{figure="max", bound="upper", level="warn"})
               or topic_statistics_message_age_seconds{quantile="0.99"}
-                > on (%(topic)s) group_left topic_statistics_expected_message_age_seconds{figure="p99", bound="upper", level="warn"}
+                > on (%(topic)s) group_left min without (judge) (topic_statistics_expected_message_age_seconds{figure="p99", bound="upper", level="warn"})
             ||| % { topic: topic },
             '10m',
             'ticket',
@@ -281,7 +319,7 @@ local mixin = {
         ] + [
           alert(
             'TopicStatisticsErrorBudgetBurn',
-            '%s > %g and %s > %g' % [
+            'max without (judge) (%s > %g and %s > %g)' % [
               bad(burn.long),
               burn.factor * (1 - config.objective),
               bad(burn.short),
@@ -290,7 +328,7 @@ local mixin = {
             burn['for'],
             burn.severity,
             of('{{ $labels.topic }}{{ $labels.name }} of {{ $labels.node }} is too often unhealthy'),
-            '{{ $value | humanizePercentage }} of its windows in %s; %g %% in 28 days are allowed.'
+            '{{ $value | humanizePercentage }} of %s; %g %% in 28 days are allowed.'
             % [burn.long, 100 * (1 - config.objective)]
           ) + { labels+: { long: burn.long } }
           for burn in burns
@@ -320,8 +358,9 @@ local mixin = {
             'TopicStatisticsMessagesLost',
             |||
               topic_statistics:messages_lost:ratio10m > %(lossRatio)g
+              and topic_statistics:messages_lost:increase10m >= %(least)g
               unless on (%(topic)s) topic_statistics_expected_window_messages_lost
-            ||| % { topic: topic, lossRatio: config.lossRatio },
+            ||| % { topic: topic, lossRatio: config.lossRatio, least: config.least },
             '0m',
             'ticket',
             of('{{ $labels.node }} loses messages on {{ $labels.topic }}'),
@@ -353,7 +392,7 @@ local mixin = {
           alert(
             'TopicStatisticsClocksDiffer',
             |||
-              sum by (%(robot)s, node) (increase(topic_statistics_message_age_negative_windows_total[15m])) > 0
+              sum by (%(robot)s, node) (increase(topic_statistics_message_age_negative_windows_total[10m])) > 0
             ||| % config,
             '15m',
             'ticket',
@@ -362,19 +401,17 @@ local mixin = {
           ),
           alert(
             'TopicStatisticsDiagnosticError',
-            // Not of a source that is judged, whose status has the node without its namespace, and the source:
+            // Not of a source that is judged, whose status has the name of the judge, and the topic or the whole source:
             // TopicStatisticsUnhealthy and TopicStatisticsStale tell of it.
             |||
               topic_statistics_diagnostic_level >= 2
+              unless on (%(robot)s, name) label_join(%(topic)s, "name", ": ", "judge", "task")
               unless on (%(robot)s, name)
-                label_join(
-                  label_join(
-                    label_replace(topic_statistics_health_level, "short", "$1", "node", ".*/([^/]+)"),
-                    "source", "", "topic", "name"
-                  ),
-                  "name", ": ", "short", "source"
-                )
-            ||| % config,
+                label_join(label_join(%(topic)s, "task", ":", "node", "task"), "name", ": ", "judge", "task")
+            ||| % {
+              robot: config.robot,
+              topic: 'label_join(topic_statistics_health_level, "task", "", "topic", "name")',
+            },
             '10m',
             'ticket',
             of('{{ $labels.name }} reports an error'),

@@ -233,8 +233,9 @@ impl State {
             }
             Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, held, now),
             Received::Diagnostic(diagnostic) => {
-                accept_diagnostic(&mut self.diagnostics, diagnostic, budget, held)?;
-                accept_health(&mut self.healths, diagnostic, budget, held, now)
+                // Without room for its name, the health is as current as ever.
+                let named = accept_diagnostic(&mut self.diagnostics, diagnostic, budget, held);
+                accept_health(&mut self.healths, diagnostic, budget, held, now).and(named)
             }
         }
     }

@@ -11,5 +11,6 @@ pub use crate::{
         Answer, Backoff, Client, ClientOptions, Delivery, Failure, Limits as QueueLimits, Outcome, Protocol,
         Queue,
     },
-    state::{Limits, MetricState, Now, Source, State},
+    state::{HealthState, Limits, MetricState, Now, Source, State},
 };
+pub use topic_statistics_views::bounds::Sender;

@@ -28,12 +28,14 @@ struct Situation {
     series: Vec<Value>,
     /// Alerts with their severities, and a time at which each one fires. No others ever fire.
     fires: Vec<(&'static str, &'static str, u32)>,
+    /// Alerts, and a time at which each one does not fire.
+    rests: Vec<(&'static str, u32)>,
 }
 
 impl Situation {
     fn new(name: &str, length: u32, interval: u32) -> Self {
         let name = format!("{name}, scraped every {interval} s");
-        Self { name, length, interval, evaluation: MINUTE, series: vec![], fires: vec![] }
+        Self { name, length, interval, evaluation: MINUTE, series: vec![], fires: vec![], rests: vec![] }
     }
 
     /// Adds a time series. `value` has its value at a time, None while it is not there.
@@ -86,6 +88,11 @@ impl Situation {
         self
     }
 
+    fn rests(mut self, alert: &'static str, at: u32) -> Self {
+        self.rests.push((alert, at));
+        self
+    }
+
     /// Returns the test for promtool.
     fn test(&self) -> Value {
         let firing = |expression: &str, time: u32, alerts: BTreeSet<(&str, &str)>| {
@@ -106,6 +113,9 @@ impl Situation {
                 firing(&alert, *time, BTreeSet::from([(*name, *severity)]))
             })
             .collect();
+        tests.extend(self.rests.iter().map(|(name, time)| {
+            firing(&format!("ALERTS{{alertstate=\"firing\", alertname=\"{name}\"}}"), *time, BTreeSet::new())
+        }));
         let ever = format!("last_over_time(ALERTS{{alertstate=\"firing\"}}[{}s])", self.length);
         tests.push(firing(
             &ever,
@@ -150,6 +160,7 @@ const ALWAYS_ON: &str = "job=\"topic_statistics\", instance=\"r1\", always_on=\"
 const SCAN: &str = "job=\"topic_statistics\", instance=\"r1\", node=\"/n\", topic=\"/scan\"";
 
 const PLAN: &str = "topic=\"/plan\"";
+const MAP: &str = "topic=\"/map\"";
 const TIMER: &str = "name=\"timer/10ms\"";
 const EXECUTOR: &str = "name=\"executor\"";
 
@@ -166,6 +177,11 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         .topic_while("/fast_windows", 0.1, is_on, |time| 100.0 * f64::from(time))
         .topic_while("/long_windows", 300.0, is_on, |time| 10.0 * f64::from(time))
         .topic_while("/latched", 1.0, is_on, |_| 1.0)
+        .topic_while("/at_0.1_hz", 1.0, is_on, |time| f64::from(time / 10))
+        .series(
+            &format!("topic_statistics_messages_lost_total{{{R1}, node=\"/n\", topic=\"/at_0.1_hz\"}}"),
+            |time| is_on(time).then(|| f64::from(time / HOUR)),
+        )
         .topic_while("/burst_each_10_minutes", 1.0, is_on, |time| 100.0 * f64::from(time / (10 * MINUTE)))
         .topic_while("/burst_each_3_hours", 1.0, is_on, |time| 1e5 * f64::from(time / (3 * HOUR)))
         // Neither ages nor periods: nothing is counted.
@@ -178,6 +194,8 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         )
         .series(&judged("ok"), is_ok("ok"))
         .series(&judged("error"), is_ok("error"))
+        // The topic begins 45 s after power on.
+        .series(&judged("stale"), move |time| is_on(time).then(|| f64::from((time % DAY).min(45))))
         .series(
             &format!("topic_statistics_messages_lost_total{{{SCAN}, kind=\"subscription\"}}"),
             while_on(7.0),
@@ -188,6 +206,10 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         .series(&waiting("oldest_call_seconds", PLAN), |time| is_on(time).then_some(f64::from(time % 300)))
         .series(&waiting("responses_total", PLAN), |time| is_on(time).then_some(f64::from(time)))
         .series(&waiting("dropped_calls_total", PLAN), |time| is_on(time).then(|| f64::from(time / 1000)))
+        // Another service is called once in 10 s, and a call of an hour has no response.
+        .series(&waiting("responses_total", MAP), |time| is_on(time).then(|| f64::from(time / 10)))
+        .series(&waiting("dropped_calls_total", MAP), |time| is_on(time).then(|| f64::from(time / HOUR)))
+        .series(&process_start(R1), move |time| is_on(time).then(|| f64::from(time / DAY * DAY)))
         .series(&waiting("callback_panics_total", PLAN), while_on(1.0))
         // One skipped period of a thousand.
         .series(&waiting("timer_period_seconds_count", TIMER), |time| {
@@ -197,6 +219,11 @@ fn healthy(name: &str, length: u32, interval: u32, is_on: fn(u32) -> bool) -> Si
         .series(&waiting("busy_percent_max", EXECUTOR), |time| {
             is_on(time).then_some(if time % (20 * MINUTE) < 10 * MINUTE { 100.0 } else { 60.0 })
         })
+}
+
+/// When an exporter was started.
+fn process_start(labels: &str) -> String {
+    format!("process_start_time_seconds{{{labels}}}")
 }
 
 /// A time series of what waits.
@@ -219,6 +246,8 @@ fn a_month() -> Situation {
 fn situations(interval: u32) -> Vec<Situation> {
     let from = 3 * HOUR;
     let new = |name: &str, length: u32| Situation::new(name, length, interval).exporter(R1, always);
+    // Nothing else is known before.
+    let boot = 30 * MINUTE;
     let since = move |value: f64| move |time: u32| Some(if time >= from { value } else { 0.0 });
     let counter = move |per_second: f64| {
         move |time: u32| Some((per_second * f64::from(time.saturating_sub(from))).floor())
@@ -233,11 +262,17 @@ fn situations(interval: u32) -> Vec<Situation> {
             situation.exporter(&labels, is_up)
         })
     };
+    let judge = |name: &str, judge: &str, labels: &str| {
+        format!("topic_statistics_{name}{{{SCAN}, judge=\"{judge}\"{labels}}}")
+    };
+    let age_limit = ", figure=\"mean\", bound=\"upper\", level=\"warn\"";
+    let info = |labels: &str| format!("topic_statistics_exporter_build_info{{{labels}}}");
+    let other = &ALWAYS_ON.replace("r1", "r2");
     let pushing = "job=\"topic_statistics_exporter\", instance=\"r2\", always_on=\"true\"";
     vec![
         healthy("a healthy robot", 8 * HOUR, interval, always),
         new("a topic that violates its expectations", 4 * HOUR)
-            .series(&format!("topic_statistics_health_level{{{SCAN}}}"), since(2.0))
+            .series(&judge("health_level", "n", ""), since(2.0))
             // The status on /diagnostics that says the same.
             .series(
                 &format!(
@@ -247,10 +282,88 @@ fn situations(interval: u32) -> Vec<Situation> {
             )
             .fires("TopicStatisticsUnhealthy", PAGE, from + 4 * MINUTE),
         new("timers of two nodes of one name that violate their expectations", 4 * HOUR)
-            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/a/n\", name=\"timer/10ms\"}}"), since(2.0))
-            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/b/n\", name=\"timer/10ms\"}}"), since(2.0))
+            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/a/n\", name=\"timer/10ms\", judge=\"n\"}}"), since(2.0))
+            .series(&format!("topic_statistics_health_level{{{R1}, node=\"/b/n\", name=\"timer/10ms\", judge=\"n\"}}"), since(2.0))
             .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"n: timer/10ms\"}}"), since(2.0))
             .fires("TopicStatisticsUnhealthy", PAGE, from + 4 * MINUTE),
+        // Its node says that it is an error, and topic_monitor that all is well; each has limits of its own.
+        new("a topic of which two judges say different things", 4 * HOUR)
+            .series(&judge("health_level", "n", ""), since(2.0))
+            .constant(&judge("health_level", "topic_monitor", ""), 0.0)
+            .series(&judge("judged_rate_hertz", "n", ""), |time| Some(if time >= from { 5.0 } else { 10.0 }))
+            .constant(&judge("judged_rate_hertz", "topic_monitor", ""), 10.0)
+            .constant(&judge("expected_rate_hertz", "n", ", bound=\"lower\", level=\"warn\""), 9.0)
+            .constant(&judge("expected_rate_hertz", "topic_monitor", ", bound=\"lower\", level=\"warn\""), 8.0)
+            .series(&format!("topic_statistics_message_age_mean_seconds{{{SCAN}}}"), since(0.2))
+            .constant(&judge("expected_message_age_seconds", "n", age_limit), 0.1)
+            .constant(&judge("expected_message_age_seconds", "topic_monitor", age_limit), 0.3)
+            .series(&judge("windows_judged_total", "n", ", level=\"ok\""), |time| Some(f64::from(time.min(from))))
+            .series(&judge("windows_judged_total", "n", ", level=\"error\""), counter(1.0))
+            .series(&judge("windows_judged_total", "topic_monitor", ", level=\"ok\""), |time| Some(f64::from(time)))
+            .constant(&judge("windows_judged_total", "topic_monitor", ", level=\"error\""), 0.0)
+            .series(
+                &format!("topic_statistics_diagnostic_level{{{R1}, name=\"n: /scan\", hardware_id=\"none\"}}"),
+                since(2.0),
+            )
+            .fires("TopicStatisticsUnhealthy", PAGE, from + 4 * MINUTE)
+            .fires("TopicStatisticsRateOff", TICKET, from + 12 * MINUTE)
+            .fires("TopicStatisticsAgeHigh", TICKET, from + 12 * MINUTE)
+            .fires("TopicStatisticsErrorBudgetBurn", PAGE, from + 15 * MINUTE),
+        // topic_monitor --from-statistics judges what the node does not, and its status names the whole source.
+        new("a source that topic_monitor finds silent", 4 * HOUR)
+            .series(&judge("health_level", "topic_monitor", ""), since(3.0))
+            .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"topic_monitor: /n:/scan\"}}"), since(3.0))
+            .fires("TopicStatisticsStale", TICKET, from + 7 * MINUTE),
+        new("a node that crashes while it is an error, and starts again", 4 * HOUR + 30 * MINUTE)
+            .topic_while("/scan", 1.0, |time| time < from + 5 * MINUTE || time >= from + HOUR, |time| f64::from(time))
+            .series(&format!("topic_statistics_health_level{{{SCAN}}}"), |time| match time {
+                time if time < from => Some(0.0),
+                time if time < from + 6 * MINUTE => Some(2.0),
+                time if time < from + HOUR => None,
+                _ => Some(0.0),
+            })
+            .fires("TopicStatisticsUnhealthy", PAGE, from + 55 * MINUTE)
+            .fires("TopicStatisticsNodesEnded", TICKET, from + 20 * MINUTE)
+            .rests("TopicStatisticsUnhealthy", from + HOUR + 2 * MINUTE),
+        new("a node that starts, is an error, and crashes for good", 4 * HOUR)
+            .series(&format!("topic_statistics_health_level{{{SCAN}}}"), |time| {
+                (from..from + 10 * MINUTE).contains(&time).then_some(2.0)
+            })
+            .fires("TopicStatisticsUnhealthy", PAGE, 4 * HOUR),
+        new("a node that is an error, crashes, and is said to be gone", 4 * HOUR)
+            .series(&format!("topic_statistics_health_level{{{SCAN}}}"), |time| {
+                (from..from + 10 * MINUTE).contains(&time).then_some(2.0)
+            })
+            .series("topic_statistics:gone{instance=\"r1\", node=\"/n\"}", |time| {
+                (time >= from + 30 * MINUTE).then_some(1.0)
+            })
+            .fires("TopicStatisticsUnhealthy", PAGE, from + 28 * MINUTE)
+            .rests("TopicStatisticsUnhealthy", from + 32 * MINUTE),
+        Situation::new("a robot that is switched off while a node is an error", 4 * HOUR, interval)
+            .exporter(R1, |time| time < from + 10 * MINUTE)
+            .series(&format!("topic_statistics_health_level{{{SCAN}}}"), |time| {
+                (from..from + 10 * MINUTE).contains(&time).then_some(2.0)
+            })
+            .fires("TopicStatisticsUnhealthy", PAGE, from + 20 * MINUTE)
+            .rests("TopicStatisticsUnhealthy", from + 32 * MINUTE),
+        // Nothing is known of the time before: three quarters of a minute are no tenth of an hour.
+        Situation::new("a robot that boots, and whose topic begins after 45 s", 2 * HOUR, interval)
+            .exporter(R1, |time| time >= boot)
+            .series(&judge("windows_judged_total", "n", ", level=\"stale\""), |time| {
+                (time >= boot).then(|| f64::from((time - boot).min(45)))
+            })
+            .series(&judge("windows_judged_total", "n", ", level=\"ok\""), |time| {
+                (time >= boot).then(|| f64::from((time - boot).saturating_sub(45)))
+            }),
+        Situation::new("a robot that boots, and whose topic is bad for 12 minutes", 2 * HOUR, interval)
+            .exporter(R1, |time| time >= boot)
+            .series(&judge("windows_judged_total", "n", ", level=\"error\""), |time| {
+                (time >= boot).then(|| f64::from((time - boot).min(12 * MINUTE)))
+            })
+            .series(&judge("windows_judged_total", "n", ", level=\"ok\""), |time| {
+                (time >= boot).then(|| f64::from((time - boot).saturating_sub(12 * MINUTE)))
+            })
+            .fires("TopicStatisticsErrorBudgetBurn", PAGE, boot + 12 * MINUTE),
         new("a topic that is silent for longer than its author expects", 4 * HOUR)
             .series(&format!("topic_statistics_health_level{{{SCAN}}}"), since(3.0))
             .fires("TopicStatisticsStale", TICKET, from + 7 * MINUTE),
@@ -277,13 +390,13 @@ fn situations(interval: u32) -> Vec<Situation> {
                 0.1,
             )
             .fires("TopicStatisticsAgeHigh", TICKET, from + 12 * MINUTE),
-        new("a fifth of the windows is bad", 5 * HOUR)
+        new("half of the windows is bad", 6 * HOUR + 30 * MINUTE)
             .series(&format!("topic_statistics_windows_judged_total{{{SCAN}, level=\"ok\"}}"), |time| {
-                Some(f64::from(time) - 0.2 * f64::from(time.saturating_sub(from)))
+                Some(f64::from(time) - 0.5 * f64::from(time.saturating_sub(from)))
             })
-            .series(&format!("topic_statistics_windows_judged_total{{{SCAN}, level=\"error\"}}"), counter(0.2))
-            .fires("TopicStatisticsErrorBudgetBurn", PAGE, from + HOUR + 4 * MINUTE)
-            .fires("TopicStatisticsErrorBudgetBurn", TICKET, from + 2 * HOUR),
+            .series(&format!("topic_statistics_windows_judged_total{{{SCAN}, level=\"error\"}}"), counter(0.5))
+            .fires("TopicStatisticsErrorBudgetBurn", PAGE, from + HOUR)
+            .fires("TopicStatisticsErrorBudgetBurn", TICKET, from + 3 * HOUR + 20 * MINUTE),
         new("a steady topic that stops", 4 * HOUR)
             .topic("/odom", 1.0, |time| 10.0 * f64::from(time.min(from)))
             .fires("TopicStatisticsTopicStopped", TICKET, from + 22 * MINUTE),
@@ -317,9 +430,23 @@ fn situations(interval: u32) -> Vec<Situation> {
             .exporter(&ALWAYS_ON.replace("r1", "r2"), |time| !(from..from + 2 * MINUTE).contains(&time)),
         new("a robot that is switched off", 4 * HOUR)
             .exporter("job=\"topic_statistics\", instance=\"r2\"", |time| time < from),
-        new("a pushing exporter that ends", 4 * HOUR)
-            .series(&format!("topic_statistics_exporter_build_info{{{pushing}}}"), |time| (time < from).then_some(1.0))
-            .fires("TopicStatisticsExporterSilent", PAGE, from + 12 * MINUTE),
+        new("a pushing exporter that ends, and comes back", 5 * HOUR + 30 * MINUTE)
+            .series(&info(pushing), |time| (time < from || time >= 5 * HOUR).then_some(1.0))
+            .fires("TopicStatisticsExporterSilent", PAGE, from + 12 * MINUTE)
+            // Long after the hour in which it was known.
+            .fires("TopicStatisticsExporterSilent", PAGE, 5 * HOUR - MINUTE)
+            .rests("TopicStatisticsExporterSilent", 5 * HOUR + 2 * MINUTE),
+        new("a pushing exporter that ends, of a robot that is said to be gone", 5 * HOUR + 30 * MINUTE)
+            .series(&info(pushing), |time| (time < from).then_some(1.0))
+            .series("topic_statistics:gone{instance=\"r2\"}", |time| (time >= 5 * HOUR).then_some(1.0))
+            .fires("TopicStatisticsExporterSilent", PAGE, 5 * HOUR - MINUTE)
+            .rests("TopicStatisticsExporterSilent", 5 * HOUR + 2 * MINUTE),
+        new("a target that is always on, and is removed", 4 * HOUR)
+            .series(&format!("up{{{other}}}"), |time| (time < from).then_some(1.0))
+            .series(&info(other), |time| (time < from).then_some(1.0)),
+        new("an exporter that ends soon after each start", 4 * HOUR)
+            .series(&process_start(R1), |time| Some(f64::from(time.saturating_sub(from) / 120)))
+            .fires("TopicStatisticsExporterRestarts", TICKET, from + 30 * MINUTE),
         site(site(new("a site that cannot be reached", 4 * HOUR), "north", |time| time < 3 * HOUR), "south", always)
             .fires("TopicStatisticsSiteUnreachable", PAGE, from + 7 * MINUTE),
         (0..5)
@@ -330,7 +457,11 @@ fn situations(interval: u32) -> Vec<Situation> {
             .fires("TopicStatisticsExporterDown", PAGE, from + 7 * MINUTE),
         new("a collector that denies", 4 * HOUR)
             .series(&exporter("push_attempts_failed_total", "reason=\"denied\""), counter(0.1))
-            .fires("TopicStatisticsPushDenied", TICKET, from + 12 * MINUTE),
+            .series(&exporter("push_requests_accepted_total", ""), |time| Some(0.1 * f64::from(time.min(from))))
+            .fires("TopicStatisticsPushDenied", TICKET, from + 24 * MINUTE),
+        new("a collector that denies for 5 s", 4 * HOUR)
+            .series(&exporter("push_attempts_failed_total", "reason=\"denied\""), since(5.0))
+            .series(&exporter("push_requests_accepted_total", ""), |time| Some((0.1 * f64::from(time)).floor())),
         new("a collector that is away for a while", 4 * HOUR)
             .series(&exporter("push_attempts_failed_total", "reason=\"unreachable\""), counter(0.1)),
         new("a buffer that is full", 4 * HOUR)
