@@ -20,8 +20,8 @@ type Expected = (&'static str, &'static str);
 /// families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths().map(|(name, health)| (labels(name), health));
-    let help = "Health of a source, as the node in judge sees it: its own, or topic_monitor. 0 OK, 1 warning, 2 error, 3 \
-                stale. High: it is not as its author expects";
+    let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \
+                3 stale. High: it is not as its author expects";
     writer.family(&family("health_level", Kind::Gauge, "", help));
     for (labels, health) in healths() {
         writer.gauge(&W::labels(&labels), f64::from(health.level as u8));

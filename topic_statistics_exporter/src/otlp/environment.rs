@@ -168,8 +168,8 @@ impl Endpoint {
         metrics.or_else(|| get_if_set(&get, "OTEL_EXPORTER_OTLP_ENDPOINT").map(Self::Collector))
     }
 
-    /// The URL for requests. It has the path of metrics once, before a query; with gRPC it has no path. Without a scheme,
-    /// gRPC has TLS unless it is `insecure`.
+    /// The URL for requests. It has the path of metrics once, before a query; with gRPC it has no path. Without a
+    /// scheme, gRPC has TLS unless it is `insecure`.
     pub fn url(&self, protocol: Protocol, insecure: bool) -> String {
         match (protocol, self) {
             (Protocol::HttpProtobuf, Self::Metrics(url)) => url.clone(),

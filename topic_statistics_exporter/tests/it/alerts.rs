@@ -235,6 +235,15 @@ fn always(_: u32) -> bool {
     true
 }
 
+/// The time since a robot was switched on: after 10 min, and again after a reboot. None while it is off.
+fn since_boot(time: u32) -> Option<u32> {
+    match time {
+        time if time < 10 * MINUTE => None,
+        time if time < 30 * MINUTE => Some(time - 10 * MINUTE),
+        time => time.checked_sub(32 * MINUTE),
+    }
+}
+
 /// A simulated month of a robot that is switched off at night, and over a weekend.
 fn a_month() -> Situation {
     let is_on = |time: u32| time / HOUR % 24 < 14 && !(12..14).contains(&(time / DAY));
@@ -271,6 +280,17 @@ fn situations(interval: u32) -> Vec<Situation> {
     let pushing = "job=\"topic_statistics_exporter\", instance=\"r2\", always_on=\"true\"";
     vec![
         healthy("a healthy robot", 8 * HOUR, interval, always),
+        // Power on after 10 min, a reboot of 2 min; a topic that begins 45 s after each. The exporter counts anew.
+        healthy("the first hours of a robot", 2 * HOUR, interval, |time| since_boot(time).is_some())
+            .series(&judge("health_level", "n", ", name=\"slow\""), |time| {
+                since_boot(time).map(|time| if time < 45 { 3.0 } else { 0.0 })
+            })
+            .series(&judge("windows_judged_total", "n", ", name=\"slow\", level=\"stale\""), |time| {
+                since_boot(time).map(|time| f64::from(time.min(45)))
+            })
+            .series(&judge("windows_judged_total", "n", ", name=\"slow\", level=\"ok\""), |time| {
+                since_boot(time).map(|time| f64::from(time.saturating_sub(45)))
+            }),
         new("a topic that violates its expectations", 4 * HOUR)
             .series(&judge("health_level", "n", ""), since(2.0))
             // The status on /diagnostics that says the same.

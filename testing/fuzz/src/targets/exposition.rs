@@ -31,7 +31,7 @@ pub fn exposition(bytes: &[u8]) {
     static START: OnceLock<Now> = OnceLock::new();
     let mut now = *START.get_or_init(Now::read);
     let limits = Limits {
-        max_series: 8 + 4 * usize::from(input.u8()),
+        max_series: 8 + usize::from(input.u8()),
         keep_windows: 1 + u32::from(input.u8()),
         keep_diagnostics: Duration::from_secs(10),
         ..Limits::default()
@@ -43,7 +43,8 @@ pub fn exposition(bytes: &[u8]) {
         if input.is_empty() {
             break;
         }
-        now = Now { monotonic: now.monotonic + Duration::from_millis(input.u16().into()), ..now };
+        let elapsed = if input.below(8) == 0 { input.u16().into() } else { input.u8().into() };
+        now = Now { monotonic: now.monotonic + Duration::from_millis(elapsed), ..now };
         if input.below(8) == 0 {
             now.system = SystemTime::UNIX_EPOCH + Duration::from_secs(input.u32().into());
         }

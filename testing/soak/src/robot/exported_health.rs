@@ -42,15 +42,7 @@ impl Healths {
         self.0.entry(source_of(labels)).or_default().push((short.to_owned(), labels.clone(), value));
     }
 
-    /// `windows`: the times at which the windows of a source were read.
-    pub fn compare(
-        &self,
-        now: i64,
-        lateness: i64,
-        wire: &Wire,
-        windows: impl Fn(&str) -> Vec<i64>,
-        tally: &mut Tally,
-    ) {
+    pub fn compare(&self, now: i64, lateness: i64, wire: &Wire, tally: &mut Tally) {
         let mut statuses = BTreeMap::<&str, Vec<&Status>>::new();
         for status in wire.statuses.iter().filter(|status| status.at <= now + lateness) {
             if let Some(source) = status.values["measurement_source_name"].as_str() {
@@ -62,7 +54,7 @@ impl Healths {
                 tally.check("health", false, || format!("{now}: {source} has no status: {series:?}"));
                 continue;
             };
-            compare_source(now, lateness, (source, series), statuses, &windows(source), tally);
+            compare_source(now, lateness, (source, series), statuses, tally);
         }
         for (source, statuses) in statuses {
             let is_there = self.0.contains_key(source);
@@ -78,7 +70,6 @@ fn compare_source(
     lateness: i64,
     (source, series): (&str, &[(String, Labels, f64)]),
     statuses: &[&Status],
-    windows: &[i64],
     tally: &mut Tally,
 ) {
     let up_to = |time: i64| statuses.partition_point(|status| status.at <= time);
@@ -115,13 +106,22 @@ fn compare_source(
             }
         }
     }
-    let between = |from: i64, to: i64| windows.iter().filter(|at| (from..=to).contains(*at)).count();
-    let first = statuses[0].at;
-    let least = between(first + lateness, now - lateness).saturating_sub(UNSEEN);
-    let most = between(first - lateness, now + lateness) + UNSEEN;
-    // After so long a pause the health begins anew.
-    let is_known = statuses.windows(2).all(|pair| pair[1].at - pair[0].at < KEPT - lateness);
-    tally.check_known("windows judged", is_known, (least as f64..=most as f64).contains(&judged), || {
+    // The judge's own count, which the exporter follows from the first status that it receives on.
+    let count = |status: &Status| -> f64 {
+        let counts = status.values["windows_judged"].as_str().unwrap_or_default();
+        counts.split(' ').filter_map(|count| count.parse::<f64>().ok()).sum()
+    };
+    let firsts = &statuses[..up_to(statuses[0].at + lateness)];
+    let between = |from: &[&Status], to: Option<&&Status>| -> f64 {
+        to.map_or(0.0, |to| count(to)) - from.last().map_or(0.0, |from| count(from))
+    };
+    let least = between(firsts, possible.first()) - UNSEEN as f64;
+    let most = between(&firsts[..1], possible.last()) + UNSEEN as f64;
+    // After so long a pause the health begins anew, and what a judge has counted when it begins anew is not told.
+    let is_known = statuses
+        .windows(2)
+        .all(|pair| pair[1].at - pair[0].at < KEPT - lateness && count(pair[0]) <= count(pair[1]));
+    tally.check_known("windows judged", is_known, (least..=most).contains(&judged), || {
         format!("{now}: {source} {judged}, read were {least} to {most}")
     });
 }

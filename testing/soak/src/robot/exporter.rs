@@ -227,11 +227,7 @@ impl Scrape {
             }
         }
         self.compare_levels(&levels, wire, tally);
-        let times = |name: &str| {
-            let windows = sources.get(name).map(|source| source.windows.iter().map(|window| window.at));
-            windows.into_iter().flatten().collect()
-        };
-        healths.compare(self.at[0], self.lateness, wire, times, tally);
+        healths.compare(self.at[0], self.lateness, wire, tally);
         self.compare_reported(&reported, wire, tally);
     }
 
