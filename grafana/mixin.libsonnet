@@ -18,7 +18,7 @@ local mixin = {
     lossRatio: 0.01,
     // The share of calls without a response that is a ticket, and of skipped periods.
     missedRatio: 0.01,
-    // So few messages, calls or periods in 10 minutes are no ticket, whatever their share is.
+    // Fewer lost messages, calls or periods in 10 minutes are no ticket, whatever their share is.
     least: 5,
     // How often an exporter may start in an hour.
     starts: 5,

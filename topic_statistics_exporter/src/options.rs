@@ -41,7 +41,8 @@ pub struct Options {
     pub diagnostics_topics: Vec<String>,
     /// Nodes that are exported: names or patterns, such as /robot_1/**. Without it, all
     ///
-    /// The clock of a host has the host's name in place of a node's.
+    /// The clock of a host has the host's name in place of a node's. A diagnostic status that is of no source has what
+    /// is before the colon of its name.
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub include: Vec<Pattern>,
     /// Nodes that are not exported: names or patterns

@@ -223,13 +223,12 @@ impl State {
             Received::Window(message) => {
                 let (name, window) = (&message.source, message.window);
                 let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
-                source.accept_window(&name.node, &message.metric, window, message.figures, budget, held, now)
+                source.accept_window(message, budget, held, now)
             }
             Received::Distribution(message) => {
                 let (name, window) = (&message.source, message.window);
                 let source = source(&mut self.sources, name, window, metric_series, budget, sender, now)?;
-                let (metric, distribution) = (message.metric, &message.distribution);
-                source.accept_distribution(&name.node, metric, window, distribution, budget, held, now)
+                source.accept_distribution(message, budget, held, now)
             }
             Received::Losses(losses) => accept_losses(&mut self.reported_losses, losses, budget, held, now),
             Received::Diagnostic(diagnostic) => {

@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::{Distribution, Metric, SourceKind};
+use rclrs_topic_statistics::{Metric, SourceKind};
 
 use topic_statistics_views::bounds::Sender;
 
@@ -19,7 +19,7 @@ use super::{
     metric::MetricState,
     now::Now,
 };
-use crate::model::{Figures, MetricName, Window};
+use crate::model::{MetricDistribution, MetricName, MetricWindow, Window};
 
 /// A source of statistics.
 #[derive(Debug)]
@@ -77,16 +77,14 @@ impl Source {
 
     pub(super) fn accept_window(
         &mut self,
-        node: &str,
-        metric: &MetricName,
-        window: Window,
-        figures: Figures,
+        message: &MetricWindow,
         budget: &mut Budget,
         held: Held,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let known = metric.known();
-        self.metric(node, metric, budget, held)?.accept_window(window, figures, now)?;
+        let MetricWindow { source, metric, window, figures } = message;
+        let (window, known) = (*window, metric.known());
+        self.metric(&source.node, metric, budget, held)?.accept_window(window, *figures, now)?;
         self.last_window = Some(now);
         let counted = self.window(window);
         // Metrics have different numbers of samples: n messages have n - 1 periods, and no age without a header.
@@ -122,16 +120,14 @@ impl Source {
 
     pub(super) fn accept_distribution(
         &mut self,
-        node: &str,
-        metric: Metric,
-        window: Window,
-        distribution: &Distribution,
+        message: &MetricDistribution,
         budget: &mut Budget,
         held: Held,
         now: Now,
     ) -> Result<(), NotAdded> {
-        let state = self.metric(node, &MetricName::Known(metric), budget, held)?;
-        state.accept_distribution(metric, window, distribution, now)
+        let MetricDistribution { source, metric, window, distribution } = message;
+        let state = self.metric(&source.node, &MetricName::Known(*metric), budget, held)?;
+        state.accept_distribution(*metric, *window, distribution, now)
     }
 
     /// A scrape begins.

@@ -335,7 +335,7 @@ fn situations(interval: u32) -> Vec<Situation> {
             .series(&format!("topic_statistics_diagnostic_level{{{R1}, name=\"topic_monitor: /n:/scan\"}}"), since(3.0))
             .fires("TopicStatisticsStale", TICKET, from + 7 * MINUTE),
         new("a node that crashes while it is an error, and starts again", 4 * HOUR + 30 * MINUTE)
-            .topic_while("/scan", 1.0, |time| time < from + 5 * MINUTE || time >= from + HOUR, |time| f64::from(time))
+            .topic_while("/scan", 1.0, |time| time < from + 5 * MINUTE || time >= from + HOUR, f64::from)
             .series(&format!("topic_statistics_health_level{{{SCAN}}}"), |time| match time {
                 time if time < from => Some(0.0),
                 time if time < from + 6 * MINUTE => Some(2.0),
