@@ -6,7 +6,7 @@ use std::{borrow::Cow, convert::Infallible, future::Future, sync::Arc};
 
 use rclrs::{
     log_warn, DynamicMessage, DynamicSubscriptionState, MessageInfo, MessageTypeName, PublisherOptions,
-    RclrsError, SubscriptionOptions, WorkScope, Worker,
+    QoSDurabilityPolicy, RclrsError, SubscriptionOptions, WorkScope, Worker,
 };
 use rosidl_runtime_rs::{Message, RmwMessage};
 use topic_statistics_core::{
@@ -414,7 +414,8 @@ impl NodeStatistics {
         subscribe: impl FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<Subscription>, RclrsError>,
     ) -> Result<MeasuredSubscription<T>, StatisticsError> {
         let MeasuredSubscriptionOptions { subscription: options, statistics } = options;
-        let new = self.prepare_subscription(options.topic, statistics)?;
+        let is_transient_local = options.qos.durability == QoSDurabilityPolicy::TransientLocal;
+        let new = self.prepare_subscription(options.topic, is_transient_local, statistics)?;
         let recorder = Arc::clone(&new.recorder);
         let subscription = subscribe(options, Arc::clone(&recorder)).map(|subscription| subscription as _);
         let (source, subscription) = self.complete_subscription(new, message_type, subscription)?;
@@ -426,6 +427,7 @@ impl NodeStatistics {
     fn prepare_subscription(
         &self,
         topic: &str,
+        is_transient_local: bool,
         statistics: TopicStatisticsOptions,
     ) -> Result<NewSubscription, StatisticsError> {
         statistics.check(SourceKind::Subscription)?;
@@ -433,8 +435,8 @@ impl NodeStatistics {
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let recorder =
-            Arc::new(Recorder::new(topic, statistics.recorder(), self.simulated.clone(), &HostClock));
+        let options = statistics.recorder().transient_local(is_transient_local);
+        let recorder = Arc::new(Recorder::new(topic, options, self.simulated.clone(), &HostClock));
         let source = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
         Ok(NewSubscription { topic: topic.to_owned(), statistics, recorder, source })
     }

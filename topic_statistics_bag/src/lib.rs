@@ -51,6 +51,7 @@ mod metadata;
 mod options;
 mod order;
 pub mod proof;
+mod qos;
 mod recording;
 mod session;
 mod sqlite;

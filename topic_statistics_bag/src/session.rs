@@ -13,6 +13,7 @@ use crate::{
     options::{BagClock, ReadOptions},
     order::{Order, Timed},
     proof::Publisher,
+    qos,
     recording::RecordingInfo,
     topic::{ReadClock, Stamps, Topic},
 };
@@ -78,6 +79,8 @@ pub(crate) struct ChannelDefinition<'a> {
     pub(crate) message_type: Option<&'a str>,
     pub(crate) stamps: Stamps,
     pub(crate) publisher: Option<Publisher>,
+    /// The QoS of the topic's publishers, as rosbag2 writes it. Empty if unknown.
+    pub(crate) offered_qos: &'a str,
 }
 
 /// A reading of a bag.
@@ -190,8 +193,9 @@ impl<'a> Session<'a> {
                 return None;
             }
             None => {
-                let ChannelDefinition { topic, message_type, stamps, .. } = *definition;
-                self.topics.push(Topic::new(topic, message_type, stamps, &self.clock));
+                let ChannelDefinition { topic, message_type, stamps, offered_qos, .. } = *definition;
+                let is_latched = qos::is_transient_local(offered_qos);
+                self.topics.push(Topic::new(topic, message_type, stamps, is_latched, &self.clock));
                 self.by_name.insert(topic.to_owned(), self.topics.len() - 1);
                 self.topics.len() - 1
             }

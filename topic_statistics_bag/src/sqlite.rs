@@ -161,11 +161,13 @@ fn topics(
         }
     }
     let mut topics = HashMap::new();
-    let mut select = connection.prepare("SELECT id, name, type, serialization_format FROM topics")?;
+    let mut select = connection.prepare("SELECT * FROM topics")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let (id, name, message_type, format): (i64, String, String, String) =
-            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
+        // The first versions of rosbag2 do not write it.
+        let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
         let stamp = match (&*format, stamps.get(&message_type)) {
             ("cdr", Some(stamp)) => stamp.clone(),
             ("cdr", None) => HeaderStamp::of(&message_type, "", ""),
@@ -176,6 +178,7 @@ fn topics(
             message_type: Some(&message_type),
             stamps: stamp.stamps(),
             publisher: None,
+            offered_qos: &offered_qos,
         };
         let layout = (format == "cdr").then(|| stamp.layout());
         if topics.len() < 2 * Session::MAX_TOPICS {

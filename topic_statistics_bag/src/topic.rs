@@ -88,6 +88,7 @@ pub struct Topic {
     name: String,
     message_type: Option<String>,
     stamps: Stamps,
+    is_latched: bool,
     recorder: Recorder,
     /// The time of its first message.
     started: Option<i64>,
@@ -108,8 +109,15 @@ impl Topic {
     /// How many nodes of publishers are known at most: as many publishers as are followed.
     const MAX_NODES: usize = 256;
 
-    pub(crate) fn new(name: &str, message_type: Option<&str>, stamps: Stamps, clock: &ReadClock) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        message_type: Option<&str>,
+        stamps: Stamps,
+        is_latched: bool,
+        clock: &ReadClock,
+    ) -> Self {
         let options = RecorderOptions::new().metrics(METRICS).first_period(FirstPeriod::CarriedOver);
+        let options = options.transient_local(is_latched);
         let recorder = Recorder::new(name, options, None, clock);
         recorder.set_distributions(true);
         match stamps {
@@ -121,6 +129,7 @@ impl Topic {
             name: name.to_owned(),
             message_type: message_type.map(str::to_owned),
             stamps,
+            is_latched,
             recorder,
             started: None,
             messages: 0,
@@ -234,6 +243,11 @@ impl Topic {
     /// Returns the type as `package/msg/Name`. None if the bag does not tell it. Of several types, the first one.
     pub fn message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
+    }
+
+    /// Returns whether all its publishers are transient local, by the QoS in the first channel.
+    pub fn is_latched(&self) -> bool {
+        self.is_latched
     }
 
     /// Returns what is known of the header stamps.

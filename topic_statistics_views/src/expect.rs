@@ -15,7 +15,7 @@ use std::{
 
 use topic_statistics_core::{
     condition::Quantity,
-    health::{Cause, Change, Health, Judge, JudgedWindow, Level, Value},
+    health::{Cause, Change, Expectations, Health, Judge, JudgedWindow, Level, Value},
     Metric, Window,
 };
 
@@ -48,6 +48,8 @@ pub struct JudgedRow {
 #[derive(Debug)]
 struct Source {
     judge: Judge,
+    /// Whether it is judged as a latched topic.
+    is_latched: bool,
     /// When the last judged window ended.
     judged_until: Instant,
     /// The lengths of the last two windows. A window that ends late is followed by a shorter one.
@@ -74,9 +76,10 @@ impl Expected {
         for row in rows {
             let source = self.sources.entry(row.name.clone()).or_insert_with(|| {
                 let judge = Judge::new(self.file.expectations(&row.name)?);
-                Some(Source { judge, judged_until: now, lengths: [self.period; 2] })
+                Some(Source { judge, is_latched: false, judged_until: now, lengths: [self.period; 2] })
             });
             let Some(source) = source else { continue };
+            source.set_latched(row.is_latched, || self.file.expectations(&row.name));
             let window = if new.contains(&row.name) { source.window_of(row) } else { None };
             let is_overdue = window.is_none();
             let silent = || source.silent_window(now, self.times);
@@ -111,6 +114,16 @@ impl Source {
     /// A row without a window for this number of periods is silent: its node has ended, or it has no publisher yet.
     const LATE: u32 = 3;
 
+    /// Judges it as a latched topic, or no longer: with a new judge.
+    fn set_latched(&mut self, is_latched: bool, expectations: impl FnOnce() -> Option<Expectations>) {
+        if std::mem::replace(&mut self.is_latched, is_latched) == is_latched {
+            return;
+        }
+        if let Some(expectations) = expectations() {
+            self.judge = Judge::new(if is_latched { expectations.latched() } else { expectations });
+        }
+    }
+
     /// Has the judge know of messages before the first window. A subscription's first window is not whole, so the row
     /// has none of it; but a map that is published once has no message after it.
     fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
@@ -128,7 +141,10 @@ impl Source {
         self.judged_until = window.ended;
         self.lengths = [self.lengths[1], window.length];
         let judged = Window::from_nanoseconds(window.start, window.stop);
-        Some(JudgedWindow::new(judged, window.length, window.received.or(window.told)))
+        Some(
+            JudgedWindow::new(judged, window.length, window.received.or(window.told))
+                .with_history(window.has_history),
+        )
     }
 
     /// Returns the time since the last window as one without a message, once a new one is overdue.
@@ -153,7 +169,7 @@ impl Source {
 mod tests {
     use super::*;
     use crate::{
-        row,
+        row::{self, Window as RowWindow},
         testing::{at, row, window},
     };
 
@@ -206,6 +222,49 @@ mod tests {
             assert_eq!(judge_window(&mut expected, stop, 100.0).0, level, "{stop}");
         }
         assert_eq!(expected.errors().count(), 0);
+    }
+
+    /// Returns the last level of a topic with a message in its first window and then none, by expectations.
+    fn level_after_one_message(text: &str, is_latched: bool) -> Level {
+        let mut expected = expected(&format!("topics: {{/imu: {text}}}"));
+        let judged = (100..160).map(|stop| {
+            let mut map = row("/imu", 0.0, 0);
+            map.is_latched = is_latched;
+            map.add_window(window(stop, if stop == 100 { 1.0 } else { 0.0 }, 0));
+            expected.judge(&["/imu".to_owned()], &[&map], at(stop)).remove(0).health.level
+        });
+        judged.last().unwrap()
+    }
+
+    #[test]
+    fn a_latched_topic_is_stale_only_if_its_silence_is_limited() {
+        for (text, volatile, latched) in [
+            ("{}", Level::Stale, Level::Ok),
+            ("{warn_unless: age<50ms}", Level::Stale, Level::Ok),
+            ("{stale_after: 30}", Level::Stale, Level::Stale),
+            ("{warn_unless: rate>=1}", Level::Stale, Level::Stale),
+        ] {
+            assert_eq!(level_after_one_message(text, false), volatile, "{text}");
+            assert_eq!(level_after_one_message(text, true), latched, "{text}");
+        }
+        let mut expected = expected("topics: {/imu: {}}");
+        let silent = Row { is_latched: true, ..Row::new("/imu") };
+        let judged =
+            (103..130).step_by(3).filter_map(|second| expected.judge(&[], &[&silent], at(second)).pop());
+        assert_eq!(judged.last().unwrap().health.level, Level::Stale, "no message at all");
+    }
+
+    #[test]
+    fn history_of_a_restarted_publisher_is_no_rate() {
+        let mut expected = expected("topics: {/imu: {error_unless: rate=1±20%}}");
+        for stop in 100..160 {
+            let mut status = row("/imu", 1.0, 0);
+            status.is_latched = true;
+            let messages = if stop == 130 { 11.0 } else { 1.0 };
+            status.add_window(RowWindow { has_history: stop == 130, ..window(stop, messages, 0) });
+            let judged = expected.judge(&["/imu".to_owned()], &[&status], at(stop));
+            assert_eq!(judged[0].health.level, Level::Ok, "{stop}");
+        }
     }
 
     #[test]

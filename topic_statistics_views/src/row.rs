@@ -83,6 +83,9 @@ pub struct Row {
     pub qos: String,
     /// How many subscriptions of the topic ended because they did not serve all its publishers.
     pub earlier_subscriptions: u64,
+    /// Whether the topic is latched: all publishers are transient local, and keep their last messages for later
+    /// subscriptions. Then silence is no fault.
+    pub is_latched: bool,
     /// Why messages are not received, or not all of them.
     pub problem: Option<Problem>,
     /// Whether it is as `--expect` expects. `None` without expectations.
@@ -160,6 +163,9 @@ pub struct Window {
     pub unstamped: bool,
     /// Whether this program uses simulated time, and there is no `/clock`.
     pub without_clock: bool,
+    /// Whether messages of the window were published before the program matched their publisher, which is transient
+    /// local. Then the rate is NaN.
+    pub has_history: bool,
     /// The figures of each metric.
     pub metrics: Vec<MetricFigures>,
     /// The distributions of the metrics that have one. Shared with the copies of a row.
@@ -349,7 +355,9 @@ impl Row {
         }
         let silence = self.silence(now);
         // A topic with a single message, such as a map, has no period, and is never stale.
-        let is_stale = silence > (STALE_PERIODS * self.mean_period).max(STALE) && !self.mean_period.is_nan();
+        let is_stale = silence > (STALE_PERIODS * self.mean_period).max(STALE)
+            && !self.mean_period.is_nan()
+            && !self.is_latched;
         let recent = self.history.iter().filter(|entry| now.saturating_duration_since(entry.ended) < HISTORY);
         let lost = recent.map(|entry| entry.lost).fold(0, u64::saturating_add);
         match &self.problem {
@@ -418,6 +426,14 @@ mod tests {
         let mut map = row("/map", 1.0, 0);
         map.mean_period = f64::NAN;
         assert_eq!(map.status(at(1000)), Status::Good);
+    }
+
+    #[test]
+    fn a_latched_topic_is_never_stale() {
+        // Three publishers of /tf_static, each of which published once.
+        let tf_static = Row { mean_period: 2500.0, ..row("/tf_static", 1.0, 0) };
+        assert!(matches!(tf_static.status(at(1000)), Status::Stale(_)));
+        assert_eq!(Row { is_latched: true, ..tf_static }.status(at(1000)), Status::Good);
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
         bytes: Some(320 * rate as u64),
         unstamped: false,
         without_clock: false,
+        has_history: false,
         metrics: vec![metric("message_age", "ms", 2.5), metric("message_period", "ms", 1000.0 / rate)],
         distributions: vec![],
     }

@@ -75,6 +75,9 @@ pub struct WindowStatistics {
     /// Whether the last message of the window had a header stamp, and no age because the node uses simulated time and
     /// there is no `/clock`. False if ages start at the source timestamp, and for types without a header.
     pub without_clock: bool,
+    /// Whether messages of the window were published before the subscription matched their publisher: the history of
+    /// transient local publishers. Then the [rate](Self::rate) and the periods are NaN.
+    pub has_history: bool,
     /// The metrics that are measured, and their summaries.
     pub metrics: Vec<(Metric, Summary)>,
     #[doc(hidden)] // see `distribution`
@@ -99,6 +102,7 @@ impl WindowStatistics {
             unrecorded: 0,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             metrics,
             distributions: Distributions::default(),
             totals: None,
@@ -108,9 +112,10 @@ impl WindowStatistics {
 }
 
 impl WindowStatistics {
-    /// Returns the count per second, in Hz; NaN if the count is unknown, and if the window has no length.
+    /// Returns the count per second, in Hz; NaN if the count is unknown, if the window has history of transient local
+    /// publishers, and if it has no length.
     pub fn rate(&self) -> f64 {
-        if self.length.is_zero() || !self.is_count_known {
+        if self.length.is_zero() || !self.is_count_known || self.has_history {
             return f64::NAN;
         }
         self.count as f64 / self.length.as_secs_f64()

@@ -20,6 +20,7 @@ use std::{
 };
 
 use mcap::records::{op, Record};
+use topic_statistics_views::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::{Bytes, Limited},
@@ -204,6 +205,7 @@ impl Definitions {
                     message_type: schema.map(|schema| &*schema.name),
                     stamps: stamp.stamps(),
                     publisher: Publisher::of_metadata(&channel.metadata),
+                    offered_qos: channel.metadata.get(OFFERED_QOS).map_or("", |qos| &**qos),
                 };
                 let layout = (channel.message_encoding == "cdr").then(|| stamp.layout());
                 let key = session.add_channel(path, &definition);

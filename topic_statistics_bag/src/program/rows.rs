@@ -128,6 +128,7 @@ fn update(row: &mut Row, topic: &Topic, times: &Times) {
     let totals = topic.totals();
     row.message_type = topic.message_type().map(str::to_owned);
     row.problem = None;
+    row.is_latched = topic.is_latched();
     (row.received, row.lost, row.out_of_order) = (totals.received, totals.lost, totals.out_of_order);
     row.mean_period = 1000.0 / totals.rate();
     row.last_message = totals.last_message.map(|last| times.instant(last));

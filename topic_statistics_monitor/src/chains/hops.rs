@@ -331,6 +331,7 @@ mod tests {
             bytes: None,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             metrics: metrics.iter().map(row).collect(),
             distributions: vec![],
         }

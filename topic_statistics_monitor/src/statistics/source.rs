@@ -83,6 +83,7 @@ impl Source {
                 bytes: None,
                 unstamped: false,
                 without_clock: false,
+                has_history: false,
                 metrics: vec![],
                 distributions: vec![],
             };

@@ -29,6 +29,11 @@ impl Qos {
         (other.reliable || !self.reliable) && (other.transient_local || !self.transient_local)
     }
 
+    /// Returns whether all publishers keep their last messages for later subscriptions.
+    pub fn is_latched(self) -> bool {
+        self.transient_local
+    }
+
     pub fn profile(self, depth: u32) -> QoSProfile {
         let profile = QoSProfile::topics_default().keep_last(depth);
         let profile = if self.reliable { profile.reliable() } else { profile.best_effort() };

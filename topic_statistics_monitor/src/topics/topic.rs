@@ -111,10 +111,9 @@ impl Topic {
             _ => first.topic_type.clone(),
         };
         let of_type = publishers.iter().filter(|publisher| publisher.topic_type == message_type);
-        let qos = match context.best_effort {
-            true => Qos::WEAKEST,
-            false => Qos::of_all(of_type.map(|publisher| &publisher.qos_profile)),
-        };
+        let offered = Qos::of_all(of_type.map(|publisher| &publisher.qos_profile));
+        self.row.is_latched = offered.is_latched();
+        let qos = if context.best_effort { Qos::WEAKEST } else { offered };
         let is_served = self.subscribed.as_ref().is_some_and(|subscribed| {
             subscribed.message_type == message_type && subscribed.qos.receives_all_of(qos)
         });

@@ -59,6 +59,7 @@ impl Samples {
             bytes: None,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             metrics,
             distributions: distributions.map(|(metric, (_, all))| (metric, Arc::new(all))).collect(),
         }

@@ -11,6 +11,9 @@ use topic_statistics_core::{Escaped, Metric};
 
 use crate::{format, pattern::Pattern, row::Row};
 
+/// A latched topic has a rate as long as its silence is no longer than this many of its mean periods.
+const REGULAR_PERIODS: f64 = 3.0;
+
 /// Returns a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a message.
 /// `program` saw them for the time `watched`.
 pub fn suggest(
@@ -50,8 +53,14 @@ pub fn suggest(
 fn entry(row: &Row, tolerance: u32, now: Instant) -> Option<String> {
     row.last_message.or(row.window.as_ref().map(|window| window.ended))?;
     let rate = 1000.0 / row.mean_period;
-    if !(rate.is_finite() && rate > 0.0) {
-        return Some("    stale_after: never # it had no second message".to_owned());
+    // What each publisher of a latched topic publishes once, such as /tf_static, has periods, and no rate.
+    let has_ended = row.is_latched && row.silence(now) > REGULAR_PERIODS * row.mean_period;
+    if !(rate.is_finite() && rate > 0.0) || has_ended {
+        let why = match row.is_latched {
+            true => "it is transient local, and had no regular messages",
+            false => "it had no second message",
+        };
+        return Some(format!("    stale_after: never # {why}"));
     }
     let mut warn = vec![format!("rate={}±{tolerance}%", short(rate))];
     let factor = 1.0 + f64::from(tolerance) / 100.0;
@@ -119,6 +128,19 @@ mod tests {
             assert!(condition.is_fulfilled_by(value), "{condition}");
         }
         assert_eq!(file.expectations("/map").unwrap().conditions().count(), 0);
+    }
+
+    #[test]
+    fn a_latched_topic_has_a_rate_only_while_it_is_published_regularly() {
+        let suggested = |name: &str, is_latched, mean_period, last| {
+            let row = Row { is_latched, mean_period, last_message: Some(at(last)), ..row(name, 1.0, 0) };
+            let text = suggest("topic_monitor", &[&row], 20, Duration::from_secs(30), at(130)).unwrap();
+            text.contains("rate=")
+        };
+        assert!(suggested("/robot_status", true, 1000.0, 129), "1 Hz");
+        assert!(!suggested("/tf_static", true, f64::NAN, 100), "only history");
+        assert!(!suggested("/tf_static", true, 2500.0, 110), "three publishers started within 5 s");
+        assert!(suggested("/imu", false, 2500.0, 110));
     }
 
     #[test]

@@ -25,12 +25,20 @@ pub struct JudgedWindow {
     pub length: Duration,
     /// The number of messages; None if unknown.
     pub messages: Option<u64>,
+    /// Whether some of them are history of transient local publishers. Such a window is not judged.
+    pub has_history: bool,
 }
 
 impl JudgedWindow {
     /// Creates a window of that length on the monotonic clock; `messages`: None if their number is unknown.
     pub fn new(window: Window, length: Duration, messages: Option<u64>) -> Self {
-        Self { window, length, messages }
+        Self { window, length, messages, has_history: false }
+    }
+
+    /// Sets whether some of its messages are history: published before the subscription matched their publisher.
+    #[must_use]
+    pub fn with_history(self, has_history: bool) -> Self {
+        Self { has_history, ..self }
     }
 }
 
@@ -221,6 +229,8 @@ impl Judge {
                 self.conditions.iter_mut().for_each(Judged::reset);
                 self.set(self.silence(), Cause::Silence, self.elapsed.saturating_sub(self.silent));
             }
+            // A rate begins after it.
+            Phase::Judging { .. } if window.has_history => self.spans.clear(),
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
         }
         if self.phase != Phase::NoMessageYet || self.health.level != Level::Ok {

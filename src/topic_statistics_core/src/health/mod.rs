@@ -22,6 +22,9 @@
 //! - **Stale means silence** and nothing else: no message for three times the longest period that the conditions accept
 //!   (of `rate`, `period` or `silent`), but a whole window at least; 10 s without such a condition. It takes effect at
 //!   once.
+//! - **A latched topic** (all publishers are transient local) may be published once: its silence is stale only if
+//!   `rate`, `period` or [`stale_after`](Expectations::stale_after) limits it. A window with the history that a publisher
+//!   delivers at matching is not judged.
 //! - **After silence** the level is [`Level::Warn`] until no condition is violated in `clear_after` windows with
 //!   messages. A window with an unknown number of messages does not count. Windows without messages count if `silent`
 //!   or [`stale_after`](Expectations::stale_after) limits silence.
@@ -226,6 +229,12 @@ impl Expectations {
             stale_after: never(self.stale_after),
             ..self
         }
+    }
+
+    /// Returns the expectations of a latched topic: its publishers are transient local, and may publish once. Silence
+    /// after the first message is stale only if an option or a condition limits it.
+    pub fn latched(self) -> Self {
+        Self { stale_after: self.clone().with_silence().stale_after, ..self }
     }
 
     /// Returns how long silence lasts until it is stale; at least a whole window.

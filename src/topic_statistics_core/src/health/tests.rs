@@ -39,7 +39,7 @@ impl Windows {
         let start = self.stop;
         self.stop += self.length.as_nanos() as i64;
         let window = Window::from_nanoseconds(start, self.stop);
-        let window = JudgedWindow { window, length: self.length, messages };
+        let window = JudgedWindow::new(window, self.length, messages);
         self.changes.extend(self.judge.accept(&window, |_| value));
         self.judge.health().level
     }
@@ -590,4 +590,24 @@ fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     assert_eq!(judged.levels([(0, 0.0), (1, 500.0), (0, 1500.0)]), [Level::Ok; 3]);
     assert_eq!(judged.levels([(0, 2500.0), (0, 3500.0), (0, 0.0), (0, 0.0)]), [Level::Error; 4]);
     assert_eq!(judged.levels([(0, 0.0); 100]), [Level::Ok; 100], "silence is no fault");
+}
+
+#[test]
+fn history_that_a_restarted_publisher_delivers_is_no_rate() {
+    let expectations = Expectations::new().error_unless("rate=1±20%".parse().unwrap());
+    let levels = |has_history: bool| {
+        let mut judge = Judge::new(expectations.clone());
+        let judged = (0..60).map(|second| {
+            let start = second * 1_000_000_000;
+            let window = Window::from_nanoseconds(start, start + 1_000_000_000);
+            let is_delivered = second == 0 || second == 30;
+            let messages = if is_delivered { 11 } else { 1 };
+            let window = JudgedWindow::new(window, Duration::from_secs(1), Some(messages));
+            judge.accept(&window.with_history(has_history && is_delivered), |_| Value::Unknown);
+            judge.health().level
+        });
+        judged.collect::<Vec<_>>()
+    };
+    assert!(levels(true).iter().all(|level| *level == Level::Ok), "{:?}", levels(true));
+    assert!(levels(false).contains(&Level::Error), "as messages, they are too many");
 }

@@ -29,6 +29,7 @@ use span::Times;
 use warnings::Warning;
 
 mod collectors;
+mod history;
 mod measured;
 mod message;
 mod options;
@@ -291,7 +292,7 @@ impl WindowedCollector for Recorder {
         let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
         let lost_meanwhile = self.accept_lost(&mut collectors);
         let (unstamped, without_clock) = self.check_stamps(&mut collectors);
-        let WindowCount { count, is_known, unrecorded } =
+        let WindowCount { count, is_known, unrecorded, has_history } =
             collectors.end_window(&ended, &mut metrics, clock_offset, lost_meanwhile);
         let warnings = self.take_warnings(&mut collectors);
         let totals = Some(collectors.totals());
@@ -309,6 +310,7 @@ impl WindowedCollector for Recorder {
             unrecorded,
             unstamped,
             without_clock,
+            has_history,
             distributions: distributions.of_window(&metrics),
             metrics,
             totals,
@@ -333,6 +335,10 @@ impl WindowedCollector for Recorder {
 
     fn kind(&self) -> SourceKind {
         SourceKind::Subscription
+    }
+
+    fn is_latched(&self) -> bool {
+        self.measured.is_transient_local
     }
 
     fn can_measure(&self, metric: Metric) -> bool {

@@ -140,6 +140,11 @@ pub trait WindowedCollector: Send + Sync {
     /// Returns the kind of the source.
     fn kind(&self) -> SourceKind;
 
+    /// Returns whether it is a transient local subscription, whose publishers may publish once.
+    fn is_latched(&self) -> bool {
+        false
+    }
+
     /// Returns whether it could measure a metric, if that was enabled.
     fn can_measure(&self, metric: Metric) -> bool {
         self.kind().measures(metric)

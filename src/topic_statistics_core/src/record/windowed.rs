@@ -275,6 +275,7 @@ impl<C: Collector> WindowedCollector for Windowed<C> {
             is_count_known: true,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             unrecorded: 0,
             distributions: distributions.of_window(&metrics),
             metrics,

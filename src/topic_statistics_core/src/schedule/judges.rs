@@ -123,6 +123,7 @@ impl Judges {
         };
         let expectations = match kind.may_be_silent() {
             true => expectations.map(Expectations::with_silence),
+            false if source.collector.is_latched() => expectations.map(Expectations::latched),
             false => expectations,
         };
         let judge = of_source.judge();
@@ -353,7 +354,8 @@ impl Judged {
         }
         let totals = std::mem::replace(&mut self.totals, window.totals);
         let messages = window.is_count_known.then_some(window.count);
-        let judged = JudgedWindow { window: window.window, length: window.length, messages };
+        let judged =
+            JudgedWindow::new(window.window, window.length, messages).with_history(window.has_history);
         let samples = &self.samples;
         let change = self
             .judge

@@ -102,6 +102,7 @@ mod tests {
             unrecorded: 0,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             distributions: Distributions::default(),
             metrics: vec![],
             totals: None,
@@ -123,6 +124,7 @@ mod tests {
             unrecorded: 0,
             unstamped: false,
             without_clock: false,
+            has_history: false,
             distributions: Distributions::default(),
             metrics: vec![
                 (Metric::MessageAge, single_sample(None)),
@@ -194,6 +196,7 @@ mod tests {
                 unrecorded: 0,
                 unstamped: false,
                 without_clock: false,
+                has_history: false,
                 distributions: distributions.of_window(&metrics),
                 metrics,
                 totals: None,

@@ -212,6 +212,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
         bytes: None,
         unstamped: false,
         without_clock: false,
+        has_history: false,
         metrics: vec![metric(other, node), metric("message_age", "ms")],
         distributions: vec![],
     });

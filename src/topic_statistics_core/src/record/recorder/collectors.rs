@@ -3,6 +3,7 @@
 //! The collectors of a subscription, behind the recorder's lock.
 
 use super::{
+    history::History,
     measured::Measured,
     message::{Details, Epoch, ReceivedMessage, Sample},
     options::AgeSource,
@@ -58,6 +59,8 @@ pub(super) struct Collectors {
     is_unordered: bool,
     /// The start of the latest callback of the windows before.
     latest_before: i64,
+    /// None unless the subscription is transient local.
+    history: Option<Box<History>>,
     /// None if no metric needs it.
     losses: Option<Box<Losses>>,
     /// None if no metric needs it.
@@ -90,6 +93,8 @@ pub(super) struct WindowCount {
     pub(super) is_known: bool,
     /// Messages counted but not measured.
     pub(super) unrecorded: u64,
+    /// Whether some were published before their publisher was matched.
+    pub(super) has_history: bool,
 }
 
 /// Where an age arises.
@@ -248,6 +253,7 @@ impl Collectors {
             delays: measured.has_delays().then(Box::default),
             is_unordered: false,
             latest_before: i64::MIN,
+            history: measured.is_transient_local.then(Box::default),
             losses: measured.has_losses().then(Box::default),
             sizes: measured.has_sizes().then(Box::default),
             distributions: Distributions::default(),
@@ -406,6 +412,9 @@ impl Collectors {
             accept_age(Metric::SourceToCallback, &mut delays.source_to_callback, source, now);
             accept_age(Metric::HeaderToCallback, &mut delays.header_to_callback, header, ros_now);
         }
+        if let Some(history) = &mut self.history {
+            history.accept(publisher, source, callback, now, self.span.last_callback());
+        }
         if let Some(losses) = &mut self.losses {
             losses.accept(publisher, number, callback, &mut self.distributions);
             if details.is_some_and(|details| details.is_filtered) {
@@ -477,6 +486,9 @@ impl Collectors {
         if let Some(losses) = &mut self.losses {
             losses.close(&mut self.distributions);
         }
+        let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
+        // The periods between them are those of their delivery.
+        self.is_unordered |= has_history;
         metrics.extend(
             self.measured.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
         );
@@ -484,7 +496,7 @@ impl Collectors {
         let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
         let is_known = !self.has_unknown_count && !is_uncertain;
         let unrecorded = self.unrecorded;
-        let count = WindowCount { count: self.end_count(), is_known, unrecorded };
+        let count = WindowCount { count: self.end_count(), is_known, unrecorded, has_history };
         (self.is_incomplete, self.has_unknown_count) = (lost_meanwhile.is_some(), is_uncertain);
         let has_expired = self.filter.expire(ended.stop);
         if let Some(step) = ended.step {
@@ -599,6 +611,11 @@ impl Collectors {
     pub(super) fn totals(&self) -> Totals {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals());
         let received = self.received_before + self.count + self.unrecorded;
+        let (intervals, active) = (self.span.intervals(received), self.span.active());
+        let (intervals, active) = match &self.history {
+            Some(history) => history.without(intervals, active),
+            None => (intervals, active),
+        };
         Totals {
             received,
             lost: losses.and_then(|totals| totals.lost),
@@ -608,8 +625,8 @@ impl Collectors {
             bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
             first_message: self.span.first().map(Timestamp::from_nanoseconds),
             last_message: self.last_message().map(Timestamp::from_nanoseconds),
-            active: self.span.active(),
-            intervals: self.span.intervals(received),
+            active,
+            intervals,
             followed: self.losses.as_ref().and_then(|losses| losses.sequences.followed()),
         }
     }

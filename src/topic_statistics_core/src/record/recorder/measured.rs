@@ -13,6 +13,8 @@ pub(super) struct Measured {
     pub(super) is_simulated: bool,
     pub(super) age_source: AgeSource,
     pub(super) first_period: FirstPeriod,
+    /// Whether publishers deliver their history at matching.
+    pub(super) is_transient_local: bool,
 }
 
 impl Measured {
@@ -30,8 +32,8 @@ impl Measured {
     const OF_RECEPTION: MetricSet = MetricSet::of(&[Metric::SourceToReceive, Metric::ReceiveToCallback]);
 
     pub(super) fn new(options: RecorderOptions, is_simulated: bool) -> Self {
-        let RecorderOptions { metrics, age_source, first_period } = options;
-        Self { metrics, is_simulated, age_source, first_period }
+        let RecorderOptions { metrics, age_source, first_period, is_transient_local } = options;
+        Self { metrics, is_simulated, age_source, first_period, is_transient_local }
     }
 
     /// Returns whether a metric of where an age arises is measured.
@@ -56,7 +58,10 @@ impl Measured {
 
     /// Returns whether a message needs the middleware's report.
     pub(super) fn needs_transport(self) -> bool {
-        self.has_delays() || self.has_losses() || self.age_source == AgeSource::SourceTimestamp
+        self.has_delays()
+            || self.has_losses()
+            || self.is_transient_local
+            || self.age_source == AgeSource::SourceTimestamp
     }
 
     /// Returns whether a message needs the time at which it arrived on this host.

@@ -25,6 +25,7 @@ pub struct RecorderOptions {
     pub(super) metrics: MetricSet,
     pub(super) age_source: AgeSource,
     pub(super) first_period: FirstPeriod,
+    pub(super) is_transient_local: bool,
 }
 
 impl Default for RecorderOptions {
@@ -33,6 +34,7 @@ impl Default for RecorderOptions {
             metrics: MetricSet::of(&[Metric::MessageAge, Metric::MessagePeriod]),
             age_source: AgeSource::default(),
             first_period: FirstPeriod::default(),
+            is_transient_local: false,
         }
     }
 }
@@ -56,5 +58,11 @@ impl RecorderOptions {
     /// Sets whether the first message of a window has a period. Default: [`FirstPeriod::NoSample`].
     pub fn first_period(self, first: FirstPeriod) -> Self {
         Self { first_period: first, ..self }
+    }
+
+    /// Sets whether the subscription is transient local: then publishers deliver their history at matching, which has
+    /// no rate and no period. Default: no.
+    pub fn transient_local(self, is_transient_local: bool) -> Self {
+        Self { is_transient_local, ..self }
     }
 }

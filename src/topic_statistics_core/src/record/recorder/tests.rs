@@ -1187,3 +1187,74 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert!(window.unrecorded > 0 && window.bandwidth().is_nan());
     assert_eq!((window.count, window.totals.unwrap().bytes), (50, None));
 }
+
+/// Receives messages of a transient local subscription: at that time, published at that time (both in ms), by that
+/// publisher. Returns the window.
+fn receive_latched(recorder: &Recorder, clock: &TestClock, messages: &[(i64, i64, u16)]) -> WindowStatistics {
+    let start = clock.monotonic();
+    for (number, &(at, published, publisher)) in messages.iter().enumerate() {
+        clock.pass(start + at * S / 1000 - clock.monotonic());
+        let source = clock.system() - clock.monotonic() + start + published * S / 1000;
+        let mut gid = Gid::default();
+        gid[..2].copy_from_slice(&publisher.to_be_bytes());
+        let info =
+            Delivery { transport: CYCLONE_DDS, source, received: 0, publisher: gid, number: number as u64 };
+        let epoch = recorder.epoch().unwrap();
+        recorder.record(&recorder.received_message(epoch, source, info, || 100), || clock.monotonic());
+    }
+    clock.pass(start + S - clock.monotonic());
+    end_on(recorder, clock)
+}
+
+#[test]
+fn history_of_transient_local_publishers_has_no_rate() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new().transient_local(true));
+    // Ten messages at 1 Hz, delivered within 3 ms, and then one message per second.
+    let history: Vec<_> = (0..10).map(|number| (100 + number / 3, 1000 * number - 9500, 1)).collect();
+    let window = receive_latched(&recorder, &clock, &history);
+    assert!(window.has_history && window.rate().is_nan(), "{window:?}");
+    assert_eq!((window.count, window.get(Metric::MessagePeriod).unwrap().sample_count), (10, 0));
+    assert!(window.totals.unwrap().rate().is_nan(), "no message was sent meanwhile");
+    for _ in 0..10 {
+        let window = receive_latched(&recorder, &clock, &[(500, 500, 1)]);
+        assert_eq!((window.has_history, window.rate()), (false, 1.0));
+    }
+    // The first interval begins at the history.
+    let totals = recorder.totals().unwrap();
+    assert_eq!((totals.received, totals.intervals, totals.rate()), (20, Some(9), 1.0));
+    // Its publisher restarts, and delivers ten messages again.
+    let restarted: Vec<_> = (0..10).map(|number| (300 + number / 3, -900 + 10 * number, 2)).collect();
+    assert!(receive_latched(&recorder, &clock, &restarted).has_history);
+    let totals = recorder.totals().unwrap();
+    assert_eq!((totals.received, totals.intervals, totals.rate()), (30, Some(9), 1.0));
+}
+
+#[test]
+fn publishers_that_publish_once_have_no_rate() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new().transient_local(true));
+    for publisher in 0..5 {
+        // The others are started while it is subscribed.
+        assert!(receive_latched(&recorder, &clock, &[(700, 690, publisher)]).has_history);
+    }
+    assert!(recorder.totals().unwrap().rate().is_nan());
+    let volatile = recorder_on(&clock, RecorderOptions::new());
+    for publisher in 0..5 {
+        assert!(!receive_latched(&volatile, &clock, &[(700, 690, publisher)]).has_history);
+    }
+    assert_eq!(volatile.totals().unwrap().rate(), 1.0);
+}
+
+#[test]
+fn slow_history_is_history_and_a_clock_that_is_behind_makes_none_for_long() {
+    let clock = TestClock::new();
+    let recorder = recorder_on(&clock, RecorderOptions::new().transient_local(true));
+    let maps = [(100, -3000, 1), (900, -2000, 1)];
+    assert!(receive_latched(&recorder, &clock, &maps).has_history);
+    assert!(receive_latched(&recorder, &clock, &[(700, -2000, 1)]).has_history, "1.6 s after the first");
+    assert!(!receive_latched(&recorder, &clock, &[(700, 690, 1)]).has_history);
+    // The clock of this publisher is an hour behind.
+    let seconds = (0..15).map(|_| receive_latched(&recorder, &clock, &[(100, -3_600_000, 2)]).has_history);
+    assert_eq!(seconds.filter(|has_history| *has_history).count(), 10);
+}

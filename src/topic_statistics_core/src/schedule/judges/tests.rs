@@ -192,6 +192,7 @@ fn window(state: State) -> WindowStatistics {
         unrecorded: if matches!(state, Incomplete | UnknownCount) { 40 } else { 0 },
         unstamped: state == Unstamped,
         without_clock: false,
+        has_history: false,
         distributions: distributions.of_window(&metrics),
         metrics,
         totals: Some(totals),

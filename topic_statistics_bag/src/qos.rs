@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The QoS of publishers, from the YAML that rosbag2 writes.
+
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    durability: Durability,
+}
+
+/// A number of `rmw/types.h` up to version 8 of the metadata, and then its name.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Durability {
+    Number(u64),
+    Name(String),
+}
+
+/// Returns whether all publishers are transient local. False if none is known, or if the text is no QoS.
+pub(crate) fn is_transient_local(yaml: &str) -> bool {
+    /// The longest text that is read, in bytes: some 100 publishers.
+    const MAX: usize = 1 << 15;
+    let profiles =
+        Some(yaml).filter(|yaml| yaml.len() <= MAX).and_then(|yaml| yaml_serde::from_str(yaml).ok());
+    let profiles: Vec<Profile> = profiles.unwrap_or_default();
+    let is_latched = |profile: &Profile| match &profile.durability {
+        Durability::Number(number) => *number == 1,
+        Durability::Name(name) => name == "transient_local",
+    };
+    !profiles.is_empty() && profiles.iter().all(is_latched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_publishers_are_transient_local_in_either_form() {
+        let names = |names: &[&str]| {
+            let profile = |name: &&str| format!("- history: unknown\n  depth: 0\n  durability: {name}\n");
+            names.iter().map(profile).collect::<String>()
+        };
+        assert!(is_transient_local(r#"[{"history":0,"depth":0,"reliability":1,"durability":1}]"#));
+        assert!(is_transient_local(&names(&["transient_local", "transient_local"])));
+        for other in ["", "[]", "no QoS", "- {durability: 2}", &names(&["transient_local", "volatile"])] {
+            assert!(!is_transient_local(other), "{other}");
+        }
+    }
+}
