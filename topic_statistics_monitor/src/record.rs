@@ -20,6 +20,7 @@ mod queue;
 mod recording;
 mod reports;
 mod serialize;
+mod time;
 mod topic;
 mod totals;
 mod writer;
@@ -36,6 +37,7 @@ use std::{sync::Arc, thread::JoinHandle};
 use rclrs::Node;
 
 use reports::Reports;
+use time::SimulatedClock;
 use writer::{Outcome, Writer};
 
 /// A recording that is under way.
@@ -48,7 +50,7 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the first file, and starts the writer. Errors if the file exists or cannot be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        let recording = Arc::new(Recording::new(options.max_cache));
+        let recording = Arc::new(Recording::new(options.max_cache, SimulatedClock::of(node)));
         let update_rate = options.update_rate;
         let writer = Writer::new(options, Arc::clone(&recording))?;
         let reports = Reports::start(node, &recording, update_rate)?;

@@ -22,8 +22,12 @@ pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String
 }
 
 fn encode(profile: &QoSProfile) -> Value {
+    // RMW_QOS_POLICY_HISTORY_UNKNOWN
+    const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
+        // Discovery does not tell a publisher's history: rclrs has it as a depth of 0, rosbag2 as unknown.
+        QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),
     };
@@ -58,16 +62,18 @@ mod tests {
 
     #[test]
     fn each_profile_is_written_once_with_the_numbers_of_rmw() {
+        let discovered = QoSProfile::topics_default().keep_last(0);
         let imu = QoSProfile::sensor_data_default().keep_last(5);
         let map = QoSProfile::topics_default().keep_last(1).transient_local();
-        let value: Value = serde_json::from_str(&offered([&imu, &map, &imu])).unwrap();
+        let value: Value = serde_json::from_str(&offered([&imu, &map, &imu, &discovered])).unwrap();
         let policies = |profile: &Value| {
             ["history", "depth", "reliability", "durability"].map(|key| profile[key].as_u64().unwrap())
         };
         let profiles = value.as_array().unwrap();
-        assert_eq!(profiles.len(), 2);
+        assert_eq!(profiles.len(), 3);
         assert_eq!(policies(&profiles[0]), [1, 5, 2, 2]);
         assert_eq!(policies(&profiles[1]), [1, 1, 1, 1]);
+        assert_eq!(policies(&profiles[2]), [3, 0, 1, 2], "the history is unknown");
         let infinite = time(QoSDuration::Infinite);
         assert_eq!(infinite, json!({ "sec": 9_223_372_036_u64, "nsec": 854_775_807 }));
     }

@@ -16,12 +16,15 @@ use topic_statistics_core::mutex::lock;
 use super::{
     error::RecordError,
     queue::Queue,
+    time::SimulatedClock,
     topic::{QueuedMessage, RecordedTopic},
 };
 
 /// The topics of a recording, and the queue to its writer.
 pub struct Recording {
     pub queue: Arc<Queue<QueuedMessage>>,
+    /// The clock of log times. `None` without simulated time.
+    clock: Option<SimulatedClock>,
     /// By name and type.
     topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
     /// Whether the writer has ended: as asked, or because of an error.
@@ -32,10 +35,10 @@ impl Recording {
     /// How many topics are recorded at most: as many as can be watched.
     const MAX_TOPICS: usize = 10_000;
 
-    /// Creates one without topics, whose queue has that many bytes.
-    pub fn new(max_cache: u64) -> Self {
+    /// Creates one without topics, whose queue has that many bytes. `clock`: of a node on simulated time.
+    pub fn new(max_cache: u64, clock: Option<SimulatedClock>) -> Self {
         let queue = Arc::new(Queue::new(max_cache));
-        Self { queue, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
+        Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
     }
 
     /// Returns the topic of that name and type, for a new subscription.
@@ -54,7 +57,8 @@ impl Recording {
         if topics.len() >= Self::MAX_TOPICS {
             return Err(RecordError::TooManyTopics { limit: Self::MAX_TOPICS });
         }
-        let topic = RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue)?;
+        let topic =
+            RecordedTopic::new(name, message_type, structure, topics.len(), &self.queue, self.clock.clone())?;
         let topic = Arc::new(topic);
         if self.queue.is_closed() {
             topic.close();

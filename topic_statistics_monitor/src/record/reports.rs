@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn nothing_of_the_events_has_the_node_when_the_reports_have_ended() {
         let (_executor, node) = test_support::node("recorder", &[]);
-        let recording = Arc::new(Recording::new(1_000_000));
+        let recording = Arc::new(Recording::new(1_000_000, None));
         let left_by = |update_rate| {
             let before = Arc::strong_count(&node);
             drop(Reports::start(&node, &recording, update_rate).unwrap());

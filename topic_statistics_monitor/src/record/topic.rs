@@ -20,6 +20,7 @@ use super::{
     qos,
     queue::{Queue, Queued},
     serialize::Serializer,
+    time::{SimulatedClock, Times},
     totals::{Losses, Written},
 };
 
@@ -32,9 +33,10 @@ pub struct QueuedMessage {
     pub publisher: Gid,
     /// The publication sequence number. `None` if the middleware provides none.
     pub number: Option<u64>,
-    /// The received timestamp.
+    /// The received timestamp; on simulated time, the time of the callback.
     pub log_time: u64,
-    /// The source timestamp.
+    /// The source timestamp. The same as the log time if it is unknown, and on simulated time, where it is of another
+    /// clock.
     pub publish_time: u64,
     pub data: Vec<u8>,
     /// The losses of the topic before this message.
@@ -55,6 +57,7 @@ pub struct RecordedTopic {
     /// Its number in the recording, from 0.
     pub index: usize,
     queue: Arc<Queue<QueuedMessage>>,
+    clock: Option<SimulatedClock>,
     received: Mutex<Received>,
     publishers: Mutex<Publishers>,
     /// What the writer has written.
@@ -85,11 +88,12 @@ impl RecordedTopic {
         structure: &MessageStructure,
         index: usize,
         queue: &Arc<Queue<QueuedMessage>>,
+        clock: Option<SimulatedClock>,
     ) -> Result<Self, RecordError> {
         let serializer = Serializer::new(message_type, structure)?;
         let definition = Definition::of(&Prefixes::new(), message_type);
         let message_type = message_type.to_string();
-        Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue))
+        Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
     }
 
     fn with_serializer(
@@ -99,6 +103,7 @@ impl RecordedTopic {
         serializer: Option<Serializer>,
         index: usize,
         queue: &Arc<Queue<QueuedMessage>>,
+        clock: Option<SimulatedClock>,
     ) -> Self {
         let received = Received {
             serializer,
@@ -113,6 +118,7 @@ impl RecordedTopic {
             definition,
             index,
             queue: Arc::clone(queue),
+            clock,
             received: Mutex::new(received),
             publishers: Mutex::default(),
             written: Mutex::default(),
@@ -130,21 +136,24 @@ impl RecordedTopic {
         received.messages += 1;
         received.numbers.accept(publisher, number, now as i64);
         let data = received.serializer.as_mut().and_then(|serializer| serializer.serialize(&message.view()));
-        let log_time = nanoseconds(info.received_timestamp).unwrap_or(now);
+        let times = Times::new(
+            self.clock.as_ref().map(|clock| clock.now()),
+            nanoseconds(info.received_timestamp).unwrap_or(now),
+            nanoseconds(info.source_timestamp),
+        );
         let losses = received.losses();
-        let queue = |data| {
+        let queue = |(data, Times { log_time, publish_time })| {
             self.queue.push(QueuedMessage {
                 topic: Arc::clone(self),
                 publisher,
                 number: (number != u64::MAX).then_some(number),
                 log_time,
-                // A time that equals the log time is unknown.
-                publish_time: nanoseconds(info.source_timestamp).unwrap_or(log_time),
+                publish_time,
                 data,
                 losses,
             })
         };
-        if !data.is_some_and(queue) {
+        if !data.zip(times).is_some_and(queue) {
             received.lost_in_recorder += 1;
         }
     }
@@ -263,7 +272,7 @@ mod tests {
     /// Returns a topic without a type support.
     fn topic(queue: &Arc<Queue<QueuedMessage>>) -> Arc<RecordedTopic> {
         let (definition, name) = (Definition::default(), "std_msgs/msg/Empty".to_owned());
-        Arc::new(RecordedTopic::with_serializer("/topic", name, definition, None, 0, queue))
+        Arc::new(RecordedTopic::with_serializer("/topic", name, definition, None, 0, queue, None))
     }
 
     #[test]

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The times of a recorded message.
+
+use rclrs::{Clock, ClockType, Node};
+
+/// The clock of a node on simulated time. As in rosbag2, log times are on it.
+#[derive(Clone)]
+pub struct SimulatedClock(Clock);
+
+impl SimulatedClock {
+    /// Returns the clock of a node. `None` if it is the system's.
+    pub fn of(node: &Node) -> Option<Self> {
+        let clock = node.get_clock();
+        matches!(clock.clock_type(), ClockType::RosTime).then_some(Self(clock))
+    }
+
+    /// Returns the time in nanoseconds; 0 before the first `/clock`.
+    pub fn now(&self) -> u64 {
+        self.0.now().nsec.try_into().unwrap_or_default()
+    }
+}
+
+/// The times of a recorded message, in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub log_time: u64,
+    /// Equals the log time if it is unknown.
+    pub publish_time: u64,
+}
+
+impl Times {
+    /// Returns the times of a message. `None` before simulated time begins: the message has no time.
+    ///
+    /// `simulated`: the time of its callback on simulated time, where there is one. Then the source timestamp, which is
+    /// of the system clock, is left out: a recording has one clock.
+    pub fn new(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<Self> {
+        match simulated {
+            Some(0) => None,
+            Some(now) => Some(Self { log_time: now, publish_time: now }),
+            None => Some(Self { log_time: received, publish_time: source.unwrap_or(received) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_has_one_clock() {
+        const S: u64 = 1_000_000_000;
+        let times = |log_time, publish_time| Some(Times { log_time, publish_time });
+        let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
+        assert_eq!(Times::new(None, received, Some(source)), times(received, source));
+        assert_eq!(Times::new(None, received, None), times(received, received));
+        // A header stamp of 99.9 s is 100 ms old, not 57 years.
+        assert_eq!(Times::new(Some(100 * S), received, Some(source)), times(100 * S, 100 * S));
+        assert_eq!(Times::new(Some(0), received, Some(source)), None, "no /clock yet");
+    }
+}
