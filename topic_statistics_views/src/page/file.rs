@@ -19,15 +19,14 @@ impl PageFile {
     pub fn new(path: &Path) -> Result<Self, String> {
         let error = |error: io::Error| format!("cannot write the report {}: {error}", path.display());
         let invalid = |text: &str| error(io::Error::new(ErrorKind::InvalidInput, text));
-        let file = Self(match fs::canonicalize(path) {
-            // A link stays one.
-            Ok(file) if file.is_file() => file,
+        // A link is replaced by the page: in a directory that others can write, they can leave one to another file.
+        match fs::symlink_metadata(path) {
+            Ok(file) if file.is_file() || file.is_symlink() => {}
             Ok(_) => return Err(invalid("it is there and no regular file")),
-            Err(missing) if missing.kind() == ErrorKind::NotFound && path.file_name().is_some() => {
-                std::path::absolute(path).map_err(error)?
-            }
+            Err(missing) if missing.kind() == ErrorKind::NotFound && path.file_name().is_some() => {}
             Err(other) => return Err(error(other)),
-        });
+        }
+        let file = Self(std::path::absolute(path).map_err(error)?);
         file.temporary().and_then(NamedTempFile::close).map_err(error)?;
         Ok(file)
     }

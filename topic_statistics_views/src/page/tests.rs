@@ -383,8 +383,9 @@ fn the_file_is_there_whole_or_not_at_all() {
 
     std::os::unix::fs::symlink(path("report.html"), path("link.html")).unwrap();
     PageFile::new(&path("link.html")).unwrap().write("by a link").unwrap();
-    assert!(path("link.html").is_symlink());
-    assert_eq!(fs::read_to_string(path("report.html")).unwrap(), "by a link");
+    assert_eq!(fs::read_to_string(path("report.html")).unwrap(), "second", "no link is followed");
+    assert_eq!(fs::read_to_string(path("link.html")).unwrap(), "by a link");
+    assert!(!path("link.html").is_symlink());
 
     for (wrong, why) in [
         (path(""), "no regular file"),
