@@ -85,6 +85,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     // NVIDIA-ISAAC-ROS/greenwave_monitor: greenwave_monitor/greenwave_monitor/ui_adaptor.py,
     // UiDiagnosticData.from_status
     ("frame_rate_node", "41.000000"),
+    ("frame_rate_msg", "41.000000"),
     ("current_delay_from_realtime_ms", "12.500000"),
     ("expected_frequency", "100.000000"),
     ("tolerance", "10.000000"),

@@ -121,6 +121,7 @@ impl Values {
         }
         self.add_number("Actual frequency (Hz)", rate);
         self.add_number("frame_rate_node", rate);
+        self.add_number("frame_rate_msg", rate);
         self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
         let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
         // A lower limit for WARN and an upper limit for ERROR make no range.
