@@ -285,6 +285,7 @@ impl Arguments {
         match (self.services, self.actions) {
             (true, _) => Kind::Service,
             (_, true) => Kind::Action,
+            _ if self.from_statistics.is_some() => Kind::Source,
             _ => Kind::Topic,
         }
     }

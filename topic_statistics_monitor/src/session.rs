@@ -294,8 +294,8 @@ fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<
 /// Reports patterns without a match on standard error. A topic given by name has a row, and its problem is reported.
 fn report_unmatched(arguments: &Arguments, rows: &[&Row]) {
     let what = match arguments.kind() {
-        _ if arguments.from_statistics.is_some() => "source of statistics",
-        Kind::Service => "service with introspection (configure_introspection of rclcpp and rclpy)",
+        Kind::Source => "source of statistics",
+        Kind::Service => "service with introspection (configure_introspection of rclcpp, rclpy and rclrs)",
         kind => kind.noun(),
     };
     let patterns = arguments.patterns(None);

@@ -453,7 +453,7 @@ fn without_publisher(row: &Row, node: &NodeState) -> String {
         Kind::Action => format!("there is no action {name} yet; waiting for it"),
         _ if is_there() => format!(
             "{name} publishes no events; switch service introspection on in its node, and in its clients: \
-             configure_introspection of rclcpp and rclpy"
+             configure_introspection of rclcpp, rclpy and rclrs"
         ),
         _ => format!("there is no service {name} yet; waiting for it"),
     }

@@ -28,9 +28,11 @@ use crate::format::{count, milliseconds, seconds};
 /// What a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A topic, or a source of statistics.
+    /// A topic.
     #[default]
     Topic,
+    /// A source of statistics.
+    Source,
     /// A service, seen from outside.
     Service,
     /// An action, seen from outside.
@@ -42,6 +44,7 @@ impl Kind {
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
+            Self::Source => "source",
             Self::Service => "service",
             Self::Action => "action",
         }
@@ -50,7 +53,7 @@ impl Kind {
     /// Returns the two metrics that a table shows first, in milliseconds.
     pub const fn metrics(self) -> [Metric; 2] {
         match self {
-            Self::Topic => [Metric::MessagePeriod, Metric::MessageAge],
+            Self::Topic | Self::Source => [Metric::MessagePeriod, Metric::MessageAge],
             Self::Service => [Metric::RoundTrip, Metric::ResponseDuration],
             Self::Action => [Metric::GoalSucceeded, Metric::FeedbackPeriod],
         }
@@ -59,7 +62,7 @@ impl Kind {
     /// Returns the titles of these metrics, the second one short.
     pub const fn titles(self) -> [&'static str; 2] {
         match self {
-            Self::Topic => ["period ms", "age ms"],
+            Self::Topic | Self::Source => ["period ms", "age ms"],
             Self::Service => ["round trip ms", "serve ms"],
             Self::Action => ["succeeded ms", "fdbk ms"],
         }

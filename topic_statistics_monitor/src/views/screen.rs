@@ -320,6 +320,29 @@ mod tests {
     }
 
     #[test]
+    fn wide_characters_shift_no_column() {
+        let mut wide = row(&"/相机/图像/原始/数据/左前".repeat(3), 30.0, 12);
+        wide.message_type = Some("传感器/消息/图像/传感器/消息/图像".to_owned());
+        let rows = [wide, row("/imu", 100.0, 12)];
+        for width in 79..200 {
+            let screen = draw(&mut Screen::default(), &rows, width, 24);
+            let per_topic = if width < 175 { 2 } else { 1 };
+            // A cell after a wide character is empty: by cells, not by characters.
+            let cells = |line: usize| {
+                let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
+                terminal.draw(|frame| Screen::default().draw(frame, &rows, at(100))).unwrap();
+                let buffer = terminal.backend().buffer().clone();
+                let from = screen[2].chars().collect::<String>().find("  lost").unwrap() as u16;
+                (from..from + 12).map(|x| buffer[(x, line as u16)].symbol().to_owned()).collect::<String>()
+            };
+            assert_eq!(cells(2), "  lost  seen", "{width}");
+            for line in [3, 3 + per_topic] {
+                assert_eq!(cells(line), "    12  0.0s", "{width}: {screen:#?}");
+            }
+        }
+    }
+
+    #[test]
     fn wider_lists_have_more_columns() {
         for (width, columns) in [
             (79, "rate mean max p99 mean p99"),

@@ -223,7 +223,7 @@ fn a_service_without_introspection_is_told_how_to_switch_it_on() {
     let monitor = Json::start(&["--services", "serve", "nothing"], domain());
     monitor.until_error("there is no service /nothing yet");
     let line = monitor.until_error("/serve publishes no events");
-    assert!(line.contains("configure_introspection of rclcpp and rclpy"), "{line}");
+    assert!(line.contains("configure_introspection of rclcpp, rclpy and rclrs"), "{line}");
 }
 
 #[test]

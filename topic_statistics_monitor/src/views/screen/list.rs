@@ -187,7 +187,7 @@ impl Layout {
         let mut line = vec![
             Span::raw(cursor),
             Span::styled(mark, style),
-            Span::styled(format!("{:name$}", end_of(&format::name(&row.name), name)), name_style),
+            Span::styled(cells(&format::name(&row.name), name, end_of), name_style),
             Span::raw(self.figures_of(row, now)),
             Span::styled(format!(" {lost:>5}"), emphasis(is_lossy)),
             Span::styled(format!(" {seen:>5}"), emphasis(is_stale)),
@@ -195,7 +195,7 @@ impl Layout {
         let message_type = format::name(row.message_type.as_deref().unwrap_or("-"));
         let state = Span::styled(format!("{:STATE$}", status.text()), style);
         if self.is_wide {
-            line.push(Span::raw(format!(" {:TYPE$} ", start_of(&message_type, TYPE))));
+            line.push(Span::raw(format!(" {} ", cells(&message_type, TYPE, start_of))));
             line.push(state);
             line.push(self.problem_or_sparkline(
                 row,
@@ -207,7 +207,7 @@ impl Layout {
         let below = vec![
             Span::raw("    "),
             Span::styled(
-                format!("{:TYPE$} ", start_of(&message_type, TYPE)),
+                format!("{} ", cells(&message_type, TYPE, start_of)),
                 Style::new().add_modifier(Modifier::DIM),
             ),
             state,
@@ -230,6 +230,20 @@ impl Layout {
             Some(problem) => Span::raw(start_of(problem.text(), self.width.saturating_sub(used))),
             None => Span::raw(sparkline(&row.history, now, self.width.saturating_sub(used + 1).min(60))),
         }
+    }
+}
+
+/// Returns a text that fills this number of cells, cut by `cut` if it is longer. Some characters fill two cells.
+fn cells(text: &str, width: usize, cut: fn(&str, usize) -> String) -> String {
+    let mut characters = width;
+    loop {
+        let text = cut(text, characters);
+        let filled = Span::raw(&*text).width();
+        if filled <= width {
+            return text + &" ".repeat(width - filled);
+        }
+        // Each character beyond fills one cell at least.
+        characters = characters.saturating_sub((filled - width).div_ceil(2));
     }
 }
 
