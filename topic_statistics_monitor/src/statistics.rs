@@ -26,7 +26,7 @@ use ros_env::{
     diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage,
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
-use topic_statistics_views::{pattern::Pattern, row::Row};
+use topic_statistics_views::{bounds::Sender, pattern::Pattern, row::Row};
 
 use crate::{
     diagnostics::Diagnostics,
@@ -156,16 +156,18 @@ impl StatisticsReader {
             }
         };
         let send = sender(&self.sender, &self.dropped);
-        self.metrics.refresh(&self.graph, &self.worker, move |message| {
-            send(SourceMetric::new(message, Instant::now()).map(Received::Metric));
+        self.metrics.refresh(&self.graph, &self.worker, move |message, info| {
+            let metric = SourceMetric::new(message, Instant::now());
+            let sender = Sender::new(&info.publisher_gid.data);
+            send(metric.map(|metric| Received::Metric(SourceMetric { sender, ..metric })));
         })?;
         let send = sender(&self.sender, &self.dropped);
-        self.distributions.refresh(&self.graph, &self.worker, move |message| {
+        self.distributions.refresh(&self.graph, &self.worker, move |message, _| {
             let checked = SourceDistribution::new(message, Instant::now());
             send(Some(checked.map_or_else(Received::Invalid, Received::Distribution)));
         })?;
         let send = sender(&self.sender, &self.dropped);
-        self.diagnostics.refresh(&self.graph, &self.worker, move |message| {
+        self.diagnostics.refresh(&self.graph, &self.worker, move |message, _| {
             for callbacks in message.status.into_iter().filter_map(SourceCallbacks::new) {
                 send(Some(Received::Callbacks(callbacks)));
             }
@@ -179,7 +181,7 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
         &mut self,
         graph: &Graph,
         worker: &Worker<()>,
-        receive: impl Fn(T) + Send + Sync + 'static,
+        receive: impl Fn(T, MessageInfo) + Send + Sync + 'static,
     ) -> Result<(), RclrsError> {
         let publishers = graph.publishers(&self.topic);
         // Volatile, because windows that ended before the monitor started are of no interest.
@@ -191,7 +193,8 @@ impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
         }
         let mut options = SubscriptionOptions::new(&self.topic);
         options.qos = qos.profile(StatisticsReader::DEPTH);
-        let subscription = worker.create_subscription(options, move |message: T| receive(message))?;
+        let subscription = worker
+            .create_subscription(options, move |message: T, info: MessageInfo| receive(message, info))?;
         self.subscription = Some((subscription, qos));
         Ok(())
     }

@@ -10,14 +10,15 @@
 //! ```
 //!
 //! A row holds plain values. A program writes it; the modules here read it. `arguments` and `pattern` are the command
-//! line; `bounds` is about tables that anybody can fill; `format` and `histogram` are text; `recorded` is what a
-//! recorder writes besides messages.
+//! line; `input` reads files; `bounds` is about tables that anybody can fill; `format` and `histogram` are text;
+//! `recorded` is what a recorder writes besides messages.
 
 pub mod arguments;
 pub mod bounds;
 pub mod expect;
 pub mod format;
 pub mod histogram;
+pub mod input;
 pub mod json;
 pub mod overall;
 pub mod page;

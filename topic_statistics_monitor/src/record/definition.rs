@@ -4,12 +4,11 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io::Read,
     path::{Path, PathBuf},
 };
 
 use rclrs::MessageTypeName;
+use topic_statistics_views::input::read_text;
 
 /// The definition of a message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,16 +152,13 @@ fn of_include(line: &str) -> Option<Name> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    let file = File::open(path).ok()?;
-    file.take(Definition::MAX_FILE + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= Definition::MAX_FILE).then_some(text)
+    read_text(path, Definition::MAX_FILE).ok()
 }
 
 /// Returns the hash of a type, which rosidl installs beside its definition.
 fn type_hash(files: &impl Files, (package, name): &Name) -> Option<String> {
     let path = files.directory(package)?.join("msg").join(format!("{name}.json"));
-    let description: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let description: serde_json::Value = serde_json::from_str(&read(&path)?).ok()?;
     let wanted = format!("{package}/msg/{name}");
     let hashes = description["type_hashes"].as_array()?;
     let hash = hashes.iter().find(|entry| entry["type_name"] == wanted.as_str())?;
@@ -172,6 +168,7 @@ fn type_hash(files: &impl Files, (package, name): &Name) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     struct Directory(tempfile::TempDir);
 

@@ -30,6 +30,7 @@ fn levels(text: &str, windows: &[(i64, Told)]) -> Vec<Level> {
         for &(name, mean, count) in *metrics {
             source.accept(SourceMetric {
                 received_at: at(second),
+                sender: Default::default(),
                 source: "/imu".to_owned(),
                 start: (stop - 1) * S,
                 stop: stop * S,
@@ -128,7 +129,8 @@ fn failures_of_source(conditions: &str, windows: &[&[(&str, f64, u64)]]) -> Vec<
             let metric = MetricFigures { name: name.to_owned(), unit: String::new(), figures };
             let (received_at, source_name) = (at(stop), "/n:/imu".to_owned());
             let (start, stop) = ((stop - 1) * S, stop * S);
-            source.accept(SourceMetric { received_at, source: source_name, start, stop, metric });
+            let sender = Default::default();
+            source.accept(SourceMetric { received_at, sender, source: source_name, start, stop, metric });
         }
         assert!(source.settle(at(stop) + Duration::from_millis(300)));
         recording.add(&source.row);

@@ -14,6 +14,7 @@ use ros_env::{
 use topic_statistics_core::health::{CALLBACK_WAIT, LONGEST_CALLBACK};
 use topic_statistics_programs::statistics::{check_names, nanoseconds, read_distribution, DataPoints};
 use topic_statistics_views::{
+    bounds::Sender,
     format,
     row::{Figures, MetricFigures},
 };
@@ -23,6 +24,8 @@ use topic_statistics_views::{
 pub struct SourceMetric {
     /// When the message was received.
     pub received_at: Instant,
+    /// The process that published it.
+    pub sender: Sender,
     /// The `measurement_source_name`.
     pub source: String,
     /// The start of the window, as nanoseconds since the epoch.
@@ -34,12 +37,13 @@ pub struct SourceMetric {
 }
 
 impl SourceMetric {
-    /// Checks a message. `None` if one of its names is too long.
+    /// Checks a message, of no known sender. `None` if one of its names is too long.
     pub fn new(message: MetricsMessage, received_at: Instant) -> Option<Self> {
         let names = [&message.measurement_source_name, &message.metrics_source, &message.unit];
         check_names(&names.map(String::as_str)).ok()?;
         Some(Self {
             received_at,
+            sender: Sender::default(),
             start: nanoseconds(&message.window_start),
             stop: nanoseconds(&message.window_stop),
             metric: MetricFigures {

@@ -8,7 +8,10 @@ use std::{
 };
 
 use rclrs_topic_statistics::{Distribution, Metric};
-use topic_statistics_views::row::{Figures, MetricFigures, Row, Window};
+use topic_statistics_views::{
+    bounds::{believed, Sender},
+    row::{Figures, MetricFigures, Row, Window},
+};
 
 use super::{
     message::{SourceDistribution, SourceMetric},
@@ -21,7 +24,10 @@ pub struct Source {
     pub row: Row,
     /// When the last message of the source was received. `None` before the first one.
     pub last_received: Option<Instant>,
-    /// When the first metric of the last window was received.
+    /// The process that holds its place in the table. `None` if it was asked for by its name.
+    pub sender: Option<Sender>,
+    /// When the first metric of the first window, and of the last one, was received.
+    pub first_window: Option<Instant>,
     last_window: Option<Instant>,
     /// The window whose metrics are being received, and when the last of them was.
     incomplete: Option<(Window, Instant)>,
@@ -42,11 +48,15 @@ impl Source {
     /// A source is gone after that time without a message, and that many of its windows.
     const GONE: Duration = Duration::from_secs(60);
     const GONE_WINDOWS: u32 = 10;
+    /// The same where the table needs room.
+    const GONE_FROM_FULL: Duration = Duration::from_secs(10);
 
     pub fn new(name: &str) -> Self {
         Self {
             row: Row::new(name),
             last_received: None,
+            sender: None,
+            first_window: None,
             last_window: None,
             incomplete: None,
             distributions: vec![],
@@ -67,6 +77,7 @@ impl Source {
             !self.incomplete.as_ref().is_some_and(|(window, _)| is_same(window)) && self.complete();
         if self.incomplete.is_none() {
             let length = self.length(start, stop, received_at);
+            self.first_window.get_or_insert(received_at);
             self.last_window = Some(received_at);
             let window = Window {
                 start,
@@ -168,10 +179,18 @@ impl Source {
         true
     }
 
-    /// Returns whether the source has stopped publishing.
-    pub fn is_gone(&self, now: Instant) -> bool {
-        let window = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
-        let limit = Self::GONE.max(window.saturating_mul(Self::GONE_WINDOWS));
+    /// Returns how long it was observed: from its first window to its last one.
+    pub fn observed(&self) -> Duration {
+        let observed = self.last_window.zip(self.first_window);
+        observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))
+    }
+
+    /// Returns whether the source has stopped publishing. `is_full`: the table needs room.
+    pub fn is_gone(&self, now: Instant, is_full: bool) -> bool {
+        let claim = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
+        let window = believed(claim, self.observed(), is_full);
+        let shortest = if is_full { Self::GONE_FROM_FULL } else { Self::GONE };
+        let limit = shortest.max(window.saturating_mul(Self::GONE_WINDOWS));
         self.last_received.is_some_and(|last| now.saturating_duration_since(last) > limit)
     }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use topic_statistics_views::{
+    bounds::{Sender, Shares},
     pattern::Pattern,
     row::{Problem, Row},
 };
@@ -17,11 +18,13 @@ use super::{
     source::Source,
 };
 
-/// The sources that have published, and the sources given by name.
+/// The sources that have published, and the sources given by name, which have room in any case.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
     sources: BTreeMap<String, Source>,
+    /// Of the sources that were not asked for by their names.
+    shares: Shares,
     max: usize,
     /// The names of sources beyond the bound, at most `max` of them.
     left_out: BTreeSet<String>,
@@ -39,7 +42,7 @@ impl Sources {
             (name.to_owned(), source)
         };
         let sources = patterns.iter().filter_map(Pattern::name).map(waiting).collect();
-        Self { patterns, sources, max, left_out: BTreeSet::new() }
+        Self { patterns, sources, shares: Shares::new(max), max, left_out: BTreeSet::new() }
     }
 
     /// Returns the row of each source.
@@ -70,14 +73,20 @@ impl Sources {
         }
         if !self.sources.contains_key(&name) {
             self.remove_waiting(name.trim_start_matches('/'));
-            if self.sources.len() >= self.max {
-                if self.left_out.len() < self.max {
-                    self.left_out.insert(name);
+            let mut source = Source::new(&name);
+            if !is_asked_for(&self.patterns, &name) {
+                self.make_room(message.sender, message.received_at);
+                if !self.shares.reserve(message.sender, 1) {
+                    if self.left_out.len() < self.max {
+                        self.left_out.insert(name);
+                    }
+                    return None;
                 }
-                return None;
+                source.sender = Some(message.sender);
             }
+            self.sources.insert(name.clone(), source);
         }
-        let source = self.sources.entry(name.clone()).or_insert_with(|| Source::new(&name));
+        let source = self.sources.get_mut(&name)?;
         source.row.problem = None;
         source.accept(message).then_some(name)
     }
@@ -97,6 +106,36 @@ impl Sources {
         }
     }
 
+    /// Makes room for a source of a sender, if there is none: sources that have ended go first, and then one of the
+    /// sender that has most of them, if it has more: one that was seen once, or else the youngest.
+    fn make_room(&mut self, newcomer: Sender, now: Instant) {
+        if !self.shares.has_room(1) {
+            self.remove_gone(now, true);
+        }
+        let Some((most, _)) = self.shares.giving_way(newcomer, 1) else { return };
+        let of_most = self.sources.iter().filter(|(_, source)| source.sender == Some(most));
+        let first = of_most.max_by_key(|(_, source)| (source.observed().is_zero(), source.first_window));
+        if let Some(name) = first.map(|(name, _)| name.clone()) {
+            self.sources.remove(&name);
+            self.shares.release(most, 1);
+        }
+    }
+
+    /// Removes the sources that have stopped publishing. `is_full`: there is no room.
+    fn remove_gone(&mut self, now: Instant, is_full: bool) {
+        let (patterns, shares, before) = (&self.patterns, &mut self.shares, self.sources.len());
+        self.sources.retain(|name, source| {
+            let stays = !source.is_gone(now, is_full) || is_asked_for(patterns, name);
+            if let (false, Some(sender)) = (stays, source.sender) {
+                shares.release(sender, 1);
+            }
+            stays
+        });
+        if self.sources.len() < before {
+            self.left_out.clear(); // There is room now; sources that still publish are counted again.
+        }
+    }
+
     /// Removes a source that was waited for under this name and has not published under it.
     fn remove_waiting(&mut self, name: &str) {
         if self.sources.get(name).is_some_and(|source| source.last_received.is_none()) {
@@ -112,12 +151,7 @@ impl Sources {
                 complete.push(name.clone());
             }
         }
-        let before = self.sources.len();
-        let patterns = &self.patterns;
-        self.sources.retain(|name, source| !source.is_gone(now) || is_asked_for(patterns, name));
-        if self.sources.len() < before {
-            self.left_out.clear(); // There is room now; sources that still publish are counted again.
-        }
+        self.remove_gone(now, false);
         complete
     }
 }
@@ -214,6 +248,62 @@ mod tests {
         sources.settle(at(161));
         sources.accept(message("node_19", "message_age", 161, 1.5));
         assert_eq!((names(&sources), sources.left_out()), (vec!["node_19"], 0));
+    }
+
+    /// A metric of a window of that length (s) that ends at `stop` (s), of the process with that number.
+    fn message_of(process: u8, source: &str, stop: i64, length: i64) -> SourceMetric {
+        let message = message(source, "message_period", stop, 20.0);
+        SourceMetric { sender: Sender::new(&[process; 16]), start: (stop - length) * S, ..message }
+    }
+
+    #[test]
+    fn one_process_cannot_fill_the_table_for_others() {
+        let mut sources = sources(&[], 20);
+        // Forged: each is seen once, and claims windows of a day.
+        for number in 0..40 {
+            sources.accept(message_of(1, &format!("/forged:/{number:02}"), 100, 86_400));
+        }
+        assert_eq!((names(&sources).len(), sources.left_out()), (20, 20));
+        for second in 101..200 {
+            // Its sources go on; one of them publishes regularly.
+            sources.accept(message_of(1, &format!("/forged:/{:02}", second % 40), second, 86_400));
+            sources.accept(message_of(1, "/forged:/00", second, 1));
+            for topic in ["/imu", "/odom"] {
+                sources.accept(message_of(2, &format!("/robot:{topic}"), second, 1));
+            }
+            sources.settle(at(second) + Duration::from_millis(300));
+            let shown = names(&sources);
+            assert!(shown.contains(&"/robot:/imu") && shown.contains(&"/robot:/odom"), "{second}: {shown:?}");
+            assert!(
+                shown.len() <= 20 && shown.contains(&"/forged:/00"),
+                "what is regular goes last: {shown:?}"
+            );
+        }
+        // They share the table equally, whatever either of them publishes.
+        (0..40)
+            .for_each(|number| drop(sources.accept(message_of(2, &format!("/robot:/{number:02}"), 200, 1))));
+        let of_robot = names(&sources).iter().filter(|name| name.starts_with("/robot")).count();
+        assert!((10..=20).contains(&of_robot), "{of_robot}");
+    }
+
+    #[test]
+    fn a_claim_that_was_not_observed_holds_no_place_for_long() {
+        let mut sources = sources(&[], 20);
+        for number in 0..20 {
+            sources.accept(message_of(number, &format!("/forged:/{number:02}"), 100, 86_400));
+        }
+        sources.settle(at(101));
+        sources.accept(message_of(99, "/robot:/imu", 105, 1));
+        assert!(!names(&sources).contains(&"/robot:/imu"), "each of 20 processes has one");
+        sources.accept(message_of(99, "/robot:/imu", 111, 1));
+        assert_eq!(names(&sources), ["/robot:/imu"], "10 s after the last of them");
+        // Where there is room, a claim counts for 10 windows of 5 minutes.
+        sources.accept(message_of(1, "/forged:/00", 112, 86_400));
+        sources.settle(at(113));
+        for (second, is_shown) in [(112 + 3000, true), (112 + 3001, false)] {
+            sources.settle(at(second));
+            assert_eq!(names(&sources).contains(&"/forged:/00"), is_shown, "{second}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! docs/expectations.schema.json is its schema; a test compares the two.
 
-use std::{fmt, fs, path::Path, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
 use topic_statistics_core::{
@@ -13,7 +13,7 @@ use topic_statistics_core::{
     Escaped,
 };
 
-use crate::pattern::Pattern;
+use crate::{input, pattern::Pattern};
 
 /// The expectations of topics, in the order of the file.
 #[derive(Clone, Debug, Default)]
@@ -64,16 +64,13 @@ impl ExpectationFile {
     /// Reads a file. Errors name the file, the line and the column.
     pub fn read(path: &Path) -> Result<Self, String> {
         let error = |error: &dyn fmt::Display| format!("--expect {}: {error}", path.display());
-        let size = fs::metadata(path).map_err(|why| error(&why))?.len();
-        if size > Self::MAX_SIZE {
-            return Err(error(&format!("it has {size} bytes; at most {} are read", Self::MAX_SIZE)));
-        }
-        let text = fs::read_to_string(path).map_err(|why| error(&why))?;
+        let text = input::read_text(path, Self::MAX_SIZE).map_err(|why| error(&why))?;
         Self::parse(&text).map_err(|why| error(&why))
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self, FileError> {
+        input::check_depth(text).map_err(|(place, why)| at(&place, format!("it is no YAML: {why}")))?;
         let documents = MarkedYaml::load_from_str(text)
             .map_err(|error| at(error.marker(), format!("it is no YAML: {}", error.info())))?;
         let document = match &documents[..] {
@@ -291,7 +288,7 @@ fn at(place: &Marker, text: String) -> FileError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, fs};
     use topic_statistics_core::health::Level;
 
     fn error_of(text: &str) -> String {
@@ -388,7 +385,12 @@ mod tests {
         let error = ExpectationFile::read(&path).unwrap_err();
         assert!(error.contains("expect.yaml: No such file"), "{error}");
         fs::write(&path, "#".repeat((ExpectationFile::MAX_SIZE + 1) as usize)).unwrap();
-        assert!(ExpectationFile::read(&path).unwrap_err().contains("at most 1048576"));
+        assert!(ExpectationFile::read(&path).unwrap_err().contains("more than 1048576"));
+        let error = ExpectationFile::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.contains("/dev/zero: it has more than 1048576 bytes"), "{error}");
+        let error =
+            ExpectationFile::parse(&format!("topics:\n {}x", "- ".repeat(5000))).unwrap_err().to_string();
+        assert!(error.contains("nested deeper than 32"), "{error}");
     }
 
     #[test]
