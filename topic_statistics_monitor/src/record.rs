@@ -14,6 +14,7 @@
 mod definition;
 mod error;
 mod file;
+mod metadata;
 mod options;
 mod qos;
 mod queue;

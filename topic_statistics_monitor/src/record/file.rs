@@ -26,12 +26,12 @@ use rustix::{
     fs::{fallocate, FallocateFlags},
     io::Errno,
 };
-use serde_json::json;
 use topic_statistics_core::record::transport::Gid;
 use topic_statistics_views::recorded::{Scope, TOTALS};
 
 use super::{
     error::RecordError,
+    metadata::{self, FileInfo, TopicInfo},
     options::Options,
     topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
@@ -319,7 +319,8 @@ impl BagFile {
         for record in self.topics.values().flat_map(|in_file| totals(in_file, &whole)) {
             self.writer.write_metadata(&record)?;
         }
-        let metadata = [("serialized_metadata", self.rosbag2_metadata()), ("ROS_DISTRO", distribution())];
+        let metadata =
+            [("serialized_metadata", self.rosbag2_metadata()), ("ROS_DISTRO", metadata::distribution())];
         let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         self.writer.write_metadata(&Metadata { name: "rosbag2".to_owned(), metadata })?;
         self.writer.finish()?;
@@ -335,45 +336,19 @@ impl BagFile {
         self.file.sync_all().map_err(failed)
     }
 
-    /// Returns what rosbag2 writes of a bag: JSON, which is YAML. Version 8 has the policies of a QoS as numbers.
+    /// Returns what the metadata of the bag says of it.
+    pub fn info(&self) -> FileInfo {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        FileInfo { name, times: self.times, messages: self.messages }
+    }
+
+    /// Returns what rosbag2 writes into a file. Version 8 has the policies of a QoS as numbers, which all versions read.
     fn rosbag2_metadata(&self) -> String {
-        let (start, stop) = self.times.unwrap_or_default();
-        let (duration, count) = (json!({ "nanoseconds": stop - start }), self.messages);
-        let starting_time = json!({ "nanoseconds_since_epoch": start });
-        let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let topics = self.topics.values().filter_map(|in_file| Some((in_file, in_file.channels.as_ref()?)));
-        let topics = topics.map(|(TopicInFile { topic, written, .. }, channels)| {
-            json!({
-                "topic_metadata": {
-                    "name": topic.name,
-                    "type": topic.message_type,
-                    "serialization_format": "cdr",
-                    "offered_qos_profiles": channels.qos,
-                    "type_description_hash": topic.definition.type_hash.as_deref().unwrap_or_default(),
-                },
-                "message_count": written.messages,
-            })
+        let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
+            let qos = channels.as_ref()?.qos.as_str().into();
+            Some(TopicInfo { topic, qos, messages: written.messages })
         });
-        let metadata = json!({
-            "version": 8,
-            "storage_identifier": "mcap",
-            "duration": duration,
-            "starting_time": starting_time,
-            "message_count": count,
-            "topics_with_message_count": topics.collect::<Vec<_>>(),
-            "compression_format": "",
-            "compression_mode": "",
-            "relative_file_paths": [file],
-            "files": [{
-                "path": file,
-                "starting_time": starting_time,
-                "duration": duration,
-                "message_count": count,
-            }],
-            "custom_data": {},
-            "ros_distro": distribution(),
-        });
-        metadata.to_string()
+        metadata::encode(8, &[self.info()], topics).to_string()
     }
 }
 
@@ -383,8 +358,4 @@ fn totals(in_file: &TopicInFile, whole: impl Fn(&TopicInFile) -> Written) -> [Me
     let file = in_file.written.totals(name, Scope::File, in_file.lost());
     let recording = whole(in_file).totals(name, Scope::Recording, in_file.losses);
     [file, recording].map(|totals| Metadata { name: TOTALS.to_owned(), metadata: totals.to_metadata() })
-}
-
-fn distribution() -> String {
-    std::env::var("ROS_DISTRO").unwrap_or_default()
 }

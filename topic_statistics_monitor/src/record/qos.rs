@@ -21,6 +21,31 @@ pub fn offered<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> String
     Value::Array(unique).to_string()
 }
 
+/// Returns profiles as a list with the policies by their names, each one once.
+pub fn offered_by_name<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>) -> Value {
+    let names: [(&str, &[&str]); 4] = [
+        ("history", &["system_default", "keep_last", "keep_all", "unknown"]),
+        ("reliability", &["system_default", "reliable", "best_effort", "unknown", "best_available"]),
+        ("durability", &["system_default", "transient_local", "volatile", "unknown", "best_available"]),
+        (
+            "liveliness",
+            &["system_default", "automatic", "unknown", "manual_by_topic", "unknown", "best_available"],
+        ),
+    ];
+    let mut unique: Vec<Value> = vec![];
+    for profile in profiles {
+        let mut profile = encode(profile);
+        for (key, names) in names {
+            let number = profile[key].as_u64().and_then(|number| usize::try_from(number).ok());
+            profile[key] = number.and_then(|number| names.get(number)).copied().unwrap_or("unknown").into();
+        }
+        if !unique.contains(&profile) {
+            unique.push(profile);
+        }
+    }
+    Value::Array(unique)
+}
+
 fn encode(profile: &QoSProfile) -> Value {
     // RMW_QOS_POLICY_HISTORY_UNKNOWN
     const UNKNOWN: u32 = 3;
@@ -74,6 +99,10 @@ mod tests {
         assert_eq!(policies(&profiles[0]), [1, 5, 2, 2]);
         assert_eq!(policies(&profiles[1]), [1, 1, 1, 1]);
         assert_eq!(policies(&profiles[2]), [3, 0, 1, 2], "the history is unknown");
+        let named = offered_by_name([&imu, &map, &imu, &discovered]);
+        let policies = ["history", "reliability", "durability", "liveliness"].map(|key| &named[2][key]);
+        assert_eq!(policies, ["unknown", "reliable", "volatile", "system_default"]);
+        assert_eq!((&named[1]["durability"], &named[0]["depth"]), (&json!("transient_local"), &json!(5)));
         let infinite = time(QoSDuration::Infinite);
         assert_eq!(infinite, json!({ "sec": 9_223_372_036_u64, "nsec": 854_775_807 }));
     }

@@ -96,6 +96,17 @@ impl RecordedTopic {
         Ok(Self::with_serializer(name, message_type, definition, Some(serializer), index, queue, clock))
     }
 
+    /// Creates one whose messages cannot be serialized.
+    #[cfg(test)]
+    pub fn without_type(
+        name: &str,
+        message_type: &str,
+        definition: Definition,
+        queue: &Arc<Queue<QueuedMessage>>,
+    ) -> Self {
+        Self::with_serializer(name, message_type.to_owned(), definition, None, 0, queue, None)
+    }
+
     fn with_serializer(
         name: &str,
         message_type: String,
@@ -224,6 +235,11 @@ impl RecordedTopic {
         qos::offered(&lock(&self.publishers).qos)
     }
 
+    /// Returns the QoS of all present publishers, as rosbag2 writes it from version 9 of its metadata on.
+    pub fn offered_qos_by_name(&self) -> serde_json::Value {
+        qos::offered_by_name(&lock(&self.publishers).qos)
+    }
+
     /// Returns how many messages were received.
     pub fn received(&self) -> u64 {
         lock(&self.received).messages
@@ -271,8 +287,7 @@ mod tests {
 
     /// Returns a topic without a type support.
     fn topic(queue: &Arc<Queue<QueuedMessage>>) -> Arc<RecordedTopic> {
-        let (definition, name) = (Definition::default(), "std_msgs/msg/Empty".to_owned());
-        Arc::new(RecordedTopic::with_serializer("/topic", name, definition, None, 0, queue, None))
+        Arc::new(RecordedTopic::without_type("/topic", "std_msgs/msg/Empty", Definition::default(), queue))
     }
 
     #[test]

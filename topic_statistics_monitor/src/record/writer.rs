@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,10 +14,11 @@ use topic_statistics_views::format;
 use super::{
     error::RecordError,
     file::{BagFile, WriteError},
+    metadata::{self, FileInfo, TopicInfo},
     options::Options,
     queue::Next,
     recording::Recording,
-    topic::QueuedMessage,
+    topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
 };
 
@@ -54,6 +56,8 @@ pub struct Writer {
     file: BagFile,
     /// How many files were begun.
     files: u32,
+    /// Those of a split recording that have ended.
+    ended: Vec<FileInfo>,
     /// The losses of each topic up to the end of the last file.
     before: BTreeMap<usize, Losses>,
 }
@@ -65,7 +69,7 @@ impl Writer {
     /// Creates the first file.
     pub fn new(options: Options, recording: Arc<Recording>) -> Result<Self, RecordError> {
         let file = BagFile::create(&options.file(0), &options)?;
-        Ok(Self { options, recording, file, files: 1, before: BTreeMap::new() })
+        Ok(Self { options, recording, file, files: 1, ended: vec![], before: BTreeMap::new() })
     }
 
     /// Writes until the queue is closed, a limit is reached, or the file cannot be written.
@@ -85,6 +89,7 @@ impl Writer {
             }
         }
         self.before.extend(self.file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
+        self.ended.push(self.file.info());
         let ended = match ended {
             Ended::Failed(WriteError::Failed(_)) => ended, // it is not complete, and cannot be
             _ => match self.file.finish(|in_file| in_file.topic.written()) {
@@ -95,7 +100,10 @@ impl Writer {
         let topics = self.recording.topics();
         let lost = |topic: usize| self.before.get(&topic).copied().unwrap_or(Losses::NONE);
         let counted = topics.iter().map(|topic| (topic.written(), lost(topic.index)));
-        let summary = summary(counted, &self.options, self.files);
+        let mut summary = summary(counted, &self.options, self.files);
+        if self.options.split {
+            summary += &write_metadata(&self.options, &self.ended, &topics);
+        }
         self.recording.set_ended();
         Outcome { ended, summary }
     }
@@ -152,8 +160,24 @@ impl Writer {
             BagFile::create(&path, &self.options).map_err(|error| WriteError::Failed(error.to_string()))?;
         self.files += 1;
         let file = std::mem::replace(&mut self.file, next);
+        self.ended.push(file.info());
         self.before.extend(file.topics.iter().map(|(index, in_file)| (*index, in_file.losses)));
         file.finish(|in_file| in_file.topic.written())
+    }
+}
+
+/// Writes metadata.yaml beside the files. Returns what to add to the summary: nothing, or why there is none.
+fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
+    let directory = options.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
+        topic,
+        qos: topic.offered_qos_by_name(),
+        messages: topic.written().messages,
+    });
+    match metadata::write(directory.unwrap_or(Path::new(".")), files, topics) {
+        Ok(true) => String::new(),
+        Ok(false) => "; metadata.yaml is there and stays: it is another bag's".to_owned(),
+        Err(error) => format!("; metadata.yaml could not be written: {error}"),
     }
 }
 

@@ -29,6 +29,10 @@ fn a_split_recording_has_the_totals_of_each_file_and_of_all() {
         assert_eq!(own.messages_recorded, bag.messages);
         assert!((1..=110_000).contains(&own.bytes_written), "{own:?}");
     }
+    // metadata.yaml has the same files in the same order.
+    let of_directory = read(&[recording.directory.path().to_owned()]);
+    assert!(recording.directory.path().join("metadata.yaml").is_file());
+    assert_eq!((of_directory.messages, of_directory.notes.len()), (received, 0), "{:?}", of_directory.notes);
     let bag = read(&files);
     let whole = super::whole(&bag);
     assert_eq!((whole.messages_recorded, whole.messages_lost_in_recorder), (received, 0));
