@@ -80,7 +80,7 @@ pub fn from_statistics(bytes: &[u8]) {
         }
         let complete = sources.settle(now + Duration::from_millis(u64::from(input.u8()) * 2));
         let rows: Vec<&Row> = sources.rows().collect();
-        assert!(rows.len() <= max.max(asked_for), "{} sources, at most {max}", rows.len());
+        assert!(rows.len() <= max + asked_for, "{} sources, at most {max} and {asked_for}", rows.len());
         assert!(sources.left_out() <= max);
         for row in &rows {
             is_sound(row, now);
