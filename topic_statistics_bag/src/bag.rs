@@ -3,8 +3,9 @@
 //! A bag: one file, or several in their order.
 
 use std::{
+    collections::{BTreeSet, HashMap},
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Cursor, Read, Seek, SeekFrom},
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -45,14 +46,18 @@ pub struct BagFile {
     pub size: u64,
     /// Whether it is compressed as a whole, by rosbag2's `--compression-mode file`.
     pub is_compressed: bool,
+    /// The number of the metadata.yaml that names it.
+    list: Option<usize>,
+    /// Whether a file before it in its directory cannot be read.
+    is_behind_missing: bool,
 }
 
 /// A bag: its files in their order.
 #[derive(Debug)]
 pub struct Bag {
     files: Vec<BagFile>,
-    /// Files that are missing, each with the number of files before it.
-    missing: Vec<(usize, Note)>,
+    /// Files that are not read.
+    notes: Vec<Note>,
 }
 
 /// What is known of a bag when it has been read.
@@ -75,31 +80,49 @@ pub struct BagStatistics {
 }
 
 impl Bag {
-    /// Opens a bag: files, and directories as rosbag2 makes them. Several are one bag, in their order.
+    /// Opens a bag: files, and directories as rosbag2 makes them. Several are one bag, in the order of their first
+    /// messages, whatever they are called and in whatever order they are named.
     ///
     /// The files of a directory are those that its metadata.yaml names. Without a metadata.yaml, as after a crash, they
-    /// are all files that end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`), in the order of
-    /// the numbers in their names.
+    /// are all files that end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or `.db3.zstd`). Of a file that is
+    /// there with and without compression, the complete one is read; a file that is named twice is read once.
     ///
     /// Errors if nothing is named, if a file or directory is no bag or cannot be read, and if its messages are
     /// compressed otherwise than by zstd.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
-        let mut bag = Self { files: vec![], missing: vec![] };
-        for path in paths {
-            bag.add(path.as_ref())?;
+        let mut bag = Self { files: vec![], notes: vec![] };
+        let mut refused = vec![];
+        for (number, path) in paths.into_iter().enumerate() {
+            match bag.add(path.as_ref(), number) {
+                Err(BagError::UnknownFormat { path, what }) => refused.push((path, what)),
+                added => added?,
+            }
+        }
+        // A copy that was never written is refused only if nothing else has its messages.
+        for (path, what) in refused {
+            let place = place_of(&path);
+            match bag.files.iter().find(|file| place_of(&file.path) == place) {
+                Some(file) => {
+                    let kind = NoteKind::Copy { of: file.path.clone() };
+                    bag.notes.push(Note { path, kind });
+                }
+                None => return Err(BagError::UnknownFormat { path, what }),
+            }
         }
         if bag.files.is_empty() {
             return Err(BagError::NoPath);
         }
+        bag.remove_copies();
+        bag.sort();
         Ok(bag)
     }
 
-    /// Returns its files.
+    /// Returns its files, in the order in which they are read.
     pub fn files(&self) -> &[BagFile] {
         &self.files
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), BagError> {
+    fn add(&mut self, path: &Path, number: usize) -> Result<(), BagError> {
         if !path.is_dir() {
             self.check_compression(path)?;
             self.files.push(BagFile::open(path)?);
@@ -111,7 +134,7 @@ impl Bag {
             if files.is_empty() {
                 return Err(BagError::EmptyDirectory { path: path.to_owned() });
             }
-            files.into_iter().for_each(|file| self.add_or_note(file));
+            self.add_or_note(files, None);
             return Ok(());
         }
         let metadata = Metadata::read(&metadata)?;
@@ -120,27 +143,91 @@ impl Bag {
             return Err(BagError::compressed_messages(path));
         }
         let before = self.files.len();
-        files.into_iter().for_each(|file| self.add_or_note(file));
+        self.add_or_note(files, Some(number));
         match self.files.len() {
             now if now == before => Err(BagError::EmptyDirectory { path: path.to_owned() }),
             _ => Ok(()),
         }
     }
 
-    /// Adds one of several files. The others can be read without it.
-    fn add_or_note(&mut self, path: PathBuf) {
-        match BagFile::open(&path) {
-            Ok(file) => self.files.push(file),
-            Err(error) => {
-                let reason = match error {
-                    BagError::Io { source, .. } => source.to_string(),
-                    BagError::UnknownFormat { what, .. } => format!("it is {what}"),
-                    other => other.to_string(),
-                };
-                let note = Note { path, kind: NoteKind::MissingFile { reason } };
-                self.missing.push((self.files.len(), note));
+    /// Adds the files of a directory. Each can be read without the others.
+    fn add_or_note(&mut self, paths: Vec<PathBuf>, list: Option<usize>) {
+        let mut is_behind_missing = false;
+        for path in &paths {
+            match BagFile::open(path) {
+                Ok(file) => {
+                    let is_behind_missing = std::mem::take(&mut is_behind_missing);
+                    self.files.push(BagFile { list, is_behind_missing, ..file });
+                }
+                Err(error) => {
+                    let has_name = |other: &&PathBuf| *other != path && plain_name(other) == plain_name(path);
+                    let path = path.clone();
+                    if let Some(other) =
+                        paths.iter().find(has_name).filter(|other| BagFile::open(other).is_ok())
+                    {
+                        self.notes.push(Note { path, kind: NoteKind::Copy { of: other.clone() } });
+                        continue;
+                    }
+                    let reason = match error {
+                        BagError::Io { source, .. } => source.to_string(),
+                        BagError::UnknownFormat { what, .. } => format!("it is {what}"),
+                        other => other.to_string(),
+                    };
+                    self.notes.push(Note { path, kind: NoteKind::MissingFile { reason } });
+                    is_behind_missing = true;
+                }
             }
         }
+    }
+
+    /// Removes all but one of the files that have the same messages.
+    fn remove_copies(&mut self) {
+        let mut kept: Vec<BagFile> = vec![];
+        let mut places = HashMap::new();
+        for file in std::mem::take(&mut self.files) {
+            let place = *places.entry(place_of(&file.path)).or_insert(kept.len());
+            let Some(other) = kept.get_mut(place) else {
+                kept.push(file);
+                continue;
+            };
+            let copy = match file.is_compressed != other.is_compressed && file.is_better_than(other) {
+                true => std::mem::replace(other, file),
+                false => file,
+            };
+            self.notes.push(Note { path: copy.path, kind: NoteKind::Copy { of: other.path.clone() } });
+        }
+        self.files = kept;
+    }
+
+    /// Puts the files in the order of their first messages. A file without a message stays behind the one before it.
+    fn sort(&mut self) {
+        /// How much later recorders write a message at most, in nanoseconds.
+        const LATE: i64 = 1_000_000_000;
+        if self.files.len() < 2 {
+            return;
+        }
+        let times: Vec<_> = self.files.iter().map(|file| file.times().ok().flatten()).collect();
+        let mut start = i64::MIN;
+        let mut starts: Vec<_> = times
+            .iter()
+            .map(|times| {
+                start = times.map_or(start, |(first, _)| first);
+                start
+            })
+            .collect();
+        // A recorder whose clock went back has written files of the same times, and its metadata.yaml knows their order.
+        for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
+            let is_listed = |place: &usize| self.files[*place].list == Some(list);
+            let places: Vec<_> = (0..self.files.len()).filter(is_listed).collect();
+            let mut listed: Vec<_> = places.iter().filter_map(|place| times[*place]).collect();
+            listed.sort_unstable();
+            if listed.windows(2).any(|pair| pair[1].0 < pair[0].1.saturating_sub(LATE)) {
+                places.iter().for_each(|place| starts[*place] = listed[0].0);
+            }
+        }
+        let mut files: Vec<_> = starts.into_iter().zip(std::mem::take(&mut self.files)).collect();
+        files.sort_by_key(|(start, _)| *start);
+        self.files = files.into_iter().map(|(_, file)| file).collect();
     }
 
     /// Errors if the metadata.yaml beside a file says that its messages are compressed in an unknown way.
@@ -166,12 +253,13 @@ impl Bag {
         let start = if is_relative { self.start()?.unwrap_or(0) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
         let mut session = Session::new(options, visitor, start, total)?;
-        self.missing.iter().for_each(|(_, note)| session.notes.add(&note.path, note.kind.clone()));
+        self.notes.iter().for_each(|note| session.notes.add(&note.path, note.kind.clone()));
         let mut is_interrupted = false;
-        for (number, file) in self.files.iter().enumerate() {
-            if self.missing.iter().any(|(before, _)| *before == number) {
+        for file in &self.files {
+            if file.is_behind_missing {
                 session.miss(None);
             }
+            session.start_file(&file.path);
             let flow = file.read(&mut session)?;
             is_interrupted = flow.is_break() || session.end_file(file.size).is_break();
             if is_interrupted {
@@ -187,7 +275,7 @@ impl Bag {
     fn start(&self) -> Result<Option<i64>, BagError> {
         let mut start: Option<i64> = None;
         for file in &self.files {
-            start = start.into_iter().chain(file.start()?).min();
+            start = start.into_iter().chain(file.times()?.map(|(first, _)| first)).min();
         }
         Ok(start)
     }
@@ -207,6 +295,11 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, BagError> {
     Ok(files)
 }
 
+/// Returns what files with the same messages have in common: the whole path without the extension of a compressed one.
+fn place_of(path: &Path) -> PathBuf {
+    plain_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+}
+
 /// Returns the name of a file without the extension of a compressed one.
 fn plain_name(path: &Path) -> PathBuf {
     match path.extension() {
@@ -224,6 +317,15 @@ fn numbered_name(path: &Path) -> (String, u64, PathBuf) {
     (text.to_owned(), number.parse().unwrap_or(0), path.to_owned())
 }
 
+/// Returns whether a file ends with these bytes.
+fn ends_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let mut end = vec![0; bytes.len()];
+    file.seek(SeekFrom::End(-(bytes.len() as i64)))?;
+    file.read_exact(&mut end)?;
+    Ok(end == bytes)
+}
+
 impl BagFile {
     /// Opens a file, and finds its format by its first bytes.
     fn open(path: &Path) -> Result<Self, BagError> {
@@ -234,7 +336,7 @@ impl BagFile {
         file.take(16).read_to_end(&mut first).map_err(io)?;
         let is_compressed = first.starts_with(&ZSTD);
         if is_compressed {
-            first = unpacked::first_bytes(File::open(path).map_err(io)?);
+            first = unpacked::first_bytes(File::open(path).map_err(io)?, 16);
         }
         let unknown = |what| BagError::UnknownFormat { path: path.to_owned(), what };
         let format = if first.starts_with(::mcap::MAGIC) {
@@ -248,7 +350,8 @@ impl BagFile {
         } else {
             return Err(unknown("of another format"));
         };
-        Ok(Self { path: path.to_owned(), format, size, is_compressed })
+        let path = path.to_owned();
+        Ok(Self { path, format, size, is_compressed, list: None, is_behind_missing: false })
     }
 
     /// Returns the content, if the file is compressed.
@@ -279,13 +382,49 @@ impl BagFile {
         Ok(flow)
     }
 
-    fn start(&self) -> Result<Option<i64>, BagError> {
+    /// Returns the first and the last log time; the first one for the last one if that costs a reading of the file.
+    fn times(&self) -> Result<Option<(i64, i64)>, BagError> {
+        /// More than the first chunk's head and what is before it usually have, in bytes.
+        const BEGINNING: u64 = 1 << 20;
+        if self.is_compressed && self.format == Format::Mcap {
+            let file = File::open(&self.path).map_err(|source| self.io(source))?;
+            let times = mcap::times(Cursor::new(unpacked::first_bytes(file, BEGINNING)));
+            if let Some(times) = times.map_err(|source| self.io(source))? {
+                return Ok(Some(times));
+            }
+        }
         let unpacked = self.unpacked()?;
         let content = unpacked.as_ref().map_or(&*self.path, |unpacked| &*unpacked.path);
         match self.format {
-            Format::Mcap => File::open(content).and_then(mcap::start).map_err(|source| self.io(source)),
-            Format::Sqlite => sqlite::start(content, &self.path),
+            Format::Mcap => File::open(content).and_then(mcap::times).map_err(|source| self.io(source)),
+            Format::Sqlite => sqlite::times(content, &self.path),
         }
+    }
+
+    /// Returns whether this is complete and the other one, with the same messages, is not; or, if neither is, whether it
+    /// has more. If both are, what is not compressed is read faster.
+    fn is_better_than(&self, other: &Self) -> bool {
+        if !self.is_compressed && self.content_size().0 {
+            return true;
+        }
+        if !other.is_compressed && other.content_size().0 {
+            return false;
+        }
+        self.content_size() > other.content_size()
+    }
+
+    /// Returns whether the content is complete, and how many bytes of it there are.
+    fn content_size(&self) -> (bool, u64) {
+        let Ok(unpacked) = self.unpacked() else { return (false, 0) };
+        let (content, size) = match &unpacked {
+            Some(unpacked) => (&*unpacked.path, unpacked.size),
+            None => (&*self.path, self.size),
+        };
+        let has_end = match self.format {
+            Format::Mcap => ends_with(content, ::mcap::MAGIC).unwrap_or(false),
+            Format::Sqlite => sqlite::missing(content, size).is_ok_and(|missing| missing.is_none()),
+        };
+        (has_end && unpacked.is_none_or(|unpacked| unpacked.fault.is_none()), size)
     }
 
     fn io(&self, source: io::Error) -> BagError {

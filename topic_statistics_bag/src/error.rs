@@ -197,6 +197,24 @@ pub enum NoteKind {
         /// Why it cannot be read.
         reason: String,
     },
+    /// A file was not read, because another one has the same messages: it is named twice, or is there with and without
+    /// compression.
+    Copy {
+        /// The file that was read.
+        of: PathBuf,
+    },
+    /// The log times go back: a simulation was started again, or the clock was set. The messages from there on are behind
+    /// those before, at times of their own that follow the last one.
+    NewRun {
+        /// How far they go back.
+        back: Duration,
+    },
+    /// Publish times or header stamps are of another clock than the log times, as with simulated time: delays and ages
+    /// between the two are not known.
+    OtherClock {
+        /// How many messages have such a time.
+        messages: u64,
+    },
     /// Topics or publishers are left out, because there are more than are read.
     TooMany {
         /// The limit.
@@ -226,6 +244,21 @@ pub enum ChunkFault {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.kind)
+    }
+}
+
+impl NoteKind {
+    /// Returns whether messages may be missing: nothing of a file that is another one's copy, or that was only not
+    /// closed.
+    pub fn is_of_missing_messages(&self) -> bool {
+        !matches!(
+            self,
+            Self::Copy { .. }
+                | Self::NewRun { .. }
+                | Self::OtherClock { .. }
+                | Self::Summary
+                | Self::Unfinished
+        )
     }
 }
 
@@ -269,6 +302,17 @@ impl fmt::Display for NoteKind {
             Self::MissingFile { reason } => {
                 write!(f, "metadata.yaml names it, and it was not read: {reason}")
             }
+            Self::Copy { of } => write!(f, "it was not read: {} has the same messages", of.display()),
+            Self::NewRun { back } => write!(
+                f,
+                "the log times go back by {:.3} s: what follows is measured as a run of its own, behind what was before",
+                back.as_secs_f64()
+            ),
+            Self::OtherClock { messages } => write!(
+                f,
+                "{messages} messages have a publish time or a header stamp of another clock than the log time, as with \
+                 simulated time: ages and delays across the two clocks are not known"
+            ),
             Self::TooMany { limit } => {
                 write!(f, "there are more than {limit} topics: the others are left out")
             }

@@ -53,6 +53,7 @@ mod order;
 pub mod proof;
 mod qos;
 mod recording;
+mod runs;
 mod session;
 mod sqlite;
 mod stamp;

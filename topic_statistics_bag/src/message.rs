@@ -22,6 +22,19 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// Returns whether a time of it cannot be of the clock of its log time: the one is simulated, the other is not.
+    ///
+    /// Simulated time starts at 0, or it is the time of a bag that is played. So one of the two times is before 2000,
+    /// or the message is later than its recording.
+    pub(crate) fn is_of_other_clock(&self, time: i64) -> bool {
+        const SECOND: i64 = 1_000_000_000;
+        const YEAR_2000: i64 = 946_684_800 * SECOND;
+        // By as much differ the clocks of hosts that nobody sets.
+        const MINUTE: i64 = 60 * SECOND;
+        let is_simulated = |time: i64| time < YEAR_2000;
+        time != 0 && (is_simulated(time) != is_simulated(self.log) || time > self.log.saturating_add(MINUTE))
+    }
+
     /// Returns the time of publication that a file gives; 0 if it says nothing.
     ///
     /// Before rosbag2 #1531, and from writers that know no better, it is the log time. Two readings of a clock are

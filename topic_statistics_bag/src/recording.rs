@@ -54,12 +54,18 @@ impl RecordingInfo {
     /// The longest QoS that is kept, in bytes.
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
-    /// Returns the totals of the whole recording, by topic: what its last file says.
+    /// Returns the totals of the whole recording, by topic: of what its files say, the last, which counts most.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
-        let mut whole = BTreeMap::new();
-        for file in &self.totals {
-            let of_recording = file.totals.values().filter(|totals| totals.scope == Scope::Recording);
-            whole.extend(of_recording.map(|totals| (&totals.topic, totals)));
+        let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
+        let count = |totals: &RecordedTotals| {
+            let lost = totals.messages_lost_in_transport.unwrap_or(0);
+            totals.messages_recorded.saturating_add(lost).saturating_add(totals.messages_lost_in_recorder)
+        };
+        for totals in self.totals.iter().flat_map(|file| file.totals.values()) {
+            let is_later = whole.get(&totals.topic).is_none_or(|other| count(totals) >= count(other));
+            if totals.scope == Scope::Recording && is_later {
+                whole.insert(&totals.topic, totals);
+            }
         }
         whole.into_values().collect()
     }

@@ -2,7 +2,12 @@
 
 //! A reading of a bag: messages go in in the order of the files, windows come out in the order of time.
 
-use std::{collections::HashMap, ops::ControlFlow, path::Path};
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use topic_statistics_core::{record::transport::Gid, Timestamp, Window, WindowStatistics};
 
@@ -15,6 +20,7 @@ use crate::{
     proof::Publisher,
     qos,
     recording::RecordingInfo,
+    runs::{Place, Runs},
     topic::{ReadClock, Stamps, Topic},
 };
 
@@ -94,13 +100,19 @@ pub(crate) struct Session<'a> {
     clock: ReadClock,
     order: Order,
     gaps: Gaps,
+    runs: Runs,
+    /// By how much the times of this run of the bag are later here.
+    shift: i64,
+    /// Whether messages may be missing behind those that are held.
+    is_missing_behind_held: bool,
     pub(crate) topics: Vec<Topic>,
     channels: Vec<Channel>,
     by_name: HashMap<String, usize>,
     by_publisher: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
     /// The window under way. None before the first message.
     window: Option<(i64, i64)>,
-    /// The latest log time of the bag, of any topic.
+    /// The earliest and the latest log time of the bag, of any topic.
+    start: Option<i64>,
     last: Option<i64>,
     first: Option<i64>,
     latest: i64,
@@ -108,6 +120,10 @@ pub(crate) struct Session<'a> {
     pub(crate) recording: RecordingInfo,
     has_too_many: bool,
     pub(crate) messages: u64,
+    /// The file that is read.
+    path: PathBuf,
+    /// The first file with times of another clock, and how many messages have one.
+    other_clock: Option<(PathBuf, u64)>,
     /// Bytes of the files before this one, and of all.
     done: u64,
     total: u64,
@@ -145,11 +161,15 @@ impl<'a> Session<'a> {
             clock: ReadClock::default(),
             order: Order::default(),
             gaps: Gaps::default(),
+            runs: Runs::default(),
+            shift: 0,
+            is_missing_behind_held: false,
             topics: vec![],
             channels: vec![],
             by_name: HashMap::new(),
             by_publisher: HashMap::new(),
             window: None,
+            start: None,
             last: None,
             first: None,
             latest: 0,
@@ -157,6 +177,8 @@ impl<'a> Session<'a> {
             recording: RecordingInfo::default(),
             has_too_many: false,
             messages: 0,
+            path: PathBuf::new(),
+            other_clock: None,
             done: 0,
             total,
         })
@@ -225,6 +247,8 @@ impl<'a> Session<'a> {
 
     /// Accepts a log time of the bag, whether its message is read or not.
     pub(crate) fn see(&mut self, log: i64) {
+        let log = log.saturating_add(self.shift);
+        self.start = Some(self.start.map_or(log, |start| start.min(log)));
         self.last = self.last.max(Some(log));
         if self.options.clock == BagClock::Log {
             self.gaps.accept(log);
@@ -234,11 +258,44 @@ impl<'a> Session<'a> {
     /// Accepts that a part of a file could not be read: messages may be missing. `start`: the earliest log time that
     /// they can have, if it is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
+        let start = start.map(|start| start.saturating_add(self.shift));
         self.gaps.begin(start.filter(|_| self.options.clock == BagClock::Log));
+        self.is_missing_behind_held |= self.runs.is_holding();
     }
 
     /// Accepts a message in the order of the file.
     pub(crate) fn accept(&mut self, message: Message) -> ControlFlow<()> {
+        match self.runs.accept(&message) {
+            Place::Next => self.place(message),
+            Place::Held => ControlFlow::Continue(()),
+            Place::Late(held) => self.place_all(held),
+            Place::NewRun(held) => {
+                self.start_run(&held);
+                self.place_all(held)
+            }
+        }
+    }
+
+    /// Starts a run: its messages follow the last one of the run before, and nothing is known of the time between.
+    fn start_run(&mut self, messages: &[Message]) {
+        let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
+        let (Some(first), Some(last)) = (first, self.last) else { return };
+        let back = last.saturating_sub(first).max(0);
+        self.notes.add(&self.path, NoteKind::NewRun { back: Duration::from_nanos(back.unsigned_abs()) });
+        self.miss(None);
+        self.shift = self.shift.saturating_add(back).saturating_add(1);
+    }
+
+    fn place_all(&mut self, messages: Vec<Message>) -> ControlFlow<()> {
+        messages.into_iter().try_for_each(|message| self.place(message))?;
+        if std::mem::take(&mut self.is_missing_behind_held) {
+            self.miss(None);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Gives a message its place on the clock of the windows.
+    fn place(&mut self, message: Message) -> ControlFlow<()> {
         self.see(message.log);
         if !self.wants_times(message.log, message.log) {
             return ControlFlow::Continue(());
@@ -249,10 +306,26 @@ impl<'a> Session<'a> {
         let topic = &mut self.topics[channel.topic];
         topic.messages += 1;
         self.messages += 1;
+        let [has_other_publish, has_other_header] =
+            [message.publish, message.header].map(|time| message.is_of_other_clock(time));
+        if has_other_publish || has_other_header {
+            self.other_clock.get_or_insert_with(|| (self.path.clone(), 0)).1 += 1;
+        }
+        // What is of another clock does not go back with the log times.
+        let shifted = |time: i64, is_other: bool| match time {
+            time if time == 0 || is_other => time,
+            time => time.saturating_add(self.shift),
+        };
         let time = match self.options.clock {
-            BagClock::Log => message.log,
-            BagClock::Publish => message.publish,
-            BagClock::Stamp => message.header,
+            BagClock::Log => message.log.saturating_add(self.shift),
+            BagClock::Publish => shifted(message.publish, has_other_publish),
+            BagClock::Stamp => shifted(message.header, has_other_header),
+        };
+        // Differences to the log time remain.
+        let message = Message {
+            publish: if has_other_publish { 0 } else { message.publish },
+            header: if has_other_header { 0 } else { message.header },
+            ..message
         };
         // A time before 1970 is of no clock; 0 is unknown.
         if time < 0 || time == 0 && self.options.clock != BagClock::Log {
@@ -346,6 +419,11 @@ impl<'a> Session<'a> {
         self.visitor.progress(Progress { done, total: self.total, messages: self.messages })
     }
 
+    /// Starts a file.
+    pub(crate) fn start_file(&mut self, path: &Path) {
+        self.path = path.to_owned();
+    }
+
     /// Ends a file of that many bytes.
     pub(crate) fn end_file(&mut self, bytes: u64) -> ControlFlow<()> {
         self.done = self.done.saturating_add(bytes);
@@ -356,18 +434,27 @@ impl<'a> Session<'a> {
     /// message on the clock of the windows.
     pub(crate) fn finish(&mut self) -> Option<(Timestamp, Timestamp)> {
         let _ended_or_stopped = self.end();
+        if let Some((path, messages)) = &self.other_clock {
+            self.notes.add(path, NoteKind::OtherClock { messages: *messages });
+        }
         let end = self.window.map_or(self.latest, |(start, _)| start.max(self.latest));
-        Some((Timestamp::from_nanoseconds(self.first?), Timestamp::from_nanoseconds(end)))
+        let first = self.first?;
+        // Other topics show that the bag starts before the first message that is read.
+        let seen = self.start.filter(|_| self.options.clock == BagClock::Log).unwrap_or(first);
+        let start = first.min(seen.max(self.from));
+        Some((Timestamp::from_nanoseconds(start), Timestamp::from_nanoseconds(end)))
     }
 
     fn end(&mut self) -> ControlFlow<()> {
+        let held = self.runs.take();
+        self.place_all(held)?;
         self.gaps.finish();
         while let Some(timed) = self.order.pop() {
             self.record(&timed)?;
         }
         // Other topics show that the bag is longer than the last message that is read.
         let seen = self.last.filter(|_| self.options.clock == BagClock::Log).unwrap_or(self.latest);
-        self.latest = self.latest.max(seen.min(self.to));
+        self.latest = self.latest.max(seen.min(self.to.saturating_add(self.shift)));
         if self.window.is_some() {
             self.advance(self.latest)?;
             self.end_windows(self.latest, false)?;

@@ -51,14 +51,19 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     find.exists([name])
 }
 
-/// Returns the first time of a file; None without a message.
+/// Returns the first and the last time of a file; None without a message.
 ///
 /// `content`: the file, or its content if it is compressed.
-pub(crate) fn start(content: &Path, path: &Path) -> Result<Option<i64>, BagError> {
-    let first = |connection: Connection| {
-        connection.query_row("SELECT min(timestamp) FROM messages", [], |row| row.get(0))
+pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
+    // Each subquery takes an end of the index of times.
+    let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
+    let times = |connection: Connection| {
+        connection.query_row(select, [], |row| {
+            let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+            Ok(first.zip(last))
+        })
     };
-    open(content).and_then(first).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    open(content).and_then(times).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
 /// Returns whether each message is compressed in an unknown way, as rosbag2's metadata in the file say it.
@@ -75,7 +80,7 @@ fn has_unknown_compression(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Returns how many bytes are missing at the end of a file, as its head says.
-fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
+pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 100];
     File::open(path)?.read_exact(&mut head)?;
     let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -207,14 +212,15 @@ impl Reader<'_, '_> {
     fn messages(&mut self, bytes: u64) -> rusqlite::Result<ControlFlow<()>> {
         let last: Option<i64> =
             self.connection.query_row("SELECT max(rowid) FROM messages", [], |row| row.get(0))?;
-        // Rows are in the order of time, nearly. A part of them is found by the index of times.
+        // Rows are in the order in which they were recorded. A part of them is found by the index of times: the `+` keeps
+        // SQLite from reading all rows in their order instead.
         let (from, to, order) = match self.session.range() {
             None => (i64::MIN, i64::MAX, "rowid"),
             Some((from, to)) => {
                 let end: Option<i64> =
                     self.connection.query_row("SELECT max(timestamp) FROM messages", [], |row| row.get(0))?;
                 end.into_iter().for_each(|end| self.session.see(end));
-                (from, to, "timestamp, rowid")
+                (from, to, "+rowid")
             }
         };
         let range = if order == "rowid" { "?1 <= ?2" } else { "timestamp >= ?1 AND timestamp < ?2" };

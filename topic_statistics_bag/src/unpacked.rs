@@ -59,12 +59,12 @@ impl Unpacked {
     }
 }
 
-/// Returns the first bytes of the content of a compressed file, up to 16.
-pub(crate) fn first_bytes(file: File) -> Vec<u8> {
+/// Returns the first bytes of the content of a compressed file, up to `limit`.
+pub(crate) fn first_bytes(file: File, limit: u64) -> Vec<u8> {
     let mut first = vec![];
     if let Ok(decoder) = Decoder::with_buffer(BufReader::new(file)) {
         // What is damaged has no more.
-        let _damaged = decoder.take(16).read_to_end(&mut first);
+        let _damaged = decoder.take(limit).read_to_end(&mut first);
     }
     first
 }

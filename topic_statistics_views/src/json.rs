@@ -215,6 +215,7 @@ struct RecordingLine<'a> {
     bytes: Option<u64>,
     lost: Option<u64>,
     out_of_order: Option<u64>,
+    unmeasured: u64,
     metrics: BTreeMap<&'a str, OverallMetricLine<'a>>,
     senders: Vec<PublisherLine<'a>>,
 }
@@ -255,6 +256,7 @@ impl<'a> OverallLine<'a> {
             bytes: overall.bytes,
             lost: row.lost,
             out_of_order: row.out_of_order,
+            unmeasured: overall.unmeasured,
             metrics: overall.metrics.iter().map(metric).collect(),
             senders: row.publishers.iter().map(PublisherLine::of).collect(),
         };

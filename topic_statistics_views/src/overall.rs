@@ -22,6 +22,8 @@ pub struct Overall {
     pub rate: f64,
     /// The bytes of all messages. `None` if unknown.
     pub bytes: Option<u64>,
+    /// Messages that were read and are in no figure: late ones, and those without a time on the clock.
+    pub unmeasured: u64,
     /// The metrics.
     pub metrics: Vec<RecordedMetric>,
 }
@@ -101,7 +103,13 @@ mod tests {
         let figures = Figures { mean: 10.0, min: 10.0, max: 10.0, std_dev: 0.0, count: 100 };
         period.add(&Merged::from(&figures), Some(&distribution));
         let age = RecordedMetric::new("message_age", "ms");
-        Overall { times: Some((S, 3 * S)), rate: 100.0, bytes: Some(64_000), metrics: vec![age, period] }
+        Overall {
+            times: Some((S, 3 * S)),
+            rate: 100.0,
+            bytes: Some(64_000),
+            unmeasured: 0,
+            metrics: vec![age, period],
+        }
     }
 
     #[test]

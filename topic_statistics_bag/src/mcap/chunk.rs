@@ -64,8 +64,8 @@ impl ChunkHead {
 #[derive(Default)]
 struct Others {
     count: u64,
-    /// Their latest log time.
-    latest: Option<u64>,
+    /// Their earliest and latest log times.
+    times: Option<(u64, u64)>,
     /// What the chunk has defined.
     defined: Vec<Defined>,
 }
@@ -191,7 +191,8 @@ impl State<'_, '_> {
                         Some(message) => self.pending.push(message),
                         None => {
                             others.count += 1;
-                            others.latest = others.latest.max(Some(read.log));
+                            let (first, last) = others.times.unwrap_or((read.log, read.log));
+                            others.times = Some((first.min(read.log), last.max(read.log)));
                         }
                     }
                     if self.pending.len() >= Self::MAX_PENDING {
@@ -216,8 +217,9 @@ impl State<'_, '_> {
 
     /// Accepts the messages of a chunk.
     fn accept_pending(&mut self, others: &Others) -> ControlFlow<()> {
-        if let Some(Ok(latest)) = others.latest.map(i64::try_from) {
-            self.session.see(latest);
+        let (first, last) = others.times.unzip();
+        for time in [first, last].into_iter().flatten().filter_map(|time| i64::try_from(time).ok()) {
+            self.session.see(time);
         }
         self.counts.found += others.count + self.pending.len() as u64;
         self.pending.drain(..).try_for_each(|message| self.session.accept(message))

@@ -87,15 +87,18 @@ pub(crate) fn read<R: Read + Seek>(
     Ok(flow)
 }
 
-/// Returns the first log time of a file; None without a message.
-pub(crate) fn start<R: Read + Seek>(file: R) -> io::Result<Option<i64>> {
+/// Returns the first and the last log time of a file; None without a message. Without a summary, the last one is the
+/// first one.
+pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
     /// How many records come before the first message or chunk at most.
     const RECORDS: usize = 1 << 17;
     let mut input = Input::new(file)?;
-    let (mut summary, mut first) = (Summary::default(), None);
+    let (mut summary, mut first, mut last) = (Summary::default(), None, None);
     summary.read(&mut input, |kind, body, _| {
         if let (op::STATISTICS, Ok(Record::Statistics(statistics))) = (kind, mcap::parse_record(kind, body)) {
-            first = (statistics.message_count > 0).then_some(statistics.message_start_time);
+            let has_times = statistics.message_count > 0;
+            first = has_times.then_some(statistics.message_start_time);
+            last = has_times.then_some(statistics.message_end_time);
         }
     })?;
     input.seek(MAGIC)?;
@@ -121,7 +124,9 @@ pub(crate) fn start<R: Read + Seek>(file: R) -> io::Result<Option<i64>> {
         first = time.ok().map(u64::from_le_bytes);
         break;
     }
-    Ok(first.and_then(|first| i64::try_from(first).ok()))
+    let valid = |time: u64| i64::try_from(time).ok();
+    let first = first.and_then(valid);
+    Ok(first.map(|first| (first, last.and_then(valid).unwrap_or(first))))
 }
 
 /// A channel whose topic is read.

@@ -23,6 +23,7 @@ use topic_statistics_views::{
 use super::{
     arguments::Arguments,
     error::{print_error, Failure},
+    outcome::unmeasured,
     progress::Bar,
 };
 
@@ -82,7 +83,11 @@ impl Baseline {
                 let mut reading = Reading { profile: Profile::new(arguments.window), bar };
                 let read = bag.read(&arguments.baseline_options(selection), &mut reading)?;
                 bar.finish();
-                read.notes.iter().for_each(|note| print_error(&note.to_string()));
+                read.topics
+                    .iter()
+                    .flat_map(|topic| unmeasured(topic, arguments.clock))
+                    .chain(read.notes.iter().map(ToString::to_string))
+                    .for_each(|line| print_error(&format!("baseline: {line}")));
                 Ok(reading.profile)
             }
         }

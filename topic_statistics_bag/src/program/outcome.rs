@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use topic_statistics_bag::{compare::Profile, BagStatistics, NoteKind, Stamps, Topic, METRICS};
+use topic_statistics_bag::{compare::Profile, BagClock, BagStatistics, Stamps, Topic, METRICS};
 use topic_statistics_core::Metric;
 use topic_statistics_views::{
     expect::suggest,
@@ -58,15 +58,9 @@ impl Outcome<'_> {
     }
 
     fn report_unmeasured(&self, topic: &Topic) {
-        let (name, messages, clock) = (format::name(topic.name()), topic.messages(), self.arguments.clock);
-        let report = |number: u64, what: &str| {
-            if number > 0 {
-                print_error(&format!("{name}: {number} of {messages} messages {what}, and are left out"));
-            }
-        };
-        report(topic.without_time(), &format!("have no time on the clock {clock}"));
-        report(topic.misplaced(), "come too late for their windows");
-        if topic.stamps() == Stamps::Unknown && messages > 0 {
+        unmeasured(topic, self.arguments.clock).iter().for_each(|line| print_error(line));
+        if topic.stamps() == Stamps::Unknown && topic.messages() > 0 {
+            let name = format::name(topic.name());
             let message_type = topic.message_type().map_or_else(|| "its type".to_owned(), format::name);
             print_error(&format!(
                 "{name} has no ages: the bag has no definition of {message_type} that can be read"
@@ -136,6 +130,7 @@ impl Outcome<'_> {
             times: self.read.times.map(|(start, stop)| (start.as_nanoseconds(), stop.as_nanoseconds())),
             rate: totals.rate(),
             bytes: totals.bytes,
+            unmeasured: topic.without_time() + topic.misplaced(),
             metrics: metrics.collect(),
         }
     }
@@ -164,6 +159,8 @@ impl Outcome<'_> {
         let names: Vec<String> = files.iter().map(|path| name(path)).collect();
         let paths: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
         let mut facts = vec![("Bag", paths.join(" ")), ("Clock", self.arguments.clock.to_string())];
+        let unmeasured = self.read.topics.iter().flat_map(|topic| unmeasured(topic, self.arguments.clock));
+        facts.extend(unmeasured.map(|line| ("Not measured", line)));
         facts.extend(self.read.notes.iter().map(|note| ("Note", note.to_string())));
         let origin = Origin {
             title: format!("ROS 2 topics in {}", names.join(", ")),
@@ -177,11 +174,21 @@ impl Outcome<'_> {
         page::render(&self.session.recording, &origin, self.session.now())
     }
 
-    /// Reports failed conditions, and errors at the end. Returns whether there are none.
+    /// Reports failed conditions, and errors at the end. Returns whether there are none, and all messages of the topics
+    /// that are judged were measured.
     pub fn is_fulfilled(&self) -> bool {
         let failures = self.session.recording.failures();
         failures.iter().for_each(|failure| print_error(failure));
-        self.session.report_errors() && failures.is_empty()
+        let is_measured = !self.read.topics.iter().any(|topic| self.is_judged_in_part(topic));
+        self.session.report_errors() && failures.is_empty() && is_measured
+    }
+
+    /// Returns whether a topic is judged, and its figures lack messages.
+    fn is_judged_in_part(&self, topic: &Topic) -> bool {
+        let Some(row) = self.session.rows.row(topic.name()) else { return false };
+        let is_judged =
+            row.health.is_some() || self.arguments.conditions().any(|condition| condition.is_about(row));
+        is_judged && topic.without_time() + topic.misplaced() > 0
     }
 
     /// Returns whether all of the bag was read.
@@ -192,5 +199,18 @@ impl Outcome<'_> {
 
 /// Returns whether all messages were read, even if something else of a file is missing.
 pub fn is_complete(read: &BagStatistics) -> bool {
-    read.notes.iter().all(|note| matches!(note.kind, NoteKind::Unfinished | NoteKind::Summary))
+    !read.notes.iter().any(|note| note.kind.is_of_missing_messages())
+}
+
+/// Returns a line for each reason why messages of a topic were read and not measured.
+pub fn unmeasured(topic: &Topic, clock: BagClock) -> Vec<String> {
+    let (name, messages) = (format::name(topic.name()), topic.messages());
+    [
+        (topic.without_time(), format!("have no time on the clock {clock}")),
+        (topic.misplaced(), "come too late for their windows".to_owned()),
+    ]
+    .into_iter()
+    .filter(|(number, _)| *number > 0)
+    .map(|(number, what)| format!("{name}: {number} of {messages} messages {what}, and are left out"))
+    .collect()
 }

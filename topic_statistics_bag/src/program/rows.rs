@@ -87,12 +87,13 @@ impl BagRows {
         *is_whole
     }
 
-    /// Adds the topics of the bag without a message.
+    /// Adds the topics of the bag without a message that was measured.
     pub fn finish(&mut self, topics: &[Topic]) {
-        for topic in topics.iter().filter(|topic| topic.messages() == 0) {
+        for topic in topics.iter().filter(|topic| topic.windows() == 0) {
             let BagRow { row, .. } = self.row_of(topic);
             row.message_type = topic.message_type().map(str::to_owned);
-            let problem = format!("there is no message of {} in the bag", format::name(topic.name()));
+            let what = if topic.messages() == 0 { "" } else { " with a place on the clock" };
+            let problem = format!("there is no message of {}{what} in the bag", format::name(topic.name()));
             row.problem = Some(Problem::Waiting(problem));
         }
     }

@@ -7,6 +7,7 @@ mod damage;
 mod foreign;
 mod losses;
 mod memory;
+mod order;
 mod packages;
 mod program;
 mod reading;

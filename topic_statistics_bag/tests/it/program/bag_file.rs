@@ -70,17 +70,22 @@ fn data(sent: &Sent) -> Vec<u8> {
     parts.concat()
 }
 
-/// Writes a file of MCAP.
+/// Writes a file of MCAP, with the messages in the order of time.
 pub fn mcap(path: &Path, messages: &[Sent]) -> PathBuf {
-    let mut sorted: Vec<&Sent> = messages.iter().collect();
+    let mut sorted = messages.to_vec();
     sorted.sort_by_key(|sent| sent.log);
+    mcap_as_it_is(path, &sorted)
+}
+
+/// Writes a file of MCAP, with the messages in this order.
+pub fn mcap_as_it_is(path: &Path, messages: &[Sent]) -> PathBuf {
     let file = BufWriter::new(File::create(path).unwrap());
     // Small chunks, so that a file that is cut off has some.
     let options = WriteOptions::new().profile("ros2").chunk_size(Some(10_000));
     let mut writer = options.create(file).unwrap();
     let schema = writer.add_schema(TYPE, "ros2msg", STAMPED.as_bytes()).unwrap();
     let mut channels = BTreeMap::new();
-    for sent in sorted {
+    for sent in messages {
         let channel = *channels.entry((sent.topic, sent.number.is_some())).or_insert_with(|| {
             let mut metadata = BTreeMap::new();
             if sent.number.is_some() {

@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use super::{
-    bag_file::{mcap, numbered, regular, Sent},
+    bag_file::{mcap, mcap_as_it_is, numbered, regular, Sent},
     run::run,
 };
 
@@ -42,6 +42,51 @@ fn a_loss_that_is_not_known_fulfils_no_condition_and_one_that_is_proved_fails_it
     assert_eq!(status("unknown.mcap", &imu()), Some(1));
     assert_eq!(status("all.mcap", &numbered(imu(), &[])), Some(0));
     assert_eq!(status("lost.mcap", &numbered(imu(), &[222])), Some(1));
+}
+
+#[test]
+fn messages_that_are_not_measured_fail_what_is_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "robot.yaml", "topics: {/imu: {}}");
+    let other = write(directory.path(), "other.yaml", "topics: {/odom: {}}");
+    let page = directory.path().join("page.html");
+    let page = page.to_str().unwrap();
+    // More messages than wait for their order are before the last one, which is of the first window.
+    let mut messages = regular("/imu", 2000, 0, 35, 5);
+    messages.push(Sent { log: messages[0].log, ..messages[0].clone() });
+    let odom = regular("/odom", 10, 0, 35, 5);
+    let late = mcap_as_it_is(&directory.path().join("late.mcap"), &[odom, messages].concat());
+    let status = |arguments: &[&str]| run(&late, arguments).status;
+    assert_eq!(status(&[]), Some(0));
+    assert_eq!(status(&["--require", "/imu: rate>=90"]), Some(1));
+    assert_eq!(status(&["--require", "rate>=1"]), Some(1));
+    assert_eq!(status(&["--require", "/odom: rate>=1"]), Some(0));
+    assert_eq!(status(&["--expect", &file]), Some(1));
+    assert_eq!(status(&["--expect", &other, "--all"]), Some(0));
+    let ended = run(&late, &["--json", "--report", page]);
+    assert_eq!(ended.recording("/imu")["unmeasured"], 1);
+    assert_eq!(ended.recording("/odom")["unmeasured"], 0);
+    let line = "/imu: 1 of 70001 messages come too late for their windows, and are left out";
+    assert!(ended.errors.contains(line), "{ended:?}");
+    assert!(fs::read_to_string(page).unwrap().contains(line));
+
+    let mut unstamped = regular("/imu", 100, 0, 5, 5);
+    unstamped[250].stamp = 0;
+    let unstamped = mcap(&directory.path().join("unstamped.mcap"), &unstamped);
+    assert_eq!(run(&unstamped, &["--require", "rate>=90", "--clock", "stamp"]).status, Some(1));
+    assert_eq!(run(&unstamped, &["--require", "rate>=90"]).status, Some(0));
+}
+
+#[test]
+fn bytes_per_second_are_of_the_whole_bag_whichever_topics_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let messages = [regular("/imu", 100, 0, 20, 5), regular("/chat", 1, 8, 12, 5)].concat();
+    let bag = mcap(&directory.path().join("a.mcap"), &messages);
+    let figures = |arguments: &[&str]| {
+        let chat = run(&bag, &[&["--json"], arguments].concat()).recording("/chat");
+        [&chat["bandwidth"], &chat["start"], &chat["stop"]].map(ToString::to_string)
+    };
+    assert_eq!(figures(&["--all"]), figures(&["--topics", "/chat"]));
 }
 
 #[test]
