@@ -3,7 +3,7 @@
 //! What is read: `--topics`, `--all`, `--from`, `--to`, `--clock`, `--window`.
 
 use super::{
-    bag_file::{mcap, regular, Sent, MS, START},
+    bag_file::{mcap, regular, sqlite, Sent, MS, START},
     run::run,
 };
 
@@ -101,5 +101,18 @@ fn windows_start_at_the_origin_as_those_of_a_live_run_do() {
         let starts: Vec<_> = windows.iter().map(|window| window["window_start"].as_i64().unwrap()).collect();
         let since = |start: &i64| (start - expected).rem_euclid(1000 * MS);
         assert!(starts.len() > 7 && starts.iter().all(|start| since(start) == 0), "{origin}: {starts:?}");
+    }
+}
+
+#[test]
+fn runs_of_a_database_lie_behind_each_other_in_a_part_of_it_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let run_of_10_s = regular("/imu", 10, 0, 10, 5);
+    let bag = sqlite(&directory.path().join("a.db3"), &[run_of_10_s.clone(), run_of_10_s].concat());
+    for part in [&["--json"][..], &["--json", "--from", "0", "--to", "20"]] {
+        let ended = run(&bag, part);
+        assert!(ended.errors.contains("the log times go back by 9.900 s"), "{ended:?}");
+        let rate = ended.recording("/imu")["rate"].as_f64().unwrap();
+        assert!((rate - 10.0).abs() < 0.1, "{rate}");
     }
 }
