@@ -74,6 +74,11 @@ impl PeriodCollector {
         (now >= self.last).then(|| milliseconds_between(self.last, now))
     }
 
+    /// Accepts a message at an unknown time: the next one has no period.
+    pub(crate) fn accept_unmeasured(&mut self) {
+        self.last = Self::NONE;
+    }
+
     /// Ends a window: returns the summary of its periods in milliseconds, and starts the next.
     pub fn take(&mut self) -> Summary {
         if self.first == FirstPeriod::NoSample {

@@ -182,7 +182,7 @@ impl Recorder {
     /// lock is held, nothing changes.
     pub fn accept_unmeasured(&self) {
         if let Some(mut collectors) = self.collectors.try_lock() {
-            collectors.accept_later();
+            collectors.accept_unmeasured();
         }
     }
 

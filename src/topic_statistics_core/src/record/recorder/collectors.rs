@@ -590,8 +590,14 @@ impl Collectors {
     /// Accepts that messages were received after the last recorded one: nothing can be compared with that one.
     pub(super) fn accept_later(&mut self) {
         self.span.accept_unmeasured();
-        // A period across them would be too long.
+        // The periods of this window are NaN anyway.
         self.period = PeriodCollector::new(self.measured.first_period);
+    }
+
+    /// Accepts a message after the last recorded one that has not come by the middleware.
+    pub(super) fn accept_unmeasured(&mut self) {
+        self.span.accept_unmeasured();
+        self.period.accept_unmeasured();
     }
 
     /// Counts the next message of each publisher as its first.
