@@ -102,12 +102,14 @@ impl Robot {
         self.losses.publish(message).unwrap();
     }
 
-    /// Publishes the health of a source, as the library does.
-    pub fn publish_health(&self, source: &str, level: u8, error_unless: &str) {
+    /// Publishes the health of a source, as the library does, after so many windows that were OK.
+    pub fn publish_health(&self, source: &str, level: u8, error_unless: &str, windows: u64) {
+        let windows = format!("{windows} 0 0 0");
         let pairs = [
             ("measurement_source_name", source),
             ("Actual frequency (Hz)", "41.500000"),
             ("error_unless", error_unless),
+            ("windows_judged", &windows),
         ];
         let values = pairs.map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
         let name = source.trim_start_matches('/').replacen(':', ": ", 1);
