@@ -4,7 +4,7 @@
 //! imports, or build structures that differ from the C libraries' structures.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     env,
     ffi::OsStr,
     fs,
@@ -36,7 +36,21 @@ const INSTALL: &str =
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=AMENT_PREFIX_PATH");
+    println!("cargo::rerun-if-env-changed=ROS_DISTRO");
+    println!("cargo::rustc-check-cfg=cfg(ros_distro, values(any()))");
+    let distribution = env::var("ROS_DISTRO").ok();
+    if let Some(distribution) = &distribution {
+        println!("cargo::rustc-cfg=ros_distro=\"{}\"", distribution.escape_default());
+    }
     if env::var_os("CARGO_FEATURE_USE_ROS_SHIM").is_some() {
+        // rclrs 0.8 panics without it: "Missing --cfg ros_distro in RUSTFLAGS".
+        let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+        if distribution.is_none() && !flags.contains("ros_distro") {
+            println!(
+                "cargo::error=The feature use_ros_shim needs the name of a distribution, because ROS_DISTRO is not set: \
+                 `ROS_DISTRO=humble cargo check --features use_ros_shim`"
+            );
+        }
         return;
     }
     let prefixes = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
@@ -68,7 +82,41 @@ fn main() {
             }
         }
     }
+    report_left_over(&prefixes);
     report_changes(&prefixes);
+}
+
+/// Reports crates whose package was removed or renamed, or belongs to another workspace. ros-env contains them, so the
+/// linker would miss their C libraries, minutes later.
+///
+/// colcon shows each package only the prefixes on which it depends, and may build the interface package later: there it
+/// is a warning, and only if the workspace does not have the package.
+fn report_left_over(prefixes: &[PathBuf]) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let is_colcons = out.ancestors().any(|directory| directory.join("COLCON_IGNORE").is_file()); // it marks build/
+    let severity = if is_colcons { "warning" } else { "error" };
+    for (package, (prefix, _)) in crates(prefixes) {
+        let is_in_workspace = |prefix: &PathBuf| {
+            let manifest = prefix.with_file_name(&package).join("share").join(&package).join("package.xml");
+            prefix.parent().is_some() && manifest.is_file()
+        };
+        let library = format!("lib{package}__rosidl_typesupport_c.so");
+        if PACKAGES.iter().any(|(own, _)| *own == package)
+            || has(prefixes, &package, "package.xml").is_some()
+            || prefixes
+                .iter()
+                .any(|prefix| is_in_workspace(prefix) || prefix.join("lib").join(&library).exists())
+        {
+            continue;
+        }
+        println!(
+            "cargo::{severity}=The Rust crate of {package} in {} is left over: no prefix on AMENT_PREFIX_PATH has the \
+             interface package, so programs do not link. Source the workspace of {package}, or, if there is none any \
+             more, remove the crate: `ros_interface_crates generate --out {}` does ({INSTALL})",
+            prefix.display(),
+            prefix.display()
+        );
+    }
 }
 
 /// Returns the first prefix that has a file of a package.
@@ -167,24 +215,29 @@ fn report_changes(prefixes: &[PathBuf]) {
 
 /// Returns the records of crates that ros_interface_crates generated, with their prefixes, by package.
 fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
-    let mut seen = BTreeSet::new();
     let mut records = BTreeMap::new();
+    for (package, (prefix, directory)) in crates(prefixes) {
+        let Ok(record) = fs::read_to_string(directory.join("definition.json")) else { continue };
+        // `generate` touches it, also if it only adds the crate of another package.
+        println!("cargo::rerun-if-changed={}", directory.join("Cargo.toml").display());
+        records.insert(package, (prefix, record));
+    }
+    records
+}
+
+/// Returns the crates of packages, with their prefixes, by package. The first one is the one that ros-env uses.
+fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
+    let mut crates = BTreeMap::new();
     for prefix in prefixes {
         let packages = fs::read_dir(prefix.join("share")).into_iter().flatten().flatten();
         for package in packages.filter_map(|entry| entry.file_name().into_string().ok()) {
             let directory = prefix.join("share").join(&package).join("rust");
-            let manifest = directory.join("Cargo.toml");
-            // The first crate is the one that ros-env uses.
-            if !manifest.is_file() || !seen.insert(package.clone()) {
-                continue;
+            if directory.join("Cargo.toml").is_file() {
+                crates.entry(package).or_insert((prefix.as_path(), directory));
             }
-            let Ok(record) = fs::read_to_string(directory.join("definition.json")) else { continue };
-            // `generate` touches it, also if it only adds the crate of another package.
-            println!("cargo::rerun-if-changed={}", manifest.display());
-            records.insert(package, (prefix.as_path(), record));
         }
     }
-    records
+    crates
 }
 
 /// Returns the hashes of the constants in a record, by interface; `None` if an earlier generator wrote it.

@@ -20,7 +20,7 @@ pub struct Checked {
     pub problems: Vec<(String, Problem)>,
 }
 
-/// Checks that every interface package has a crate that fits its definition.
+/// Checks that every interface package has a crate that fits its definition, and every crate its package.
 ///
 /// The definition is that of the first prefix that has the package, the crate that of the first prefix that has one.
 ///
@@ -45,6 +45,10 @@ pub fn check(search: &Search) -> Result<Checked, Error> {
         };
         let problems = problem.into_iter().chain(built_with_other(&definitions, package));
         checked.problems.extend(problems.map(|problem| (name.clone(), problem)));
+    }
+    for (name, path) in search.left_over(&definitions)? {
+        let is_ours = Record::read(&path).is_some();
+        checked.problems.push((name, Problem::LeftOver { path, is_ours }));
     }
     for (name, package) in definitions.read {
         checked.problems.extend(package.err().map(|error| (name, error.into())));

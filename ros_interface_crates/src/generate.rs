@@ -23,7 +23,9 @@ pub struct Report {
     pub written: Vec<String>,
     /// The packages that have a crate that fits their definition.
     pub kept: Vec<String>,
-    /// The packages that got no crate, and why.
+    /// The packages whose crates were removed from `out`, because no prefix has the package any more.
+    pub removed: Vec<String>,
+    /// The packages that got no crate, and why; and crates of others whose package no prefix has.
     pub skipped: Vec<(String, Problem)>,
     /// What is missing in crates: constants whose value cannot be read, for example.
     pub notes: Vec<(String, String)>,
@@ -36,6 +38,9 @@ impl fmt::Display for Report {
             write!(f, ": {}", self.written.join(" "))?;
         }
         write!(f, "\n{} packages have their crates already", self.kept.len())?;
+        for package in &self.removed {
+            write!(f, "\nremoved {package}: no prefix on AMENT_PREFIX_PATH has this package")?;
+        }
         for (package, note) in &self.notes {
             write!(f, "\nnote {package}: {note}")?;
         }
@@ -52,7 +57,8 @@ impl fmt::Display for Report {
 /// is left alone, in any prefix. One that does not is replaced if this generator wrote it to `out`; otherwise the new
 /// crate goes to `out`, which has to come before it. Crates of other generators are never overwritten. A crate appears
 /// whole or not at all. The crate in `out` of a package whose C libraries contain another layout of a type is removed,
-/// unless the search is restricted to some packages. `progress` gets how many of how many crates are written, and the
+/// unless the search is restricted to some packages; so is a crate in `out` that this generator wrote and whose package
+/// no prefix has any more. `progress` gets how many of how many crates are written, and the
 /// package that is next.
 ///
 /// # Errors
@@ -108,6 +114,17 @@ pub fn generate(
     drop_those_without_dependencies(&definitions, &is_removed, &mut ready, &mut report);
     for (name, _) in report.skipped.iter().filter(|(name, problem)| is_removed(name, problem)) {
         write::remove_crate(out, name)?;
+    }
+
+    for (name, path) in search.left_over(&definitions)? {
+        let is_ours = Record::read(&path).is_some();
+        if is_ours && path == crate_directory(out, &name) {
+            write::remove_crate(out, &name)?;
+            write::remove_remains(out, &name)?;
+            report.removed.push(name);
+        } else {
+            report.skipped.push((name, Problem::LeftOver { path, is_ours }));
+        }
     }
 
     for (done, (name, package)) in ready.iter().enumerate() {

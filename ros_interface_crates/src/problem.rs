@@ -90,6 +90,20 @@ pub enum Problem {
     #[error("it needs {0}, which has no usable Rust crate")]
     Needs(String),
 
+    /// A crate without a package: programs do not link.
+    #[error(
+        "{} is left over: no prefix on AMENT_PREFIX_PATH has the package, so programs do not link. Source the \
+         workspace of the package, or, if there is none any more, {}", path.display(),
+        if *is_ours { "run `ros_interface_crates generate --out PREFIX` with its PREFIX, which removes it" }
+        else { "remove that directory" }
+    )]
+    LeftOver {
+        /// The directory of the crate.
+        path: PathBuf,
+        /// Whether this generator wrote it.
+        is_ours: bool,
+    },
+
     /// The definition cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Error),

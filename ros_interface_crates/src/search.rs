@@ -75,6 +75,26 @@ impl Search {
         self.prefixes.iter().find(has_crate).map(PathBuf::as_path)
     }
 
+    /// Returns the crates whose package no prefix has, with their directories, by package; none if only some packages
+    /// are searched. Other Rust packages have their manifest in the same prefix.
+    pub(crate) fn left_over(&self, definitions: &Definitions) -> Result<BTreeMap<String, PathBuf>, Error> {
+        let mut found = BTreeMap::new();
+        for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {
+            for name in names_in(&prefix.join("share"))? {
+                let has_manifest =
+                    |prefix: &PathBuf| prefix.join("share").join(&name).join("package.xml").is_file();
+                let directory = crate_directory(prefix, &name);
+                if directory.join("Cargo.toml").is_file()
+                    && !definitions.installed.contains_key(&name)
+                    && !self.prefixes.iter().any(has_manifest)
+                {
+                    found.entry(name).or_insert(directory);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads the definitions of the packages, of each from the first prefix that has it.
     pub(crate) fn definitions(&self) -> Result<Definitions, Error> {
         let mut installed = BTreeMap::new();

@@ -20,13 +20,20 @@ fn printed(directory: &Path, prefixes: &[&Path], has_shim: bool, key: &str) -> V
         assert!(status.unwrap().success());
     }
     let mut command = Command::new(script);
-    command.env_remove("AMENT_PREFIX_PATH").env_remove("CARGO_FEATURE_USE_ROS_SHIM");
+    command
+        .env_remove("AMENT_PREFIX_PATH")
+        .env_remove("CARGO_FEATURE_USE_ROS_SHIM")
+        .env("OUT_DIR", directory);
     if !prefixes.is_empty() {
         command.env("AMENT_PREFIX_PATH", env::join_paths(prefixes).unwrap());
     }
     if has_shim {
-        command.env("CARGO_FEATURE_USE_ROS_SHIM", "1");
+        command.env("CARGO_FEATURE_USE_ROS_SHIM", "1").env("ROS_DISTRO", "humble");
     }
+    printed_by(&mut command, key)
+}
+
+fn printed_by(command: &mut Command, key: &str) -> Vec<String> {
     let output = command.output().unwrap();
     assert!(output.status.success());
     let output = String::from_utf8(output.stdout).unwrap();
@@ -86,6 +93,53 @@ fn a_missing_interface_package_or_crate_is_reported_with_the_command_that_adds_i
 fn the_shim_needs_no_interface_package() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(printed(directory.path(), &[], true, "error"), [""; 0]);
+}
+
+/// rclrs 0.8 panics in that case.
+#[test]
+fn the_shim_needs_the_name_of_a_distribution() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(printed(directory.path(), &[], true, "error"), [""; 0], "this builds the script");
+    let errors = |flags: &str| {
+        let mut script = Command::new(directory.path().join("build-script"));
+        script.env("CARGO_FEATURE_USE_ROS_SHIM", "1").env_remove("ROS_DISTRO");
+        printed_by(script.env("CARGO_ENCODED_RUSTFLAGS", flags), "error")
+    };
+    let [error] = &errors("")[..] else { panic!("one error") };
+    assert!(error.contains("`ROS_DISTRO=humble cargo check --features use_ros_shim`"), "{error}");
+    assert_eq!(errors("--cfg\x1fros_distro=\"humble\""), [""; 0], "as docs.rs has it");
+}
+
+/// ros-env contains every crate, so the linker would miss the C libraries, minutes later.
+#[test]
+fn a_crate_whose_package_is_gone_is_reported_with_the_command_that_removes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let [crates, install] = ["crates", "install"].map(|name| directory.path().join(name));
+    let ours = ["diagnostic_msgs", "statistics_msgs", "topic_statistics_interfaces"];
+    let other = install.join("other_msgs"); // a package of a colcon workspace sees only what it depends on
+    for package in ours.into_iter().chain(["other_msgs", "renamed_msgs"]) {
+        write(&crates.join("share").join(package).join("rust/Cargo.toml"));
+        write(&other.join("share").join(package).join("package.xml"));
+    }
+    assert_eq!(errors(directory.path(), &[&crates, &other]), [""; 0]);
+    fs::remove_dir_all(other.join("share/renamed_msgs")).unwrap();
+    let [error] = &errors(directory.path(), &[&crates, &other])[..] else { panic!("one error") };
+    let remedy = format!("`ros_interface_crates generate --out {}`", crates.display());
+    assert!(error.contains("The Rust crate of renamed_msgs in ") && error.contains(&remedy), "{error}");
+
+    // colcon may build the package later.
+    write(&directory.path().join("COLCON_IGNORE"));
+    assert_eq!(errors(directory.path(), &[&crates, &other]), [""; 0]);
+    assert_eq!(printed(directory.path(), &[&crates, &other], false, "warning"), [error.clone()]);
+    fs::remove_file(directory.path().join("COLCON_IGNORE")).unwrap();
+
+    let sibling = install.join("renamed_msgs/share/renamed_msgs/package.xml");
+    write(&sibling);
+    assert_eq!(errors(directory.path(), &[&crates, &other]), [""; 0], "the workspace has it");
+    fs::remove_file(sibling).unwrap();
+    let library = other.join("lib/librenamed_msgs__rosidl_typesupport_c.so");
+    write(&library);
+    assert_eq!(errors(directory.path(), &[&crates, &other]), [""; 0], "it links");
 }
 
 #[test]

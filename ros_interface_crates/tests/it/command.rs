@@ -2,7 +2,7 @@
 //! The command as it is used by hand and in CI.
 
 use std::{
-    env,
+    env, fs,
     process::{Command, Output},
 };
 
@@ -73,4 +73,41 @@ fn humble_has_nothing_to_generate_from() {
     assert_eq!(code, Some(2));
     assert!(text.contains("Humble and older distributions are not supported"), "{text}");
     assert_eq!(run(&[&ros], &["check"]).0, Some(1));
+}
+
+#[test]
+fn a_crate_whose_package_is_gone_is_named_by_check_and_removed_by_generate_if_it_is_ours() {
+    let (ros, out) = (Prefix::with_point(&[X]), Prefix::new());
+    ros.install("old", "Old", &[X], "", &[]);
+    out.generate(&[&ros]);
+    for file in ["old", "ament_index/resource_index/rosidl_interfaces/old"].map(|path| ros.share().join(path))
+    {
+        if file.is_dir() {
+            fs::remove_dir_all(file).unwrap()
+        } else {
+            fs::remove_file(file).unwrap()
+        }
+    }
+    out.write("foreign/rust/Cargo.toml", "");
+    out.write("library/rust/Cargo.toml", ""); // as ament_cargo installs a library
+    out.write("library/package.xml", "");
+    let (code, text) = run(&[&out, &ros], &["check"]);
+    let named = |package: &str| {
+        format!("{package}: {} is left over", out.share().join(package).join("rust").display())
+    };
+    assert_eq!(code, Some(1));
+    assert!(text.contains(&named("old")) && text.contains("with its PREFIX, which removes it"), "{text}");
+    assert!(text.contains(&named("foreign")) && text.contains("remove that directory"), "{text}");
+    assert!(text.contains("1 packages checked, 2 problems"), "{text}");
+
+    let generate = ["generate", "--out", out.path().to_str().unwrap()];
+    let (_, text) = run(&[&out, &ros], &[&generate[..], &["--packages", "shapes"]].concat());
+    assert!(!text.contains("old"), "others are left alone: {text}");
+    let (_, text) = run(&[&ros], &generate);
+    assert!(text.contains("removed old: no prefix"), "{text}");
+    assert!(text.contains(&format!("skipped {}", named("foreign"))), "{text}");
+    assert!(
+        !out.crate_file("old", "Cargo.toml").exists() && out.crate_file("foreign", "Cargo.toml").exists()
+    );
+    assert!(!out.share().join("ament_index/resource_index/rust_packages/old").exists());
 }

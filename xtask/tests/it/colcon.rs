@@ -122,7 +122,14 @@ fn in_a_cargo_project(home: &Home) {
     let _ = home.leave();
     let page = Page::read("own_cargo_project");
     home.paste(&page.blocks("Build the interface packages"));
+    // As of a package that was renamed.
+    let left_over = home.directory.join("rust_interfaces/share/left_over_msgs/rust");
+    let crates = left_over.ancestors().nth(2).unwrap().to_owned();
+    fs::create_dir_all(left_over.parent().unwrap()).unwrap();
+    let copied = Command::new("cp").arg("-r").args([crates.join("my_msgs/rust"), left_over.clone()]).status();
+    assert!(copied.unwrap().success());
     home.paste(&page.blocks("Generate the Rust interface crates"));
+    assert!(!left_over.exists(), "`generate` removes its own");
     home.paste(&page.blocks("Make the project"));
     home.keep_tested_versions(&home.directory.join(APPLICATION));
     // The others run the node, and repeat the environment for another terminal.
