@@ -28,7 +28,13 @@ impl<M: RmwMessage> StampField<M> {
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
         let structure = match &metadata {
             Ok(metadata) => metadata.structure(),
-            Err(error) => return fail(format!("its introspection type support cannot be loaded: {error}")),
+            Err(error) => {
+                return Err(format!(
+                    "The ages of {} messages will be NaN, also if they have a header stamp: their introspection type \
+                     support cannot be loaded: {error}",
+                    M::TYPE_NAME
+                ))
+            }
         };
         if !has_stamp(structure) {
             return Ok(None);

@@ -14,6 +14,7 @@ use topic_statistics_core::{
     record::options::SourceDefaults,
     schedule::scheduler::Scheduler,
     source_kind::SourceKind,
+    Escaped,
 };
 
 use crate::{
@@ -227,7 +228,16 @@ fn seconds(value: &ParameterValue) -> Result<Duration, String> {
     let seconds = match value {
         ParameterValue::Double(seconds) => *seconds,
         ParameterValue::Integer(seconds) => *seconds as f64,
-        other => return Err(format!("A publish period is a number of seconds, like 1.0, not {other:?}")),
+        ParameterValue::String(text) => {
+            return Err(format!(
+                "A publish period is a number of seconds, like 1.0, not the text \"{}\"",
+                Escaped(text)
+            ))
+        }
+        ParameterValue::Bool(value) => {
+            return Err(format!("A publish period is a number of seconds, like 1.0, not {value}"))
+        }
+        _ => return Err("A publish period is a number of seconds, like 1.0, not a list".to_owned()),
     };
     Duration::try_from_secs_f64(seconds).ok().and_then(|period| check_period(period).ok()).ok_or_else(|| {
         format!("A publish period of {seconds} s is not possible: it has to be from 0.001 to 86400.0 s")

@@ -388,9 +388,37 @@ pub fn names(metrics: &[Metric]) -> String {
     metrics.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ")
 }
 
+fn hint(name: &str) -> String {
+    let names = Metric::ALL.iter().map(|metric| metric.name());
+    nearest(name, names).map(|nearest| format!(", perhaps {nearest} is meant")).unwrap_or_default()
+}
+
+/// Returns the name that was probably meant: at most two characters differ.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = names
+        .filter(|known| name.len().abs_diff(known.len()) <= 8) // two characters
+        .map(|known| (distance(name, known), known));
+    Some(distances.filter(|(distance, known)| *distance <= 2 && 2 * distance < known.len()).min()?.1)
+}
+
+/// Returns how many characters are to be added, removed or replaced to get from one word to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, one) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, other) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(one != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 /// A name that no metric has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("There is no metric {0:?}: the metrics are {names}", names = names(Metric::ALL))]
+#[error("There is no metric {0:?}{hint}: docs/statistics.md lists all metrics", hint = hint(&self.0))]
 pub struct UnknownMetric(pub String);
 
 impl FromStr for Metric {
@@ -416,7 +444,9 @@ mod tests {
             assert_eq!(metric.to_string().parse(), Ok(*metric));
         }
         let unknown = "message_jitter".parse::<Metric>().unwrap_err().to_string();
-        assert!(unknown.contains("\"message_jitter\"") && unknown.contains("frequency_hz"), "{unknown}");
+        assert!(unknown.contains("\"message_jitter\"") && !unknown.contains("frequency_hz"), "{unknown}");
+        let unknown = "message_agee".parse::<Metric>().unwrap_err().to_string();
+        assert!(unknown.contains("perhaps message_age is meant"), "{unknown}");
     }
 
     #[test]

@@ -212,7 +212,7 @@ fn a_run_that_measured_nothing_is_no_success() {
 #[test]
 fn wrong_usage_is_reported_with_what_is_right() {
     for (arguments, expected) in [
-        (&["--require", "rte>=90"][..], "there is no metric \"rte\"; it has to be one of rate, period, age"),
+        (&["--require", "rte>=90"][..], "there is no metric \"rte\"; perhaps rate is meant"),
         (&["--require", "age.mx<5"], "it has to be one of mean, min, max, std, count"),
         (&["--require", "rate>=fast"], "number, such as 90 or 0.5, not \"fast\""),
         (&["imu//front"], "no part without a character"),

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::units;
 use crate::{
     escape::Escaped,
-    metric::{names, Metric},
+    metric::{nearest, Metric},
 };
 
 /// A condition that cannot be read. Its text names the place, the mistake and the correct form.
@@ -67,8 +67,14 @@ pub enum ConditionProblem {
         /// What is there; empty at the end.
         found: String,
     },
+    /// A topic without the colon after it.
+    #[error("a colon is missing after the topic {}; an example is /imu: rate>=90", quoted(topic))]
+    MissingColon {
+        /// What seems to be a topic.
+        topic: String,
+    },
     /// There is no such metric.
-    #[error("there is no metric {}; {}", quoted(name), metrics())]
+    #[error("there is no metric {}; {}", quoted(name), similar(name).unwrap_or_else(metrics))]
     UnknownMetric {
         /// Its name.
         name: String,
@@ -163,9 +169,26 @@ fn quoted(word: &str) -> String {
 
 /// Returns all quantities for an error message.
 fn metrics() -> String {
-    format!(
-        "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, \
-         gap, silent, {}",
-        names(Metric::ALL)
-    )
+    "it has to be one of rate, period, age, bandwidth, received, bytes, lost, out_of_order, publishers, gap, silent, \
+     or the name of a metric, such as callback_duration_ms (docs/statistics.md lists them)"
+        .to_owned()
+}
+
+fn similar(name: &str) -> Option<String> {
+    let short = [
+        "rate",
+        "period",
+        "age",
+        "bandwidth",
+        "received",
+        "bytes",
+        "lost",
+        "out_of_order",
+        "publishers",
+        "gap",
+        "silent",
+        "skipped",
+    ];
+    let names = short.into_iter().chain(Metric::ALL.iter().map(|metric| metric.name()));
+    nearest(name, names).map(|nearest| format!("perhaps {nearest} is meant"))
 }

@@ -258,7 +258,12 @@ impl<'a> Reader<'a> {
             let found = first(self.rest);
             return Err(self.error(found, ConditionProblem::MissingMetric { found: found.into() }));
         }
-        let quantity = Quantity::parse(name).map_err(|(word, problem)| self.error(word, problem))?;
+        let quantity = Quantity::parse(name).map_err(|(word, problem)| match problem {
+            ConditionProblem::UnknownMetric { .. } if name.contains('/') || self.is_before_a_condition() => {
+                self.error(name, ConditionProblem::MissingColon { topic: name.into() })
+            }
+            problem => self.error(word, problem),
+        })?;
         let Some((sign, operator)) = Operator::at_start_of(self.rest) else {
             let found = first(self.rest);
             let problem = ConditionProblem::MissingOperator { after: name.into(), found: found.into() };
@@ -304,6 +309,12 @@ impl<'a> Reader<'a> {
         let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));
         self.rest = rest.trim_start();
         word
+    }
+
+    /// Returns whether the rest begins with a quantity and an operator.
+    fn is_before_a_condition(&self) -> bool {
+        let mut next = Reader { text: self.text, rest: self.rest, topic: None };
+        Quantity::parse(next.word()).is_ok() && Operator::at_start_of(next.rest).is_some()
     }
 
     /// Returns an error at a word of the text; at its end if that is empty.

@@ -168,7 +168,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
     for (text, wrong, right) in [
         ("", "", "rate>=90"),
         ("  ", "", "rate>=90"),
-        ("rte>1", "rte", "rate, period"),
+        ("rte>1", "rte", "perhaps rate is meant"),
         ("age.mx<1", "mx", "mean, min, max"),
         ("age.p98<1", "p98", "p50, p90, p99, p999"),
         ("silent.p99<1", "p99", "one sample per window"),
@@ -215,6 +215,11 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
         ("rate=100±-10%", "-10%", "from 0"),
         ("rate=100±", "100±", "±10%"),
         ("µ>5", "µ", "rate, period"),
+        ("/wheel rate>=90", "/wheel", "a colon is missing after the topic \"/wheel\""),
+        ("rate>=9 wheel age<5", "wheel", "a colon is missing after the topic \"wheel\""),
+        ("/wheel>=90", "/wheel", "a colon is missing"),
+        ("rte>=90", "rte", "no metric \"rte\"; perhaps rate is meant"),
+        ("callback_duratoin_ms<5", "callback_duratoin_ms", "perhaps callback_duration_ms is meant"),
     ] {
         let error = text.parse::<Conditions>().unwrap_err();
         assert_eq!(&error.text()[error.place()], wrong, "{text}: {error}");
@@ -223,7 +228,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
     assert_eq!("µ=1 rte>1".parse::<Conditions>().unwrap_err().place(), 0..2, "the first one");
     let error = "rate=100±10% rat\u{1b}>1".parse::<Conditions>().unwrap_err();
     let text = error.to_string();
-    assert!(text.contains(r#"there is no metric "rat\u{1b}"; it has"#), "{text}");
+    assert!(text.contains(r#"there is no metric "rat\u{1b}"; perhaps rate is meant"#), "{text}");
     assert!(text.ends_with(r#"(character 14 of "rate=100±10% rat\u{1b}>1")"#), "{text}");
 }
 
