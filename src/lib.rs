@@ -106,7 +106,7 @@
 //! `schedule` that ends the windows on a thread of its own, conditions and health. `report` has one file for
 //! each way out. `transport` is what each middleware reports; `graph` finds publishers that cannot serve a
 //! subscription. `executor` is an executor for rclrs. A module imports only from modules that are later in this list:
-//! node, report, measure, executor, options, graph, transport, the core.
+//! testing, node, report, executor, measure, options, error, graph, transport, interfaces, the core.
 
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature an item needs
 

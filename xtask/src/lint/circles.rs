@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Circles between the modules of a crate.
+//! Circles between the modules of a crate, and imports against the order that its root states.
 //!
 //! A file depends on another file if its code names an item of it. A re-export is no dependency: an item that is named
 //! through it counts for the file that defines it. Tests are exempt.
 //!
 //! A folder is a module with its child modules. In each folder, its own file (`mod.rs`) and each child, with everything
 //! below it, are the nodes of a graph without circles. So neither files nor folders depend on each other in a circle.
+//!
+//! The documentation of a root may state an order: "imports only from modules that are later in this list: a, b, c."
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,7 +23,7 @@ use syn::{ext::IdentExt, visit::Visit, Attribute, Item, ItemMod, ItemUse, UseTre
 /// The names of a path: `crate`, `record`, `Source`.
 type Names = Vec<String>;
 
-/// A circle of two files or folders, or of more.
+/// A circle of two files or folders, or of more; or a single dependency against the stated order.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Circle(Vec<Dependency>);
 
@@ -36,7 +38,7 @@ struct Dependency {
 
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a circle:")?;
+        f.write_str(if self.0.len() == 1 { "against the order of the modules:" } else { "a circle:" })?;
         self.0.iter().try_for_each(|Dependency { from, to, item }| {
             write!(f, "\n  {} uses {item} of {}", from.display(), to.display())
         })
@@ -49,7 +51,24 @@ pub fn find(root: &Path) -> Result<Vec<Circle>> {
     modules.read(vec![], root, &root.with_file_name(""))?;
     let dependencies = modules.dependencies();
     let folders = modules.0.iter().filter(|(_, module)| !module.children.is_empty());
-    Ok(folders.flat_map(|(folder, _)| circles(folder, &dependencies)).collect())
+    let mut found: Vec<_> = folders.flat_map(|(folder, _)| circles(folder, &dependencies)).collect();
+    let text = fs::read_to_string(root).with_context(|| format!("Cannot read {}", root.display()))?;
+    let order = stated_order(&text);
+    let place = |module: &Names| order.iter().position(|name| module.first() == Some(name));
+    let is_against =
+        |from: &Names, to: &Names| place(from).zip(place(to)).is_some_and(|(from, to)| to < from);
+    let against = dependencies.into_iter().filter(|(from, to, _)| is_against(from, to));
+    found.extend(against.map(|(_, _, dependency)| Circle(vec![dependency])));
+    Ok(found)
+}
+
+/// Returns the names of modules in the order that the documentation of a root states; none if it states no order.
+fn stated_order(root: &str) -> Names {
+    let documentation: Vec<_> = root.lines().filter_map(|line| line.strip_prefix("//!")).collect();
+    let documentation = documentation.join(" ");
+    let list = documentation.split_once("later in this list:").map_or("", |(_, list)| list);
+    let list = list.split('.').next().unwrap_or_default();
+    list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
 /// A module with its file, or with the file in which it stands.
@@ -419,5 +438,27 @@ mod tests {
             ("b.rs", "pub struct B(crate::a::A);"),
         ]);
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn an_import_against_the_order_that_the_root_states_is_reported() {
+        let root = "//! A module imports only from modules that are later in this list:\n//! b, a. More.\nmod a; mod b;";
+        let b = ("b/mod.rs", "pub struct B;");
+        let found = circles(&[("lib.rs", root), ("a.rs", "struct A(crate::b::B);"), b]);
+        assert_eq!(found, ["against the order of the modules:\n  a.rs uses crate::b::B of b/mod.rs"]);
+        let root = root.replace("b, a", "a, b");
+        assert_eq!(circles(&[("lib.rs", &root), ("a.rs", "struct A(crate::b::B);"), b]), [""; 0]);
+    }
+
+    #[test]
+    fn the_library_and_its_page_state_the_same_order() {
+        let order = stated_order(include_str!("../../../src/lib.rs"));
+        let page = include_str!("../../../docs/architecture.md");
+        let (_, table) = page.split_once("The library, `src/`:").unwrap();
+        let (table, _) = table.trim_start().split_once("\n\n").unwrap();
+        let first_cells = table.lines().filter_map(|row| row.split('|').nth(1));
+        let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        let names: Vec<_> = names.map(|name| name.trim_end_matches(['/']).trim_end_matches(".rs")).collect();
+        assert_eq!(names, order[..order.len() - 1], "without the core");
     }
 }
