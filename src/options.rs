@@ -8,8 +8,8 @@ use std::{borrow::Borrow, time::Duration};
 
 use rclrs::{
     ActionClientOptions, ActionServerOptions, ClientOptions, IntoActionClientOptions,
-    IntoActionServerOptions, IntoTimerOptions, PublisherOptions, QoSProfile, ServiceOptions,
-    SubscriptionOptions, TimerOptions,
+    IntoActionServerOptions, IntoTimerOptions, PrimitiveOptions, PublisherOptions, QoSProfile,
+    ServiceOptions, SubscriptionOptions, TimerOptions,
 };
 use topic_statistics_core::{
     collector::FirstPeriod,
@@ -48,7 +48,7 @@ pub enum SourceName {
 ///
 /// ```
 /// use rclrs_topic_statistics::{SourceName, TopicStatisticsOptions};
-/// use std::{borrow::Borrow, time::Duration};
+/// use std::time::Duration;
 ///
 /// let every_five_seconds = TopicStatisticsOptions::new()
 ///     .publish_period(Duration::from_secs(5))
@@ -280,7 +280,7 @@ impl TopicStatisticsOptions {
 ///
 /// ```
 /// use rclrs_topic_statistics::{NodeStatisticsOptions, TopicStatisticsOptions};
-/// use std::{borrow::Borrow, time::Duration};
+/// use std::time::Duration;
 ///
 /// let options = NodeStatisticsOptions::new()
 ///     .topic_statistics(TopicStatisticsOptions::new().publish_period(Duration::from_secs(5)))
@@ -428,7 +428,7 @@ macro_rules! measured_options {
 
         impl<$a, T: $From> From<T> for $name<$a> {
             fn from(options: T) -> Self {
-                options.topic_statistics(TopicStatisticsOptions::new()).into()
+                MeasuredOptions { options, statistics: TopicStatisticsOptions::new() }.into()
             }
         }
 
@@ -484,7 +484,15 @@ pub struct MeasuredOptions<T> {
     statistics: TopicStatisticsOptions,
 }
 
-/// Adds the options of the statistics to rclrs's: to everything that it takes for a subscription or a publisher.
+/// Adds the options of the statistics to rclrs's: to everything that it takes for a subscription, a publisher, a
+/// service, a client, a timer or an action.
+///
+/// Other types have no such options:
+///
+/// ```compile_fail,E0599
+/// # use rclrs_topic_statistics::*;
+/// let _options = 5u8.topic_statistics(TopicStatisticsOptions::new());
+/// ```
 pub trait IntoMeasuredOptions: Sized {
     /// Sets options that override the node's.
     ///
@@ -492,7 +500,7 @@ pub trait IntoMeasuredOptions: Sized {
     /// # use rclrs::*;
     /// # use rclrs_topic_statistics::*;
     /// # use ros_env::sensor_msgs::msg::Imu;
-    /// # use std::{borrow::Borrow, time::Duration};
+    /// # use std::time::Duration;
     /// # let executor = Context::default_from_env()?.create_basic_executor();
     /// # let statistics = NodeStatistics::new(&executor.create_node("imu_filter")?)?;
     /// let slow = TopicStatisticsOptions::new().publish_period(Duration::from_secs(10));
@@ -503,11 +511,19 @@ pub trait IntoMeasuredOptions: Sized {
     /// let filtered = statistics.create_publisher::<Imu>("imu/filtered".topic_statistics(slow))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredOptions<Self>;
-}
-
-impl<T> IntoMeasuredOptions for T {
     fn topic_statistics(self, statistics: TopicStatisticsOptions) -> MeasuredOptions<Self> {
         MeasuredOptions { options: self, statistics }
     }
 }
+
+// As rclrs has them: a name, alone or with QoS, and the options of each kind.
+impl<T: Borrow<str> + ?Sized> IntoMeasuredOptions for &T {}
+impl IntoMeasuredOptions for PrimitiveOptions<'_> {}
+impl IntoMeasuredOptions for SubscriptionOptions<'_> {}
+impl IntoMeasuredOptions for PublisherOptions<'_> {}
+impl IntoMeasuredOptions for ServiceOptions<'_> {}
+impl IntoMeasuredOptions for ClientOptions<'_> {}
+impl IntoMeasuredOptions for TimerOptions<'_> {}
+impl IntoMeasuredOptions for Duration {}
+impl IntoMeasuredOptions for ActionServerOptions<'_> {}
+impl IntoMeasuredOptions for ActionClientOptions<'_> {}

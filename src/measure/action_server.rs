@@ -34,7 +34,7 @@ pub type MeasuredActionServer<A> = Arc<MeasuredActionServerState<A>>;
 pub struct MeasuredActionServerState<A: Action> {
     /// Dropped first: the statistics end before the action server does.
     source: SourceHandle,
-    server: ActionServer<A>,
+    _server: ActionServer<A>,
     name: Box<str>,
 }
 
@@ -42,18 +42,12 @@ source_handle!(MeasuredActionServerState<A: Action>);
 
 impl<A: Action> MeasuredActionServerState<A> {
     pub(crate) fn new(source: SourceHandle, server: ActionServer<A>, name: Box<str>) -> Self {
-        Self { source, server, name }
+        Self { source, _server: server, name }
     }
 
     /// Returns the fully qualified name of the action, without remapping: rclrs 0.8 does not know it.
     pub fn action_name(&self) -> &str {
         &self.name
-    }
-
-    /// Returns the rclrs action server. If another callback is set through it, the statistics end, with an error in the
-    /// log.
-    pub fn server(&self) -> &ActionServer<A> {
-        &self.server
     }
 }
 

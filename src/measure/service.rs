@@ -46,9 +46,14 @@ impl<T: Service, Scope: WorkScope + 'static> MeasuredServiceState<T, Scope> {
         self.service.service_name()
     }
 
-    /// Returns the rclrs service. If another callback is set through it, the statistics end, with an error in the log.
-    pub fn service(&self) -> &Arc<ServiceState<T, Scope>> {
-        &self.service
+    /// Configures the introspection of the service, as
+    /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does.
+    #[cfg(not(ros_distro = "humble"))]
+    pub fn configure_introspection(
+        &self,
+        state: rclrs::ServiceIntrospectionState,
+    ) -> Result<(), rclrs::RclrsError> {
+        self.service.configure_introspection(state)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rclrs::{
-    AnyTimerCallback, IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback,
+    AnyTimerCallback, Clock, IntoNodeTimerOneshotCallback, IntoNodeTimerRepeatingCallback,
     IntoWorkerTimerOneshotCallback, IntoWorkerTimerRepeatingCallback, Node, RclrsError, TimerState,
     WorkScope, Worker,
 };
@@ -23,7 +23,9 @@ use super::handle::{end_with_callback, source_handle};
 /// A timer whose callbacks are measured.
 ///
 /// Create one using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
-/// [`rclrs::Timer`] it is a handle: dropping the last clone ends the timer and its statistics.
+/// [`rclrs::Timer`] it is a handle: dropping the last clone ends the timer and its statistics. Its callback cannot be
+/// replaced through it. If the callback of a repeating timer sets another one through the timer that it is given, the
+/// statistics end, with an error in the log.
 pub type MeasuredTimer = Arc<MeasuredTimerState<Node>>;
 
 /// A [`MeasuredTimer`] that runs on a worker.
@@ -43,10 +45,49 @@ impl<Scope: WorkScope> MeasuredTimerState<Scope> {
         Self { source, timer }
     }
 
-    /// Returns the rclrs timer, to cancel or reset it, for example. If another callback is set through it, or in the
-    /// callback, the statistics of a repeating timer end, with an error in the log.
-    pub fn timer(&self) -> &Arc<TimerState<Scope>> {
-        &self.timer
+    /// Returns the period.
+    pub fn get_timer_period(&self) -> Result<Duration, RclrsError> {
+        self.timer.get_timer_period()
+    }
+
+    /// Cancels the timer. [`reset`](Self::reset) continues it.
+    pub fn cancel(&self) -> Result<(), RclrsError> {
+        self.timer.cancel()
+    }
+
+    /// Returns whether the timer is canceled.
+    pub fn is_canceled(&self) -> Result<bool, RclrsError> {
+        self.timer.is_canceled()
+    }
+
+    /// Resets the timer: its next call is one period from now. A canceled one continues.
+    pub fn reset(&self) -> Result<(), RclrsError> {
+        self.timer.reset()
+    }
+
+    /// Returns whether the timer is ready to be called.
+    pub fn is_ready(&self) -> Result<bool, RclrsError> {
+        self.timer.is_ready()
+    }
+
+    /// Returns the time between the last two calls.
+    pub fn last_elapse(&self) -> Duration {
+        self.timer.last_elapse()
+    }
+
+    /// Returns the time since the last call.
+    pub fn time_since_last_call(&self) -> Result<Duration, RclrsError> {
+        self.timer.time_since_last_call()
+    }
+
+    /// Returns the time until the next call. Errors if it is overdue, or if the timer is canceled.
+    pub fn time_until_next_call(&self) -> Result<Duration, RclrsError> {
+        self.timer.time_until_next_call()
+    }
+
+    /// Returns the clock of the timer.
+    pub fn clock(&self) -> &Clock {
+        self.timer.clock()
     }
 }
 

@@ -10,8 +10,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{
-    IntoMeasuredOptions, MeasuredService, Metric, SourceKind, StatisticsError, TopicStatisticsOptions,
-    TopicStatisticsState,
+    IntoMeasuredOptions, Metric, SourceKind, StatisticsError, TopicStatisticsOptions, TopicStatisticsState,
 };
 use ros_env::test_msgs::srv::{BasicTypes, BasicTypes_Request as Request};
 use test_support::{domain, in_a_process_of_its_own, node, of, wait_for, Program, Reader, Spinning};
@@ -307,20 +306,6 @@ fn a_service_without_clients_has_windows_without_requests_and_is_no_fault() {
     }
     assert_eq!(windows.count(Metric::SourceToCallback) + windows.count(Metric::RequestPeriod), 0);
     assert_eq!(service.health().borrow().level, rclrs_topic_statistics::health::Level::Ok);
-}
-
-#[test]
-fn a_callback_that_is_replaced_through_rclrs_ends_the_statistics() {
-    let (executor, node) = node("server", &[]);
-    let statistics = statistics(&node);
-    let service: MeasuredService<BasicTypes> =
-        statistics.create_service("replaced", |request: Request| response(request)).unwrap();
-    let _spinning = Spinning::start(executor);
-    wait_for("window", || service.latest().is_some());
-    service.service().set_callback(|request: Request| response(request));
-    assert!(!service.is_enabled(), "it cannot be measured any more");
-    service.set_state(TopicStatisticsState::Enable);
-    assert!(!service.is_enabled());
 }
 
 #[test]

@@ -83,11 +83,11 @@ fn blocked_for(milliseconds: i64) -> (Log, Windows) {
             to.lock().unwrap().calls.push((start, start + until_next));
         })
         .unwrap();
-    log.lock().unwrap().created = timer.timer().clock().now().nsec;
+    log.lock().unwrap().created = timer.clock().now().nsec;
     let windows = Windows::of(timer.watch());
-    let (to, measured) = (Arc::clone(&log), Arc::clone(timer.timer()));
+    let (to, measured) = (Arc::clone(&log), Arc::clone(&timer));
     let sleeper = {
-        let timer = Arc::clone(timer.timer());
+        let timer = Arc::clone(&timer);
         std::thread::spawn(move || {
             let mut overslept = 0;
             while !timer.is_canceled().unwrap() {
@@ -112,7 +112,7 @@ fn blocked_for(milliseconds: i64) -> (Log, Windows) {
             log.blocks.push((begin, timer.clock().now().nsec));
         })
         .unwrap();
-    wait_for("the end of the timer", || timer.timer().is_canceled().unwrap());
+    wait_for("the end of the timer", || timer.is_canceled().unwrap());
     // A callback may end in the window after the next one.
     windows.wait_for_more(3);
     drop((spinning, blocker));
@@ -320,9 +320,9 @@ fn a_timer_that_was_canceled_and_reset_was_not_late() {
     let _wakes = node.create_timer_repeating(Duration::from_millis(20), || ()).unwrap();
     let _spinning = Spinning::start(executor);
     wait_for("calls", || calls.load(Ordering::Relaxed) >= 2);
-    timer.timer().cancel().unwrap();
+    timer.cancel().unwrap();
     windows.wait_for_more(3);
-    timer.timer().reset().unwrap();
+    timer.reset().unwrap();
     let before = calls.load(Ordering::Relaxed);
     wait_for("calls", || calls.load(Ordering::Relaxed) >= before + 3);
     windows.wait_for_more(2);
