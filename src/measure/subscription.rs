@@ -18,7 +18,8 @@ use topic_statistics_core::{
 /// A subscription with statistics.
 ///
 /// Create one using [`NodeStatistics`](crate::NodeStatistics). Like [`rclrs::Subscription`] it is a handle: dropping
-/// the last clone ends the subscription and its statistics. After that nothing more of it is published; the window
+/// the last clone ends the subscription and its statistics. It keeps the [`NodeStatistics`](crate::NodeStatistics) alive.
+/// After that nothing more of it is published; the window
 /// under way is lost. Its callback cannot be replaced.
 pub type MeasuredSubscription<T> = Arc<MeasuredSubscriptionState<T>>;
 
@@ -112,7 +113,6 @@ impl<T> MeasuredSubscriptionState<T> {
     /// Enables or disables the statistics, or leaves that to the node.
     ///
     /// Disabled statistics measure and publish nothing; the window under way is lost. Enabled, a new window starts.
-    /// This does nothing once the [`NodeStatistics`](crate::NodeStatistics) is dropped.
     pub fn set_state(&self, state: TopicStatisticsState) {
         self.source.set_state(state);
     }

@@ -24,7 +24,7 @@ impl NodeStatistics {
         Stopwatch(self.stopwatches.get_or_create(name.into(), |name| {
             let durations = Arc::new(Windowed::new(Durations::default()));
             let source = self.code_source(name, Arc::clone(&durations) as _);
-            Stopwatch::new(source, durations).0
+            Stopwatch::new(self.keep(source), durations).0
         }))
     }
 
@@ -57,7 +57,7 @@ impl NodeStatistics {
         Counter(self.counters.get_or_create(name.into(), |name| {
             let count = Count::default();
             let source = self.code_source(name, Arc::new(Windowed::new(count.clone())));
-            Counter::new(source, count).0
+            Counter::new(self.keep(source), count).0
         }))
     }
 
@@ -66,7 +66,7 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Adds a source for code of that name.
+    /// Adds a source for code of that name. Its handle does not keep the statistics yet.
     pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)

@@ -84,7 +84,7 @@ impl NodeStatistics {
         T: Message,
     {
         self.create(options.into(), |options, probe| {
-            self.node.create_subscription(options, callback.instrument(probe))
+            self.running.node.create_subscription(options, callback.instrument(probe))
         })
     }
 
@@ -104,7 +104,7 @@ impl NodeStatistics {
         T: Message,
     {
         self.create(options.into(), |options, probe| {
-            self.node.create_subscription(options, callback.instrument_async(probe))
+            self.running.node.create_subscription(options, callback.instrument_async(probe))
         })
     }
 
@@ -153,7 +153,7 @@ impl NodeStatistics {
         callback: impl Fn(DynamicMessage, MessageInfo) + Send + Sync + 'static,
     ) -> Result<MeasuredSubscription<DynamicMessage>, StatisticsError> {
         self.create_dynamic(message_type, options, |message_type, options, probe| {
-            self.node.create_dynamic_subscription(message_type, options, move |message, info| {
+            self.running.node.create_dynamic_subscription(message_type, options, move |message, info| {
                 let running = probe.start(probe.receive(&message, &info));
                 callback(message, info);
                 probe.end(running);
@@ -177,16 +177,20 @@ impl NodeStatistics {
     {
         self.create_dynamic(message_type, options, |message_type, options, probe| {
             let probe = Arc::new(probe);
-            self.node.create_async_dynamic_subscription(message_type, options, move |message, info| {
-                let received = probe.receive(&message, &info);
-                let future = callback(message, info);
-                let probe = Arc::clone(&probe);
-                Box::pin(async move {
-                    let running = probe.start(received);
-                    future.await;
-                    probe.end(running);
-                })
-            })
+            self.running.node.create_async_dynamic_subscription(
+                message_type,
+                options,
+                move |message, info| {
+                    let received = probe.receive(&message, &info);
+                    let future = callback(message, info);
+                    let probe = Arc::clone(&probe);
+                    Box::pin(async move {
+                        let running = probe.start(received);
+                        future.await;
+                        probe.end(running);
+                    })
+                },
+            )
         })
     }
 
@@ -250,7 +254,7 @@ impl NodeStatistics {
     ) -> Result<MeasuredPublisher<T>, StatisticsError> {
         let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
         let new = self.prepare_publisher(options.topic, statistics)?;
-        let publisher = create_publisher::<T::RmwMsg>(&self.node, options)?;
+        let publisher = create_publisher::<T::RmwMsg>(&self.running.node, options)?;
         let size = self.find_size(&new.statistics, SerializedSize::of_published).map(Box::new);
         let (source, publications) = self.complete_publisher(new, publisher.topic_name());
         Ok(Arc::new(MeasuredPublisherState::new(source, publications, size, publisher)))
@@ -272,9 +276,10 @@ impl NodeStatistics {
         let MeasuredPublisherOptions { publisher: options, statistics } = options.into();
         let new = self.prepare_publisher(options.topic, statistics)?;
         let publisher = self
+            .running
             .node
             .create_dynamic_publisher(message_type.clone(), options)
-            .map_err(|source| creation_error(&self.node, new.topic.clone(), source))?;
+            .map_err(|source| creation_error(&self.running.node, new.topic.clone(), source))?;
         let _ = self.find_size(&new.statistics, no_size);
         let (source, publications) = self.complete_publisher(new, publisher.topic_name());
         Ok(Arc::new(MeasuredDynamicPublisherState::new(source, publications, publisher)))
@@ -305,7 +310,7 @@ impl NodeStatistics {
         let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &topic);
         let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, &given);
-        (self.add_source(source, own, to, statistics.expectations), publications)
+        (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
     }
 
     /// Returns the options with the metrics that the conditions on the topic need.
@@ -325,17 +330,17 @@ impl NodeStatistics {
         own: Option<&Expectations>,
         kind: SourceKind,
     ) -> Option<Expectations> {
-        let node = self.node.fully_qualified_name();
+        let node = self.running.node.fully_qualified_name();
         let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
             (Some(rest), _) => format!("{node}{rest}"),
             (None, true) => given.to_owned(),
-            (None, false) => format!("{}/{given}", self.node.namespace().trim_end_matches('/')),
+            (None, false) => format!("{}/{given}", self.running.node.namespace().trim_end_matches('/')),
         };
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
         match own {
             Some(own) => Some(own.of(names, kind, true)),
-            None => self.scheduler.expectations().of(names, kind),
+            None => self.running.scheduler.expectations().of(names, kind),
         }
     }
 
@@ -361,7 +366,7 @@ impl NodeStatistics {
         statistics: &TopicStatisticsOptions,
     ) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
-            Some(publisher) => publisher.create(&self.node),
+            Some(publisher) => publisher.create(&self.running.node),
             None => Ok(()),
         }
     }
@@ -381,7 +386,7 @@ impl NodeStatistics {
     /// Warns the developer and the operator.
     fn warn(&self, warning: &str) {
         tracing::warn!("{warning}");
-        log_warn!(self.node.logger(), "{warning}");
+        log_warn!(self.running.node.logger(), "{warning}");
     }
 
     fn create<T: Message, Subscription: AnySubscription + 'static>(
@@ -450,7 +455,7 @@ impl NodeStatistics {
     ) -> Result<(SourceHandle, Arc<dyn AnySubscription>), StatisticsError> {
         let subscription = subscription.map_err(|source| StatisticsError::CreateSubscription {
             topic,
-            node: self.node.fully_qualified_name(),
+            node: self.running.node.fully_qualified_name(),
             source,
         })?;
         let measures_losses =
@@ -459,20 +464,21 @@ impl NodeStatistics {
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name, &topic);
         let check = PublisherCheck::new(
-            &self.node,
+            &self.running.node,
             Request { topic: topic.into(), message_type, qos: subscription.qos().into() },
         );
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         if publishes_losses {
-            self.scheduler.add_loss_events(&source, || {
-                let publisher = create_publisher(&self.node, PublisherOptions::new(loss_events::TOPIC))?;
+            self.running.scheduler.add_loss_events(&source, || {
+                let publisher =
+                    create_publisher(&self.running.node, PublisherOptions::new(loss_events::TOPIC))?;
                 Ok(Arc::new(LossPublisher(publisher)) as _)
             })?;
         }
         if let Some(expectations) = statistics.expectations {
-            self.scheduler.expect(&source, expectations);
+            self.running.scheduler.expect(&source, expectations);
         }
         recorder.set_installed();
-        Ok((new.complete(source), subscription))
+        Ok((self.keep(new.complete(source)), subscription))
     }
 }

@@ -15,7 +15,7 @@ mod reports;
 mod waiting;
 
 use std::{
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
     thread::JoinHandle,
     time::Duration,
 };
@@ -83,16 +83,14 @@ use reports::{NodeClock, NodeReports};
 ///
 /// # Drop
 ///
-/// Dropping this ends the statistics, within a second: finished windows and the remaining loss events are published,
-/// windows under way are not, and the file of totals is written. Messages that the middleware does not accept in that
-/// time are lost, with a warning in the node's log. The subscriptions and publishers created by this continue without
-/// statistics.
-#[must_use = "dropping it ends the statistics"]
+/// The handles of the sources keep the statistics alive. They end when this and the last handle are dropped, within a
+/// second: the remaining loss events are published, windows of dropped handles are not, and the file of totals is
+/// written. Messages that the middleware does not accept in that time are lost, with a warning in the node's log. A
+/// handle that a callback captures lives as long as that callback: until the executor drops it.
+#[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
-    node: Node,
     options: TopicStatisticsOptions,
     simulated: Option<Arc<SimulatedTime>>,
-    parameters: Option<Parameters>,
     /// None if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
     /// Publishers of sources with another topic or QoS than the node's. Each lives as long as a source uses it.
@@ -102,7 +100,16 @@ pub struct NodeStatistics {
     names: Arc<SourceNames>,
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
-    executor: Option<ExecutorStatistics>,
+    running: Arc<Running>,
+}
+
+/// What runs as long as the [`NodeStatistics`] or a handle of a source lives. It has no handle of a source that keeps
+/// it, and the thread has none of this.
+struct Running {
+    node: Node,
+    parameters: Option<Parameters>,
+    /// Its handle is the only one that does not keep this.
+    executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
     _service: Option<TopicStatisticsService>,
@@ -111,13 +118,13 @@ pub struct NodeStatistics {
 impl std::fmt::Debug for NodeStatistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeStatistics")
-            .field("node", &self.node.fully_qualified_name())
+            .field("node", &self.running.node.fully_qualified_name())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for NodeStatistics {
+impl Drop for Running {
     fn drop(&mut self) {
         self.scheduler.close();
         if let Some(thread) = self.thread.take() {
@@ -201,28 +208,31 @@ impl NodeStatistics {
         let thread = scheduler
             .start(write_totals)
             .map_err(|source| StatisticsError::SpawnThread { node: node_name(), source })?;
-        let mut statistics = Self {
+        let running = Running {
             node: Arc::clone(node),
+            parameters,
+            executor: OnceLock::new(),
+            scheduler,
+            thread: Some(thread),
+            _service: service,
+        };
+        let statistics = Self {
             options,
             simulated,
-            parameters,
             publisher,
             others: Mutex::default(),
             diagnostics,
             names: Arc::default(),
             stopwatches: Registry::default(),
             counters: Registry::default(),
-            executor: None,
-            scheduler,
-            thread: Some(thread),
-            _service: service,
+            running: Arc::new(running),
         };
-        statistics.executor = claim(node).map(|claimed| {
+        if let Some(claimed) = claim(node) {
             let source = statistics.code_source("executor", claimed.collector());
-            ExecutorStatistics::new(source, claimed)
-        });
-        if let (Some(_), Some(publisher)) = (&statistics.executor, &statistics.diagnostics) {
-            publisher.create(node)?;
+            statistics.running.executor.get_or_init(|| ExecutorStatistics::new(source, claimed));
+            if let Some(publisher) = &statistics.diagnostics {
+                publisher.create(node)?;
+            }
         }
         Ok(statistics)
     }
@@ -230,13 +240,13 @@ impl NodeStatistics {
     /// Returns the statistics of the node's executor. None if it is no [`MeasuredExecutor`](crate::MeasuredExecutor),
     /// and if another `NodeStatistics` publishes them: the first one of the executor does.
     pub fn executor(&self) -> Option<&ExecutorStatistics> {
-        self.executor.as_ref()
+        self.running.executor.get()
     }
 
     /// Returns the messages received and lost by each subscription, up to now, and by those that have ended (the last
     /// 1000 names).
     pub fn totals(&self) -> Vec<TopicTotals> {
-        self.scheduler.totals()
+        self.running.scheduler.totals()
     }
 
     /// Enables or disables the sources that leave it to the node, as the parameter `topic_statistics.enabled` does. The
@@ -248,7 +258,7 @@ impl NodeStatistics {
 
     /// Returns whether the sources that leave it to the node are enabled.
     pub fn is_enabled(&self) -> bool {
-        self.scheduler.defaults().enabled
+        self.running.scheduler.defaults().enabled
     }
 
     /// Sets the length of windows of the sources that leave it to the node, as the parameter
@@ -269,15 +279,15 @@ impl NodeStatistics {
 
     /// Changes what the sources have that leave it to the node, and its parameters.
     fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
-        match &self.parameters {
+        match &self.running.parameters {
             Some(parameters) => parameters.change_defaults(change),
-            None => self.scheduler.change_defaults(change),
+            None => self.running.scheduler.change_defaults(change),
         }
     }
 
     /// Returns the name of a new source: of a topic, or of code of that name.
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
-        let node = self.node.fully_qualified_name();
+        let node = self.running.node.fully_qualified_name();
         let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
         match name.unwrap_or_default() {
             SourceName::NodeAndTopic => with_topic(),
@@ -296,12 +306,13 @@ impl NodeStatistics {
     ) -> NewSource {
         if let Some(publisher) = &publisher {
             let metrics = Metric::ALL.iter().filter(|metric| collector.measures(**metric));
-            publisher.add_source(&self.node, metrics.count());
+            publisher.add_source(&self.running.node, metrics.count());
         }
-        self.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
+        self.running.scheduler.add(collector, own, publisher.map(|publisher| publisher as _))
     }
 
-    /// Adds a source, with its own options and expectations. Returns its handle.
+    /// Adds a source, with its own options and expectations. Returns its handle, which does not keep the statistics
+    /// yet.
     fn add_source(
         &self,
         source: Source,
@@ -312,9 +323,14 @@ impl NodeStatistics {
         let source = Arc::new(source);
         let new = self.add_collector(Arc::clone(&source.collector), own, publisher);
         if let Some(expectations) = expectations {
-            self.scheduler.expect(&source, expectations);
+            self.running.scheduler.expect(&source, expectations);
         }
         new.complete(source)
+    }
+
+    /// Returns the handle as it is given to the node's author: it keeps the statistics alive.
+    fn keep(&self, source: SourceHandle) -> SourceHandle {
+        source.keeping(Arc::clone(&self.running) as _)
     }
 
     /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are
@@ -334,13 +350,13 @@ impl NodeStatistics {
         let publisher = match shared {
             Some(publisher) => publisher,
             None => {
-                let publisher = Arc::new(TopicPublishers::new(&self.node, topic, qos)?);
+                let publisher = Arc::new(TopicPublishers::new(&self.running.node, topic, qos)?);
                 others.push(Arc::downgrade(&publisher));
                 publisher
             }
         };
         if options.has_distributions() {
-            publisher.create_distributions(&self.node)?;
+            publisher.create_distributions(&self.running.node)?;
         }
         Ok(Some(publisher))
     }

@@ -70,7 +70,7 @@ impl NodeStatistics {
     ) -> Result<MeasuredService<T>, StatisticsError> {
         let callback = callback.into_node_service_callback();
         self.create_service_of::<T, Node>(options.into(), false, callback, |options, callback| {
-            self.node.create_service(options, callback)
+            self.running.node.create_service(options, callback)
         })
     }
 
@@ -86,7 +86,7 @@ impl NodeStatistics {
     ) -> Result<MeasuredService<T>, StatisticsError> {
         let callback = callback.into_async_service_callback();
         self.create_service_of::<T, Node>(options.into(), true, callback, |options, callback| {
-            self.node.create_async_service(options, callback)
+            self.running.node.create_async_service(options, callback)
         })
     }
 
@@ -119,12 +119,12 @@ impl NodeStatistics {
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Client, &given, all)?;
         let calls = CallRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&calls.calls) as _, statistics)?;
-        let client = self.node.create_client::<T>(options).map_err(|source| {
-            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+        let client = self.running.node.create_client::<T>(options).map_err(|source| {
+            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
             StatisticsError::CreateClient { name, node, source }
         })?;
         let source = self.complete_waiting(new, &client.service_name(), Some(&given));
-        Ok(Arc::new(MeasuredClientState::new(source, calls, client, Arc::clone(&self.node))))
+        Ok(Arc::new(MeasuredClientState::new(source, calls, client, Arc::clone(&self.running.node))))
     }
 
     /// Creates an action server with statistics, like
@@ -160,12 +160,12 @@ impl NodeStatistics {
         let recorder = GoalRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
         let callback = action_server::measure(callback, recorder.clone(), &given);
-        let server = self.node.create_action_server(options, callback).map_err(|source| {
-            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+        let server = self.running.node.create_action_server(options, callback).map_err(|source| {
+            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
             StatisticsError::CreateActionServer { name, node, source }
         })?;
         recorder.goals.set_installed();
-        let name = action_name(&self.node, &given);
+        let name = action_name(&self.running.node, &given);
         let source = self.complete_waiting(new, &name, Some(&given));
         Ok(Arc::new(MeasuredActionServerState::new(source, server, name.into())))
     }
@@ -184,11 +184,11 @@ impl NodeStatistics {
         let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionClient, &given, all)?;
         let recorder = GoalRecorder::new(metrics);
         let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
-        let client = self.node.create_action_client::<A>(options).map_err(|source| {
-            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+        let client = self.running.node.create_action_client::<A>(options).map_err(|source| {
+            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
             StatisticsError::CreateActionClient { name, node, source }
         })?;
-        let name = action_name(&self.node, &given);
+        let name = action_name(&self.running.node, &given);
         let source = self.complete_waiting(new, &name, Some(&given));
         Ok(Arc::new(MeasuredActionClientState::new(source, recorder, client, name.into())))
     }
@@ -216,7 +216,7 @@ impl NodeStatistics {
     ) -> Result<MeasuredTimer, StatisticsError> {
         let callback = callback.into_node_timer_repeating_callback();
         self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
-            self.node.create_timer_repeating(options, callback)
+            self.running.node.create_timer_repeating(options, callback)
         })
     }
 
@@ -231,7 +231,7 @@ impl NodeStatistics {
     ) -> Result<MeasuredTimer, StatisticsError> {
         let callback = callback.into_node_timer_oneshot_callback();
         self.create_timer_of::<Node>(options.into(), callback, |options, callback| {
-            self.node.create_timer_oneshot(options, callback)
+            self.running.node.create_timer_oneshot(options, callback)
         })
     }
 
@@ -284,7 +284,7 @@ impl NodeStatistics {
         let new = self.add_waiting(Arc::clone(&recorder.requests) as _, statistics)?;
         let callback = service::measure(callback, recorder.clone(), &given);
         let service = create(options, callback).map_err(|source| {
-            let (name, node) = (given.clone(), self.node.fully_qualified_name());
+            let (name, node) = (given.clone(), self.running.node.fully_qualified_name());
             StatisticsError::CreateService { name, node, source }
         })?;
         recorder.requests.set_installed();
@@ -323,7 +323,7 @@ impl NodeStatistics {
         let new = self.add_waiting(Arc::clone(&calls) as _, statistics)?;
         let probe = timer::Probe::new(Arc::clone(&calls), period, simulated, &name);
         let timer = create(options, probe.measure(callback)).map_err(|source| {
-            let node = self.node.fully_qualified_name();
+            let node = self.running.node.fully_qualified_name();
             StatisticsError::CreateTimer { period, node, source }
         })?;
         calls.set_installed();
@@ -372,9 +372,9 @@ impl NodeStatistics {
             None => source,
         });
         if let Some(expectations) = statistics.expectations {
-            self.scheduler.expect(&source, expectations);
+            self.running.scheduler.expect(&source, expectations);
         }
-        new.complete(source)
+        self.keep(new.complete(source))
     }
 }
 

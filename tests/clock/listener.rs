@@ -298,7 +298,7 @@ fn stepped_listener() {
     drop(spinning);
     print(Line::Truth(sources.iter().map(|source| source.bodies.total(source.name)).collect()));
     assert!(sources.iter().all(|source| source.subscription.is_enabled()));
-    drop(statistics);
+    drop((sources, statistics));
 }
 
 /// The talker. It publishes at a rate until its standard input ends. Each message contains the time of its stamp on the

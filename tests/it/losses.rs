@@ -126,7 +126,8 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
         })
         .unwrap();
     let unknown = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod]);
-    let _unknown = statistics.create_subscription("unknown".topic_statistics(unknown), |_: Imu| ()).unwrap();
+    let of_unknown =
+        statistics.create_subscription("unknown".topic_statistics(unknown), |_: Imu| ()).unwrap();
     let spinning = Spinning::start(executor);
 
     let mut reader = reader(&node, domain);
@@ -182,7 +183,7 @@ fn events_report_new_losses_and_the_service_and_the_file_report_totals() {
     drop((imu, number));
     let answer: Value = serde_json::from_str(&reader.request("totals /lossy")).unwrap();
     assert_eq!(answer["totals"].as_array().unwrap().len(), 3, "{answer}");
-    drop(statistics);
+    drop((of_unknown, statistics));
     // On a busy machine the file is written later.
     let mut text = String::new();
     wait_for("the file of totals", || {

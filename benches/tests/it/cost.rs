@@ -269,7 +269,7 @@ fn a_node_has_one_thread_and_one_publisher_for_1_or_1000_subscriptions() {
         wait_for("thread", || threads() == 1);
         wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     }
-    drop(statistics);
+    drop((subscriptions, statistics));
     wait_for("end of the thread", || threads() == 0);
 }
 

@@ -378,12 +378,20 @@ impl Drop for PublishingGuard<'_> {
 pub struct SourceHandle {
     source: Arc<Source>,
     scheduler: Weak<dyn WindowScheduler>,
+    /// Dropped last: this may end the scheduler's thread.
+    kept: Option<Arc<dyn Send + Sync>>,
 }
 
 impl SourceHandle {
     /// Creates the handle of a source whose windows that scheduler ends.
     pub fn new(source: Arc<Source>, scheduler: Weak<dyn WindowScheduler>) -> Self {
-        Self { source, scheduler }
+        Self { source, scheduler, kept: None }
+    }
+
+    /// Returns the handle, which keeps `what` alive from now on.
+    pub fn keeping(mut self, what: Arc<dyn Send + Sync>) -> Self {
+        self.kept = Some(what);
+        self
     }
 
     /// Sets whether the source has statistics; does nothing once the scheduler is dropped.
