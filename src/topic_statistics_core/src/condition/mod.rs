@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
             return Err(self.error(found, ConditionProblem::MissingMetric { found: found.into() }));
         }
         let quantity = Quantity::parse(name).map_err(|(word, problem)| match problem {
-            ConditionProblem::UnknownMetric { .. } if name.contains('/') || self.is_before_a_condition() => {
+            ConditionProblem::UnknownMetric { .. } if self.is_topic_without_colon(name) => {
                 self.error(name, ConditionProblem::MissingColon { topic: name.into() })
             }
             problem => self.error(word, problem),
@@ -311,10 +311,13 @@ impl<'a> Reader<'a> {
         word
     }
 
-    /// Returns whether the rest begins with a quantity and an operator.
-    fn is_before_a_condition(&self) -> bool {
+    /// Returns whether a word that is no metric seems to be a topic: no colon follows, and it has a slash, or a
+    /// condition begins after it.
+    fn is_topic_without_colon(&self, word: &str) -> bool {
         let mut next = Reader { text: self.text, rest: self.rest, topic: None };
-        Quantity::parse(next.word()).is_ok() && Operator::at_start_of(next.rest).is_some()
+        let has_colon = self.rest.split(SIGNS).next().is_some_and(|before| before.contains(':'));
+        let is_condition = Quantity::parse(next.word()).is_ok() && Operator::at_start_of(next.rest).is_some();
+        !has_colon && (word.contains('/') || is_condition)
     }
 
     /// Returns an error at a word of the text; at its end if that is empty.

@@ -195,7 +195,7 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
         ("/imu (): lost=0", "/imu", "rate, period"),
         ("/a /imu (2): lost=0", "/a", "rate, period"),
         ("/imu (2) (3): lost=0", "/imu", "rate, period"),
-        ("(2): /imu (2) lost=0", "/imu", "rate, period"),
+        ("(2): /imu (2) lost=0", "/imu", "a colon is missing"),
         ("rate>=90 /i\u{202e}mu: lost=0", "/i\u{202e}mu", "control character"),
         ("rate>=90 age<", "", "number"),
         ("rate>=90 age<x lost=0", "x", "number"),
