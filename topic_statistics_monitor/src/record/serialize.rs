@@ -95,7 +95,7 @@ impl Serializer {
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let mut sequences: Vec<RawSequence>;
         let address = match &self.place {
-            Place::Field { name, offset } => of_value(&message.get(name)?)?.wrapping_sub(*offset),
+            Place::Field { name, offset } => start(of_value(&message.get(name)?)?, *offset),
             Place::Sequences(names) => {
                 let all = names.iter().map(|name| sequence(&message.get(name)?));
                 sequences = all.collect::<Option<_>>()?;
@@ -201,9 +201,17 @@ fn is_short(element: &MessageStructure) -> bool {
 /// Returns the address of a message's struct.
 fn address(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     match Place::of(message.structure())? {
-        Place::Field { name, offset } => Some(of_value(&message.get(&name)?)?.wrapping_sub(offset)),
+        Place::Field { name, offset } => Some(start(of_value(&message.get(&name)?)?, offset)),
         Place::Sequences(_) => None,
     }
+}
+
+/// Returns where the struct of a field starts, as a pointer that may read all of it.
+///
+/// A pointer derived from the field's reference could not: its provenance is the field. rclrs keeps the struct in a
+/// buffer, and C has had a pointer to the whole of it to fill it in, which exposed its provenance.
+fn start(field: *const u8, offset: usize) -> *const u8 {
+    ptr::with_exposed_provenance(field.addr() - offset)
 }
 
 /// Returns a sequence of messages as C has it.
@@ -306,6 +314,17 @@ mod tests {
     use rclrs::{DynamicMessage, DynamicMessageMetadata};
     use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
     use rosidl_runtime_rs::RmwMessage;
+
+    /// For Miri: a pointer derived from the field alone may not read what lies around it.
+    #[test]
+    fn the_start_of_a_struct_may_read_all_of_it() {
+        let mut storage = vec![1_u8, 2, 3, 4].into_boxed_slice();
+        storage.as_mut_ptr().expose_provenance(); // as a call of C does
+        let field = &storage[2..3];
+        // SAFETY: The struct has four bytes, and nothing writes to it.
+        let whole = unsafe { std::slice::from_raw_parts(start(field.as_ptr(), 2), 4) };
+        assert_eq!(whole, [1, 2, 3, 4]);
+    }
 
     fn serializer(name: &str) -> Result<Serializer, RecordError> {
         let message_type = MessageTypeName::try_from(name).unwrap();
