@@ -134,20 +134,33 @@ impl Bag {
             if files.is_empty() {
                 return Err(BagError::EmptyDirectory { path: path.to_owned() });
             }
-            self.add_or_note(files, None);
-            return Ok(());
+            return self.add_directory(path, files, None);
         }
         let metadata = Metadata::read(&metadata)?;
         let files = metadata.files(path)?;
         if metadata.has_unknown_compression() {
             return Err(BagError::compressed_messages(path));
         }
-        let before = self.files.len();
-        self.add_or_note(files, Some(number));
-        match self.files.len() {
-            now if now == before => Err(BagError::EmptyDirectory { path: path.to_owned() }),
-            _ => Ok(()),
+        self.add_directory(path, files, Some(number))
+    }
+
+    /// Adds the files of a directory. Errors if none of them can be read.
+    fn add_directory(
+        &mut self,
+        path: &Path,
+        files: Vec<PathBuf>,
+        list: Option<usize>,
+    ) -> Result<(), BagError> {
+        let (read, notes) = (self.files.len(), self.notes.len());
+        self.add_or_note(files, list);
+        if self.files.len() > read {
+            return Ok(());
         }
+        let path = path.to_owned();
+        Err(match self.notes.get(notes) {
+            Some(note) => BagError::NoReadableFile { path, file: Box::new(note.clone()) },
+            None => BagError::EmptyDirectory { path },
+        })
     }
 
     /// Adds the files of a directory. Each can be read without the others.
@@ -206,7 +219,7 @@ impl Bag {
         if self.files.len() < 2 {
             return;
         }
-        let times: Vec<_> = self.files.iter().map(|file| file.times().ok().flatten()).collect();
+        let times: Vec<_> = self.files.iter().map(|file| file.times(false).ok().flatten()).collect();
         let mut start = i64::MIN;
         let mut starts: Vec<_> = times
             .iter()
@@ -250,7 +263,7 @@ impl Bag {
     pub fn read(&self, options: &ReadOptions, visitor: &mut dyn Visitor) -> Result<BagStatistics, BagError> {
         let is_relative =
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
-        let start = if is_relative { self.start()?.unwrap_or(0) } else { 0 };
+        let start = if is_relative { self.start(options.unpack_all)?.unwrap_or(0) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
         let mut session = Session::new(options, visitor, start, total)?;
         self.notes.iter().for_each(|note| session.notes.add(&note.path, note.kind.clone()));
@@ -272,10 +285,10 @@ impl Bag {
     }
 
     /// Returns the first log time of the bag; None without a message.
-    fn start(&self) -> Result<Option<i64>, BagError> {
+    fn start(&self, is_unlimited: bool) -> Result<Option<i64>, BagError> {
         let mut start: Option<i64> = None;
         for file in &self.files {
-            start = start.into_iter().chain(file.times()?.map(|(first, _)| first)).min();
+            start = start.into_iter().chain(file.times(is_unlimited)?.map(|(first, _)| first)).min();
         }
         Ok(start)
     }
@@ -320,9 +333,10 @@ fn numbered_name(path: &Path) -> (String, u64, PathBuf) {
 /// Returns whether a file ends with these bytes.
 fn ends_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut file = File::open(path)?;
-    let mut end = vec![0; bytes.len()];
-    file.seek(SeekFrom::End(-(bytes.len() as i64)))?;
-    file.read_exact(&mut end)?;
+    let Some(start) = file.metadata()?.len().checked_sub(bytes.len() as u64) else { return Ok(false) };
+    let mut end = vec![];
+    file.seek(SeekFrom::Start(start))?;
+    file.read_to_end(&mut end)?;
     Ok(end == bytes)
 }
 
@@ -346,7 +360,7 @@ impl BagFile {
         } else if first.starts_with(b"#ROSBAG V2") {
             return Err(unknown("a bag of ROS 1"));
         } else if first.is_empty() {
-            return Err(unknown("empty"));
+            return Err(unknown("empty (a recorder that is killed before its first chunk leaves it so)"));
         } else {
             return Err(unknown("of another format"));
         };
@@ -355,12 +369,31 @@ impl BagFile {
     }
 
     /// Returns the content, if the file is compressed.
-    fn unpacked(&self) -> Result<Option<Unpacked>, BagError> {
-        self.is_compressed.then(|| Unpacked::of(&self.path)).transpose().map_err(|source| self.io(source))
+    ///
+    /// `is_unlimited`: whatever its size.
+    fn unpacked(&self, is_unlimited: bool) -> Result<Option<Unpacked>, BagError> {
+        if !self.is_compressed {
+            return Ok(None);
+        }
+        let mut unpacked = Unpacked::of(&self.path, is_unlimited).map_err(|source| self.io(source))?;
+        if unpacked.is_cut
+            && self.is_whole(&unpacked.path, unpacked.size).map_err(|source| self.io(source))?
+        {
+            unpacked.fault = None;
+        }
+        Ok(Some(unpacked))
+    }
+
+    /// Returns whether the content has its end. rosbag2 does not end the compressed data of some files.
+    fn is_whole(&self, content: &Path, size: u64) -> io::Result<bool> {
+        match self.format {
+            Format::Mcap => ends_with(content, ::mcap::MAGIC),
+            Format::Sqlite => sqlite::is_whole(content, size),
+        }
     }
 
     fn read(&self, session: &mut Session<'_>) -> Result<ControlFlow<()>, BagError> {
-        let unpacked = self.unpacked()?;
+        let unpacked = self.unpacked(session.unpacks_all())?;
         if let Some(Unpacked { size, fault: Some(reason), .. }) = &unpacked {
             let kind = NoteKind::Decompression { bytes: *size, reason: reason.clone() };
             session.notes.add(&self.path, kind);
@@ -383,7 +416,9 @@ impl BagFile {
     }
 
     /// Returns the first and the last log time; the first one for the last one if that costs a reading of the file.
-    fn times(&self) -> Result<Option<(i64, i64)>, BagError> {
+    ///
+    /// `is_unlimited`: whatever the size of a compressed file's content.
+    fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
         /// More than the first chunk's head and what is before it usually have, in bytes.
         const BEGINNING: u64 = 1 << 20;
         if self.is_compressed && self.format == Format::Mcap {
@@ -393,7 +428,7 @@ impl BagFile {
                 return Ok(Some(times));
             }
         }
-        let unpacked = self.unpacked()?;
+        let unpacked = self.unpacked(is_unlimited)?;
         let content = unpacked.as_ref().map_or(&*self.path, |unpacked| &*unpacked.path);
         match self.format {
             Format::Mcap => File::open(content).and_then(mcap::times).map_err(|source| self.io(source)),
@@ -415,15 +450,12 @@ impl BagFile {
 
     /// Returns whether the content is complete, and how many bytes of it there are.
     fn content_size(&self) -> (bool, u64) {
-        let Ok(unpacked) = self.unpacked() else { return (false, 0) };
+        let Ok(unpacked) = self.unpacked(false) else { return (false, 0) };
         let (content, size) = match &unpacked {
             Some(unpacked) => (&*unpacked.path, unpacked.size),
             None => (&*self.path, self.size),
         };
-        let has_end = match self.format {
-            Format::Mcap => ends_with(content, ::mcap::MAGIC).unwrap_or(false),
-            Format::Sqlite => sqlite::missing(content, size).is_ok_and(|missing| missing.is_none()),
-        };
+        let has_end = self.is_whole(content, size).unwrap_or(false);
         (has_end && unpacked.is_none_or(|unpacked| unpacked.fault.is_none()), size)
     }
 

@@ -48,6 +48,14 @@ pub enum BagError {
         /// The directory.
         path: PathBuf,
     },
+    /// None of the files of a directory can be read.
+    #[error("{} has no file that can be read: {file}", path.display())]
+    NoReadableFile {
+        /// The directory.
+        path: PathBuf,
+        /// The first of the files, and why it cannot be read.
+        file: Box<Note>,
+    },
     /// metadata.yaml is not as rosbag2 writes it.
     #[error("{} cannot be used: {reason}", path.display())]
     Metadata {
@@ -185,6 +193,8 @@ pub enum NoteKind {
         /// Why, as SQLite says.
         reason: String,
     },
+    /// The database was changed while it was read: its recorder runs. Messages can be missing.
+    Changed,
     /// The file is compressed as a whole, and could not be decompressed to its end.
     Decompression {
         /// How many bytes of its content were read.
@@ -192,7 +202,7 @@ pub enum NoteKind {
         /// Why not more.
         reason: String,
     },
-    /// A file that metadata.yaml names is missing or no bag.
+    /// A file of a directory is missing or no bag.
     MissingFile {
         /// Why it cannot be read.
         reason: String,
@@ -296,11 +306,14 @@ impl fmt::Display for NoteKind {
             Self::Database { messages, reason } => {
                 write!(f, "the database could not be read after {messages} messages: {reason}")
             }
+            Self::Changed => {
+                write!(f, "it was changed while it was read: read it again when its recorder has ended")
+            }
             Self::Decompression { bytes, reason } => {
                 write!(f, "it could not be decompressed after {bytes} bytes of its content: {reason}")
             }
             Self::MissingFile { reason } => {
-                write!(f, "metadata.yaml names it, and it was not read: {reason}")
+                write!(f, "it was not read: {reason}")
             }
             Self::Copy { of } => write!(f, "it was not read: {} has the same messages", of.display()),
             Self::NewRun { back } => write!(

@@ -88,6 +88,7 @@ pub struct ReadOptions {
     pub(crate) to: Option<BagTime>,
     pub(crate) topics: Option<TopicFilter>,
     pub(crate) verify: bool,
+    pub(crate) unpack_all: bool,
 }
 
 impl Default for ReadOptions {
@@ -100,6 +101,7 @@ impl Default for ReadOptions {
             to: None,
             topics: None,
             verify: false,
+            unpack_all: false,
         }
     }
 }
@@ -163,6 +165,12 @@ impl ReadOptions {
     /// file are skipped, and the checksums of these chunks are not checked.
     pub fn verify(self, verify: bool) -> Self {
         Self { verify, ..self }
+    }
+
+    /// Reads files that are compressed as a whole, whatever the size of their content. Default: false. Then at most
+    /// 256 MiB or 100 times the file are read, so that a small file cannot fill the disk.
+    pub fn unpack_all(self, unpack_all: bool) -> Self {
+        Self { unpack_all, ..self }
     }
 }
 

@@ -48,7 +48,7 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let page = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let bag = Bag::open(&arguments.files)?;
     if arguments.info {
-        return info::write(&bag);
+        return info::write(&bag, arguments.unpack_all);
     }
     let bar = Bar::new(arguments.json || arguments.plain);
     let baseline = match &arguments.compare {

@@ -189,6 +189,11 @@ impl<'a> Session<'a> {
         self.options.verify
     }
 
+    /// Returns whether compressed files are read whatever their size.
+    pub(crate) fn unpacks_all(&self) -> bool {
+        self.options.unpack_all
+    }
+
     /// Returns whether messages of these log times, both inclusive, can be wanted.
     pub(crate) fn wants_times(&self, first: i64, last: i64) -> bool {
         last >= self.from && first < self.to

@@ -6,14 +6,17 @@
 //! is in the file since Iron.
 
 use std::{
-    collections::HashMap,
-    fs::File,
+    collections::{BTreeMap, HashMap},
+    fs::{self, File},
     io::{self, Read},
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use rusqlite::{limits::Limit, types::ValueRef, Connection, OpenFlags, OptionalExtension};
+use tempfile::TempDir;
+use topic_statistics_views::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
@@ -30,13 +33,78 @@ const MAX_ROW: i32 = 16 << 20;
 /// Messages up to this size are read with their row, in bytes; of larger ones only the first bytes.
 const SMALL: i64 = 2048;
 
+/// An open database.
+struct Database {
+    connection: Connection,
+    /// Where a copy of it is.
+    _copy: Option<TempDir>,
+}
+
+/// Returns the files in which SQLite keeps what is not in the database yet: the log of the WAL mode, and a journal.
+fn beside(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-journal"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    })
+}
+
+/// Returns the sizes and times of a database and the files beside it. They differ if it was changed.
+fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
+    let [log, journal] = beside(path);
+    [path, &log, &journal].map(|path| {
+        let metadata = path.metadata().ok()?;
+        Some((metadata.len(), metadata.modified().ok()))
+    })
+}
+
+/// Returns whether there is a log or a journal with content.
+fn has_files_beside(path: &Path) -> bool {
+    beside(path).iter().any(|file| file.metadata().is_ok_and(|metadata| metadata.len() > 0))
+}
+
+/// Opens a file. Errors if it cannot be copied or opened.
+///
+/// No lock is taken, because rosbag2's recorder ends when it finds one, and nothing is written beside the file. SQLite
+/// needs both to use a log or a journal, so such a file is read from a copy.
+fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
+    let io = |source| BagError::Io { path: path.to_owned(), source };
+    let sqlite = |source| BagError::Sqlite { path: path.to_owned(), source };
+    if !has_files_beside(content) {
+        // Every byte is escaped that could mean something in a URI.
+        let escaped = content.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        });
+        let uri = format!("file:{}?immutable=1", escaped.collect::<String>());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let connection = connect(Path::new(&uri), flags).map_err(sqlite)?;
+        return Ok(Database { connection, _copy: None });
+    }
+    let directory = tempfile::tempdir().map_err(io)?;
+    let copy = directory.path().join("bag");
+    for (from, to) in beside(content).iter().zip(beside(&copy)).filter(|(from, _)| from.is_file()) {
+        fs::copy(from, to).map_err(io)?;
+    }
+    fs::copy(content, &copy).map_err(io)?;
+    // SQLite writes what the journal says into the copy, whose source may be read-only.
+    for file in beside(&copy).iter().chain([&copy]).filter(|file| file.is_file()) {
+        let copied = File::open(file).and_then(|file| file.metadata()).map_err(io)?;
+        let mut permissions = copied.permissions();
+        #[cfg(unix)]
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+        #[cfg(not(unix))]
+        permissions.set_readonly(false);
+        fs::set_permissions(file, permissions).map_err(io)?;
+    }
+    let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sqlite)?;
+    Ok(Database { connection, _copy: Some(directory) })
+}
+
 /// Opens a file so that its content can do nothing but be read. SQLite reads the rest of a truncated file only with
-/// `writable_schema`. Nothing is written, because the connection is for reading.
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
+/// `writable_schema`.
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW)?;
     connection.execute_batch(
         "PRAGMA writable_schema = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
@@ -57,13 +125,11 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
 pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
     // Each subquery takes an end of the index of times.
     let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
-    let times = |connection: Connection| {
-        connection.query_row(select, [], |row| {
-            let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-            Ok(first.zip(last))
-        })
-    };
-    open(content).and_then(times).map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
+    let times = open(content, path)?.connection.query_row(select, [], |row| {
+        let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+        Ok(first.zip(last))
+    });
+    times.map_err(|source| BagError::Sqlite { path: path.to_owned(), source })
 }
 
 /// Returns whether each message is compressed in an unknown way, as rosbag2's metadata in the file say it.
@@ -93,6 +159,11 @@ pub(crate) fn missing(path: &Path, bytes: u64) -> io::Result<Option<u64>> {
     Ok((u64::from(number(28)) * page).checked_sub(bytes).filter(|missing| is_valid && *missing > 0))
 }
 
+/// Returns whether a file of that many bytes has all that its head says.
+pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
+    Ok(bytes >= 100 && missing(path, bytes)?.is_none())
+}
+
 /// A topic that is read.
 struct Topic {
     key: ChannelKey,
@@ -110,22 +181,24 @@ pub(crate) fn read(
     session: &mut Session<'_>,
 ) -> Result<ControlFlow<()>, BagError> {
     let fault = |source| BagError::Sqlite { path: path.to_owned(), source };
-    let connection = open(content).map_err(fault)?;
+    let before = state(content);
+    let database = open(content, path)?;
+    let connection = &database.connection;
     for table in ["topics", "messages"] {
-        if !has_table(&connection, table).map_err(fault)? {
+        if !has_table(connection, table).map_err(fault)? {
             return Err(BagError::MissingTable { path: path.to_owned(), table });
         }
     }
-    if has_unknown_compression(&connection).map_err(fault)? {
+    if has_unknown_compression(connection).map_err(fault)? {
         return Err(BagError::compressed_messages(path));
     }
-    let missing = missing(content, bytes).map_err(|source| BagError::Io { path: path.to_owned(), source })?;
+    let missing = if has_files_beside(content) { Ok(None) } else { missing(content, bytes) };
+    let missing = missing.map_err(|source| BagError::Io { path: path.to_owned(), source })?;
     if let Some(missing) = missing {
         session.notes.add(path, NoteKind::CutOff { at: bytes, missing });
     }
-    let topics = topics(&connection, path, session).map_err(fault)?;
-    let mut reader =
-        Reader { connection: &connection, topics, session, read: 0, invalid_time: 0, invalid_data: 0 };
+    let topics = topics(connection, path, session).map_err(fault)?;
+    let mut reader = Reader { connection, topics, session, read: 0, invalid_time: 0, invalid_data: 0 };
     let flow = match reader.messages(bytes) {
         Ok(flow) => flow,
         Err(error) => {
@@ -135,6 +208,10 @@ pub(crate) fn read(
             ControlFlow::Continue(())
         }
     };
+    if state(content) != before {
+        reader.session.miss(None);
+        reader.session.notes.add(path, NoteKind::Changed);
+    }
     for (messages, kind) in [
         (reader.invalid_time, NoteKind::InvalidTime { messages: reader.invalid_time }),
         (reader.invalid_data, NoteKind::InvalidData { messages: reader.invalid_data }),
@@ -152,7 +229,7 @@ fn topics(
     path: &Path,
     session: &mut Session<'_>,
 ) -> rusqlite::Result<HashMap<i64, Option<Topic>>> {
-    let mut stamps: HashMap<String, HeaderStamp> = HashMap::new();
+    let mut definitions: HashMap<String, (String, HeaderStamp)> = HashMap::new();
     if has_table(connection, "message_definitions")? {
         let mut select = connection
             .prepare("SELECT topic_type, encoding, encoded_message_definition FROM message_definitions")?;
@@ -160,21 +237,24 @@ fn topics(
         while let Some(row) = rows.next()? {
             let (message_type, encoding, text): (String, String, String) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            if stamps.len() < Session::MAX_TOPICS {
-                stamps.entry(message_type).or_insert_with_key(|name| HeaderStamp::of(name, &encoding, &text));
+            if definitions.len() < Session::MAX_TOPICS {
+                definitions.entry(message_type).or_insert_with_key(|name| {
+                    let stamp = HeaderStamp::of(name, &encoding, &text);
+                    (encoding, stamp)
+                });
             }
         }
     }
     let mut topics = HashMap::new();
-    let mut select = connection.prepare("SELECT * FROM topics")?;
+    let mut select = connection.prepare("SELECT id, name, type, serialization_format, * FROM topics")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let (id, name, message_type, format): (i64, String, String, String) =
             (row.get("id")?, row.get("name")?, row.get("type")?, row.get("serialization_format")?);
         // The first versions of rosbag2 do not write it.
         let offered_qos: String = row.get("offered_qos_profiles").unwrap_or_default();
-        let stamp = match (&*format, stamps.get(&message_type)) {
-            ("cdr", Some(stamp)) => stamp.clone(),
+        let stamp = match (&*format, definitions.get(&message_type)) {
+            ("cdr", Some((_, stamp))) => stamp.clone(),
             ("cdr", None) => HeaderStamp::of(&message_type, "", ""),
             _ => HeaderStamp::Unknown,
         };
@@ -188,6 +268,11 @@ fn topics(
         let layout = (format == "cdr").then(|| stamp.layout());
         if topics.len() < 2 * Session::MAX_TOPICS {
             let key = session.add_channel(path, &definition);
+            if key.is_some() {
+                let qos = (!offered_qos.is_empty()).then(|| (OFFERED_QOS.to_owned(), offered_qos));
+                let encoding = definitions.get(&message_type).map_or("", |(encoding, _)| encoding);
+                session.recording.add_channel(&name, encoding, &qos.into_iter().collect::<BTreeMap<_, _>>());
+            }
             topics.insert(id, key.map(|key| Topic { key, layout }));
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Unpacked {
     pub(crate) size: u64,
     /// Why it is not all of the content.
     pub(crate) fault: Option<String>,
+    /// Whether the compressed data end before their end is said.
+    pub(crate) is_cut: bool,
 }
 
 impl Unpacked {
@@ -31,31 +33,36 @@ impl Unpacked {
     const MAX_RATIO: u64 = 100;
 
     /// Decompresses a file. Errors if it cannot be read, or if there is no room for its content.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    ///
+    /// `is_unlimited`: whatever its size.
+    pub(crate) fn of(path: &Path, is_unlimited: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);
-        Self::unpack(file, limit)
+        Self::unpack(file, if is_unlimited { u64::MAX } else { limit })
     }
 
     fn unpack(file: impl Read, limit: u64) -> io::Result<Self> {
         let mut content = NamedTempFile::new()?;
         let mut decoder = Decoder::new(file)?;
-        let (mut size, mut fault) = (0, None);
+        let (mut size, mut fault, mut is_cut) = (0, None, false);
         let mut bytes = vec![0; 1 << 17];
         while fault.is_none() {
             match decoder.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) if size + count as u64 > limit => {
-                    fault = Some(format!("there are more than {limit} bytes"));
+                    fault = Some(format!("there are more than {limit} bytes: `--unpack-all` reads them"));
                 }
                 Ok(count) => {
                     content.write_all(&bytes[..count])?;
                     size += count as u64;
                 }
-                Err(error) => fault = Some(error.to_string()),
+                Err(error) => {
+                    is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
+                    fault = Some(error.to_string());
+                }
             }
         }
-        Ok(Self { path: content.into_temp_path(), size, fault })
+        Ok(Self { path: content.into_temp_path(), size, fault, is_cut })
     }
 }
 
@@ -79,7 +86,10 @@ mod tests {
         let unpacked = Unpacked::unpack(&*bomb, 1_000_000).unwrap();
         assert!((800_000..=1_000_000).contains(&unpacked.size), "{}", unpacked.size);
         assert_eq!(unpacked.path.metadata().unwrap().len(), unpacked.size);
-        assert_eq!(unpacked.fault.as_deref(), Some("there are more than 1000000 bytes"));
+        assert_eq!(
+            unpacked.fault.as_deref(),
+            Some("there are more than 1000000 bytes: `--unpack-all` reads them")
+        );
         let whole = Unpacked::unpack(&*bomb, 10_000_000).unwrap();
         assert_eq!((whole.size, whole.fault), (10_000_000, None));
     }

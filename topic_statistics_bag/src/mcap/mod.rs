@@ -59,6 +59,8 @@ pub(crate) fn read<R: Read + Seek>(
                 summary.messages = Some(statistics.message_count);
             }
         }
+        // Writers may leave the schemas out of the summary. Then the chunks define the channel with its schema.
+        op::CHANNEL if !definitions.has_schema_of(body) => {}
         _ => {
             // What is no definition is found where it is used.
             let _damaged = definitions.define(kind, body, path, session);
@@ -170,6 +172,16 @@ impl Definitions {
     /// Returns a channel, if it is defined; inside, if its topic is read.
     fn get(&self, id: u16) -> Option<&Option<Channel>> {
         self.channels.get(usize::from(id))?.as_ref()
+    }
+
+    /// Returns whether the schema of a channel is defined, or the channel has none.
+    fn has_schema_of(&self, body: &[u8]) -> bool {
+        match mcap::parse_record(op::CHANNEL, body) {
+            Ok(Record::Channel(channel)) => {
+                channel.schema_id == 0 || self.schemas.contains_key(&channel.schema_id)
+            }
+            _ => true,
+        }
     }
 
     /// Takes in a record, if it is a definition. The first definition of an identifier counts: the others are the same.
@@ -344,6 +356,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
+            // No record is longer than any file: its length is damaged, and says nothing of missing bytes.
+            let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {
                     self.state.note(NoteKind::Unfinished);
@@ -352,14 +366,14 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             }
             let end = (at + HEAD).saturating_add(length);
             let is_cut = end > self.input.len();
-            if kind == 0 || is_cut || self.summary.has_chunk_between(at, end) {
+            if !is_record || is_cut || self.summary.has_chunk_between(at, end) {
                 if let Some(next) = self.find_chunk(at)? {
                     self.state.session.miss(None);
                     self.state.note(NoteKind::Skipped { from: at, to: next });
                     self.input.seek(next)?;
                     continue;
                 }
-                if kind == 0 {
+                if !is_record {
                     self.state.session.miss(None);
                     self.state.note(NoteKind::Skipped { from: at, to: self.input.len() });
                     return Ok(ControlFlow::Continue(()));

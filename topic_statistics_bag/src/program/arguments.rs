@@ -46,6 +46,11 @@ pub struct Arguments {
     /// Read up to that time: seconds since the start of the bag, or 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME", help_heading = READ, value_parser = time, allow_negative_numbers = true)]
     pub to: Option<BagTime>,
+    /// Read compressed files whatever the size of their content
+    ///
+    /// Without it, 256 MiB or 100 times the file are the most, so that a small file cannot fill the disk.
+    #[arg(long, help_heading = READ)]
+    pub unpack_all: bool,
     /// The clock of windows and periods
     ///
     /// `log`: when the recorder received a message. `publish`: when its publisher sent it. `stamp`: its header stamp.
@@ -173,7 +178,7 @@ impl Arguments {
         to: Option<BagTime>,
     ) -> ReadOptions {
         let selection = selection.clone();
-        let options = ReadOptions::new().clock(self.clock).period(self.window);
+        let options = ReadOptions::new().unpack_all(self.unpack_all).clock(self.clock).period(self.window);
         let options = options.topics(move |topic| selection.is_wanted(topic));
         let options = self.origin.into_iter().fold(options, ReadOptions::origin);
         let options = from.into_iter().fold(options, ReadOptions::from);

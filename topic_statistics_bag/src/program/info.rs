@@ -19,8 +19,8 @@ use super::{
 };
 
 /// Writes the description. Returns the exit status.
-pub fn write(bag: &Bag) -> Result<u8, Failure> {
-    let read = bag.read(&ReadOptions::new(), &mut ())?;
+pub fn write(bag: &Bag, unpack_all: bool) -> Result<u8, Failure> {
+    let read = bag.read(&ReadOptions::new().unpack_all(unpack_all), &mut ())?;
     let mut output = BufWriter::new(io::stdout());
     let files = bag.files();
     let size = files.iter().map(|file| file.size).sum();

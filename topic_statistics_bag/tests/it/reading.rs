@@ -14,7 +14,7 @@ use std::{
 
 use mcap::WriteOptions;
 use topic_statistics_bag::{
-    Bag, BagClock, BagError, BagTime, Progress, ReadOptions, Stamps, TopicWindow, Visitor,
+    Bag, BagClock, BagError, BagTime, NoteKind, Progress, ReadOptions, Stamps, TopicWindow, Visitor,
 };
 use topic_statistics_core::{Metric, Timestamp};
 
@@ -347,4 +347,41 @@ fn a_filter_is_asked_for_each_topic() {
     let bag = read_with(&mcap(WriteOptions::new(), &channels, &messages), &options);
     assert_eq!((bag.statistics.topics.len(), bag.windows.0.len(), bag.statistics.messages), (0, 0, 0));
     assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_summary_without_schemas_leaves_types_and_ages_as_they_are() {
+    let (channels, messages) = two_topics(3);
+    for options in [WriteOptions::new(), WriteOptions::new().compression(None)] {
+        let whole = mcap(options.clone(), &channels, &messages);
+        let bare = mcap(options.repeat_schemas(false), &channels, &messages);
+        assert!(bare.len() < whole.len());
+        let (whole, bare) = (read(&whole), read(&bare));
+        assert_eq!(bare.topic("/imu").message_type(), Some(IMU));
+        assert_eq!(bare.topic("/imu").summary(Metric::MessageAge).sample_count, 300);
+        assert_eq!((bare.windows.text(), bare.notes()), (whole.windows.text(), vec![]));
+    }
+}
+
+#[test]
+fn a_length_beyond_any_file_is_damage_and_no_missing_bytes() {
+    let (channels, messages) = two_topics(1);
+    let mut file =
+        mcap(WriteOptions::new().use_chunks(false).emit_summary_records(false), &channels, &messages);
+    let (at, _) = records(&file)[20];
+    file[at + 1..at + 9].fill(0xff);
+    let len = file.len() as u64;
+    assert_eq!(read(&file).notes(), [NoteKind::Skipped { from: at as u64, to: len }]);
+}
+
+#[test]
+fn a_directory_says_why_none_of_its_files_can_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = || Bag::open([directory.path()]).unwrap_err().to_string();
+    std::fs::write(directory.path().join("a_0.mcap"), b"").unwrap();
+    assert!(error().contains("has no file that can be read") && error().contains("a_0.mcap"), "{}", error());
+    assert!(error().contains("it is empty (a recorder that is killed"), "{}", error());
+    let metadata = "rosbag2_bagfile_information:\n  version: 9\n  relative_file_paths: [gone_0.mcap]\n";
+    std::fs::write(directory.path().join("metadata.yaml"), metadata).unwrap();
+    assert!(error().contains("gone_0.mcap: it was not read: No such file"), "{}", error());
 }

@@ -190,6 +190,91 @@ fn a_database_that_is_cut_off_is_read_up_to_there_and_told() {
     assert!(read_some > 0);
 }
 
+/// The names of the files beside a bag.
+fn names(database: &Database) -> Vec<std::ffi::OsString> {
+    let mut names: Vec<_> =
+        fs::read_dir(database.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_recorder_goes_on_while_its_bag_is_read() {
+    // rosbag2's pragmas: by default, and of the preset `resilient`.
+    for pragmas in ["journal_mode = MEMORY; PRAGMA synchronous = OFF", "journal_mode = WAL"] {
+        let database = Database::new(&messages(), true);
+        let recorder = Connection::open(database.path()).unwrap();
+        recorder
+            .execute_batch(&format!("PRAGMA {pragmas}; UPDATE messages SET topic_id = 0 WHERE id = 1"))
+            .unwrap();
+        let before = names(&database);
+        // While the topics are read, the recorder writes.
+        let options = ReadOptions::new().topics(move |_| {
+            recorder.execute_batch("INSERT INTO metadata VALUES (NULL, 9, zeroblob(9000))").unwrap();
+            true
+        });
+        let read = Bag::open([database.path()]).unwrap().read(&options, &mut ()).unwrap();
+        assert_eq!(read.messages, 600, "{pragmas}");
+        assert!(read.notes.iter().any(|note| note.kind == NoteKind::Changed), "{:?}", read.notes);
+        assert_eq!(names(&database), before, "nothing is written beside the bag");
+        drop(options);
+    }
+}
+
+#[test]
+fn a_database_in_wal_mode_is_read_whole_and_nothing_is_written_beside_it() {
+    let database = Database::new(&messages(), true);
+    let connection = Connection::open(database.path()).unwrap();
+    connection.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+    drop(connection);
+    let before = names(&database);
+    assert_eq!(read_path(&database.path(), &ReadOptions::new()).statistics.messages, 600);
+    assert_eq!(names(&database), before);
+    // A recorder that was killed leaves the log.
+    let recorder = Connection::open(database.path()).unwrap();
+    recorder.execute_batch("PRAGMA wal_autocheckpoint = 0; DELETE FROM messages WHERE id > 500").unwrap();
+    let killed = tempfile::tempdir().unwrap();
+    let path = killed.path().join("a b?%.db3");
+    fs::copy(database.path(), &path).unwrap();
+    fs::copy(database.path().with_extension("db3-wal"), path.with_extension("db3-wal")).unwrap();
+    let bag = read_path(&path, &ReadOptions::new());
+    assert_eq!((bag.statistics.messages, bag.notes()), (500, vec![]));
+    assert_eq!(fs::read_dir(killed.path()).unwrap().count(), 2);
+    fs::remove_file(path.with_extension("db3-wal")).unwrap();
+    assert_eq!(read_path(&path, &ReadOptions::new()).statistics.messages, 600, "any name is read");
+}
+
+#[test]
+fn qos_and_schemas_of_a_database_are_in_its_info() {
+    let database = Database::new(&messages(), true);
+    Connection::open(database.path())
+        .unwrap()
+        .execute_batch("UPDATE topics SET offered_qos_profiles = '- depth: 7' WHERE name = '/own'")
+        .unwrap();
+    let recording = read_path(&database.path(), &ReadOptions::new()).statistics.recording;
+    assert_eq!(recording.topics["/own"].offered_qos, ["- depth: 7"]);
+    assert_eq!(recording.topics["/own"].encoding, "ros2msg");
+    assert!(recording.topics["/imu"].offered_qos.is_empty());
+}
+
+#[test]
+fn compressed_data_without_an_end_are_complete_if_their_content_is() {
+    let database = Database::new(&messages(), true);
+    let (channels, some) = two_topics(20);
+    let bags = [fs::read(database.path()).unwrap(), mcap(Default::default(), &channels, &some)];
+    for content in bags {
+        let mut encoder = zstd::stream::write::Encoder::new(vec![], 1).unwrap();
+        std::io::Write::write_all(&mut encoder, &content).unwrap();
+        std::io::Write::flush(&mut encoder).unwrap();
+        let unended = encoder.get_ref().clone();
+        let bag = read(&unended);
+        assert_eq!(bag.notes(), [], "all is there");
+        assert!(bag.statistics.messages >= 600);
+        let cut = read(&unended[..unended.len() - 200]);
+        assert!(matches!(cut.notes()[0], NoteKind::Decompression { .. }), "{:?}", cut.notes());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::{BufWriter, Read},
+    io::{BufReader, BufWriter, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
@@ -112,8 +112,13 @@ pub fn measure() -> Result<Table> {
         }
         let megabytes = fs::metadata(&file)?.len() as f64 / 1e6;
         let path = file.to_str().context("The path of the target is no text")?;
-        let alone = median(|| run(&mut itself(&["read-bag", path])))?;
-        let ours = median(|| run(Command::new(&program).arg(path)))?;
+        // By turns, so that another load of the machine is on both.
+        let (mut alone, mut ours) = (vec![], vec![]);
+        for _ in 0..RUNS {
+            alone.push(run(&mut itself(&["read-bag", path]))?);
+            ours.push(run(Command::new(&program).arg(path))?);
+        }
+        let (alone, ours) = (median(&alone), median(&ours));
         let rosbags = python(&["benches/rosbags_reader.py", path]);
         let doctor = python(&["-m", "rosbag_doctor", path]);
         table.row(format!(
@@ -141,10 +146,9 @@ fn python_packages() -> Result<PathBuf> {
 }
 
 /// Returns the medians of several runs.
-fn median(mut run: impl FnMut() -> Result<Ended>) -> Result<Ended> {
-    let runs: Vec<Ended> = (0..RUNS).map(|_| run()).collect::<Result<_>>()?;
+fn median(runs: &[Ended]) -> Ended {
     let middle = |figure: fn(&Ended) -> f64| quantile(runs.iter().map(figure).collect(), 0.5);
-    Ok(Ended { seconds: middle(|run| run.seconds), peak: middle(|run| run.peak) })
+    Ended { seconds: middle(|run| run.seconds), peak: middle(|run| run.peak) }
 }
 
 /// Runs a program to its end.
@@ -204,9 +208,11 @@ fn write(path: &Path, case: Case) -> Result<()> {
     Ok(())
 }
 
-/// The process that is compared with: reads all messages of a file by `mcap`, with their checksums.
+/// The process that is compared with: reads all messages of a file by `mcap`, with their checksums. The reader asks for
+/// some bytes at a time, so the file has a buffer.
 pub fn read(path: &Path) -> Result<()> {
-    let (mut file, mut reader, mut messages) = (File::open(path)?, LinearReader::new(), 0_u64);
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let (mut reader, mut messages) = (LinearReader::new(), 0_u64);
     while let Some(event) = reader.next_event() {
         match event? {
             LinearReadEvent::ReadRequest(wanted) => {
