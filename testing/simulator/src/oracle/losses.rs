@@ -63,15 +63,15 @@ pub struct Gap {
     pub missing: u64,
 }
 
-/// Adds what a message shows to the gaps of a window. Only the last gap that was none of 0 can still be filled.
+/// Adds what a message shows to the gaps of a window. Only the last four with a missing message can still be filled.
 pub fn add(gaps: &mut Vec<Gap>, shown: Shown) {
     match shown {
         Shown::Nothing => {}
         Shown::Gap(gap) => gaps.push(gap),
         Shown::Found(gid, number) => {
-            let Some(last) = gaps.iter_mut().rev().find(|gap| !gap.numbers.is_empty()) else { return };
-            if last.gid == gid && last.numbers.contains(&number) {
-                last.missing -= 1;
+            let mut last = gaps.iter_mut().rev().filter(|gap| !gap.numbers.is_empty()).take(4);
+            if let Some(gap) = last.find(|gap| gap.gid == gid && gap.numbers.contains(&number)) {
+                gap.missing -= 1;
                 gaps.push(Gap { gid, numbers: 0..0, missing: 0 });
             }
         }

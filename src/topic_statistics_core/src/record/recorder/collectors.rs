@@ -113,8 +113,10 @@ struct Delays {
 struct Losses {
     sequences: SequenceTracker<Gid>,
     gaps: SummaryCollector,
-    /// The last gap of this window, which is not in `gaps` yet.
-    open: Option<OpenGap>,
+    /// The last gaps of this window, which are not in `gaps` yet.
+    open: [Option<OpenGap>; OpenGap::MOST],
+    /// Where the next gap is kept.
+    next: usize,
     /// How often a publisher had been replaced when the window started.
     evictions: u32,
 }
@@ -127,6 +129,11 @@ struct OpenGap {
     /// How many numbers were missing, and how many still are.
     length: u64,
     missing: u64,
+}
+
+impl OpenGap {
+    /// How many gaps are open: more than neighbouring messages are recorded in another order at a time.
+    const MOST: usize = 4;
 }
 
 /// The sizes of messages.
@@ -160,32 +167,34 @@ impl Losses {
         match self.sequences.accept(publisher, number, callback) {
             Sequence::Next { gap: 0 } => self.add(0, distributions),
             Sequence::Next { gap } => {
-                self.close(distributions);
-                self.open = Some(OpenGap { publisher, number, length: gap, missing: gap });
+                let place = self.next;
+                self.close(place, distributions);
+                self.open[place] = Some(OpenGap { publisher, number, length: gap, missing: gap });
+                self.next = (place + 1) % OpenGap::MOST;
             }
             Sequence::Late => self.fill(publisher, number, distributions),
             _ => {}
         }
     }
 
-    /// Takes a late message out of the last gap: it was recorded in another order than sent, and not lost.
+    /// Takes a late message out of its gap: it was recorded in another order than sent, and not lost.
     #[cold]
     fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
-        let is_taken_back = self.sequences.is_taken_back(number);
-        let Some(open) = self.open.as_mut().filter(|open| is_taken_back && open.publisher == publisher)
-        else {
-            return;
+        let has_number = |open: &&mut OpenGap| {
+            open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
         };
-        if (1..=open.length).contains(&steps(number, open.number)) {
+        let is_taken_back = self.sequences.is_taken_back(number);
+        let open = self.open.iter_mut().flatten().find(has_number);
+        if let Some(open) = open.filter(|_| is_taken_back) {
             open.missing -= 1;
             self.add(0, distributions);
         }
     }
 
-    /// Adds the last gap. None of its messages is expected any more.
+    /// Adds a gap that is open. None of its messages is expected any more.
     #[cold]
-    fn close(&mut self, distributions: &mut Distributions) {
-        if let Some(open) = self.open.take() {
+    fn close(&mut self, place: usize, distributions: &mut Distributions) {
+        if let Some(open) = self.open[place].take() {
             self.add(open.missing, distributions);
         }
     }
@@ -449,7 +458,7 @@ impl Collectors {
             **delays = Delays::default();
         }
         if let Some(losses) = &mut self.losses {
-            (losses.gaps, losses.open) = (SummaryCollector::default(), None);
+            (losses.gaps, losses.open) = (SummaryCollector::default(), Default::default());
             losses.evictions = losses.sequences.evictions();
             losses.sequences.pause();
         }
@@ -484,7 +493,7 @@ impl Collectors {
         lost_meanwhile: Option<u64>,
     ) -> WindowCount {
         if let Some(losses) = &mut self.losses {
-            losses.close(&mut self.distributions);
+            (0..OpenGap::MOST).for_each(|place| losses.close(place, &mut self.distributions));
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
         // The periods between them are those of their delivery.

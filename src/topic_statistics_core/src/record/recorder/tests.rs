@@ -614,10 +614,14 @@ fn messages_that_are_recorded_in_another_order_than_sent_are_no_gap() {
     assert_eq!(gaps(&[(1, 6), (1, 7), (1, 8), (1, 5)]), (4, 0.0, 0.0, Some(0)), "one thread held up");
     assert_eq!(gaps(&[(1, 12), (1, 10), (1, 9), (1, 13)]), (4, 1.0, 1.0, Some(1)), "11 is lost");
     assert_eq!(gaps(&[(2, 1), (1, 15), (2, 2), (1, 14)]), (3, 0.0, 0.0, Some(1)), "of its own publisher");
-    assert_eq!(gaps(&[(1, 18), (2, 5), (1, 17)]), (2, 4.0, 2.0, Some(4)), "not of the last gap");
+    assert_eq!(gaps(&[(1, 18), (2, 5), (1, 17)]), (3, 3.0, 2.0, Some(4)), "of the gap before");
     assert_eq!(gaps(&[(1, 20)]), (1, 1.0, 1.0, Some(5)), "what comes after its end");
     assert_eq!(gaps(&[(1, 19), (1, 21)]), (1, 0.0, 0.0, Some(4)), "changes the totals only");
     assert_eq!(gaps(&[(1, 121), (1, 50)]), (1, 99.0, 99.0, Some(103)), "too late: it may have come before");
+    let by_turns = [(1, 123), (1, 125), (1, 122), (1, 127), (1, 124), (1, 126)];
+    assert_eq!(gaps(&by_turns), (6, 0.0, 0.0, Some(103)), "three threads");
+    let many = [129, 131, 133, 135, 137, 128].map(|number| (1, number));
+    assert_eq!(gaps(&many), (5, 5.0, 1.0, Some(107)), "more gaps than are open");
 }
 
 #[test]
