@@ -229,11 +229,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let mut environment = environment()?;
             // Tests kill processes. Their leftovers in shared memory have blocked other processes of Fast DDS for good.
             environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-            // They wait for other processes more than they compute. Without arguments, two programs run at a time.
-            if env::var_os("RUST_TEST_THREADS").is_none() {
-                let each = if arguments.is_empty() { 2 } else { 3 };
-                let threads = each * thread::available_parallelism().map_or(1, usize::from);
-                environment.set("RUST_TEST_THREADS", threads.to_string());
+            // They wait for other processes more than they compute.
+            let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
+            for variable in ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"] {
+                if env::var_os(variable).is_none() {
+                    environment.set(variable, threads.to_string());
+                }
             }
             // With discovery limited to this host rmw_fastrtps has shared memory all the same.
             shared_memory::remove_what_nobody_uses();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask test`: builds the tests, runs their programs two at a time, and reports all failures at the end.
+//! `cargo xtask test`: builds the tests, runs them by nextest, and what else there is beside them, and reports all
+//! failures at the end.
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    fs,
     io::{Read as _, Seek as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
@@ -13,42 +15,33 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use crate::{
     checks::{self, Outcome},
     commands::{models, print, when_idle},
     environment::Environment,
-    workspace::Workspace,
+    setup::tools,
 };
 
 /// The other workspaces with tests: those that are statistical, and the tests of this automation. They run with
-/// `--all`.
+/// `--all`, at the lowest priority: they compute more than they wait, beside tests that wait.
 const OTHERS: [&str; 3] = [SIMULATOR, "testing/soak", "xtask"];
 const SIMULATOR: &str = "testing/simulator";
 /// The other packages whose manifest says `doctest = false`, which `--doc` would override.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
-/// The tests of this automation, which set up ROS 2 and build with colcon. They run with `--all`.
-const OF_AUTOMATION: &str = "xtask it";
-/// The tests that run with `--all` only: those that build crates anew, with another feature or for their documentation,
-/// and those of alerts over simulated hours to weeks.
-const LONG: [(&str, &[&str]); 2] = [
-    ("generated_crates it", &["documentation::", "with_serde::"]),
-    ("topic_statistics_exporter it", &["alerts::"]),
-];
 /// The crates whose code is counted with every message. Only they are optimised: the others are those of the tests.
 const COUNTED: [&str; 5] =
     ["benchmarks", "crossbeam-queue", "rclrs_topic_statistics", "spin", "topic_statistics_core"];
 /// How, as in a release build.
 const OPTIMISED: [&str; 4] =
     ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=16"];
-/// The program that runs longest, and so begins first.
-const LONGEST: &str = "rclrs_topic_statistics it";
-/// What computes more than it waits runs at the lowest priority, beside tests that wait.
-const COMPUTING: [&str; 2] = ["simulator it", OF_AUTOMATION];
+/// The job that runs longest, and so begins first.
+const TESTS: &str = "tests";
 /// How long a job may take: some times what the longest takes on two busy processors. A test that waits for ever is
 /// then a failure with a name.
 const LIMIT: Duration = Duration::from_secs(50 * 60);
+/// How many tests may need a second try. Only those that start ROS get one: see `.config/nextest.toml`.
+const SECOND_TRIES: usize = 3;
 
 /// What of the tests is built and run.
 pub struct Selection {
@@ -72,10 +65,12 @@ impl Selection {
     }
 }
 
-/// A program of tests, or a command of cargo.
+/// A command that runs tests.
 struct Job {
     name: String,
     command: Command,
+    /// Whether it prints while it runs. Any other's output is printed when it has ended.
+    is_shown: bool,
 }
 
 /// A job that has ended.
@@ -89,28 +84,30 @@ struct Ended {
     last_lines: String,
 }
 
-/// Builds and runs the tests, and prints a table with the time of each program.
+/// Builds and runs the tests, and prints a table with the time of each job.
 pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> Result<ExitCode> {
     let begun = Instant::now();
-    let Some(programs) = build(environment, project, selection)? else { return Ok(ExitCode::FAILURE) };
+    let nextest = nextest(environment, project)?;
+    if !build(environment, project, selection)? {
+        return Ok(ExitCode::FAILURE);
+    }
     let built = begun.elapsed();
     if selection.no_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut jobs = VecDeque::new();
-    let mut computing = vec![];
-    for (name, command) in programs {
-        match COMPUTING.contains(&name.as_str()) {
-            false if name == LONGEST => jobs.push_front(Job { name, command }),
-            false => jobs.push_back(Job { name, command }),
-            true => computing.push(Job { name, command }),
-        }
-    }
+    let profile = if selection.all { "all" } else { "default" };
+    let report_file = environment.target_dir().join("nextest").join(profile).join("junit.xml");
+    let _none_yet = fs::remove_file(&report_file);
+    let mut tests = environment.command(nextest);
+    tests.current_dir(project).args(["nextest", "run", "--workspace", "--tests", "--profile", profile]);
+    tests.args(selection.locked.then_some("--locked")).args(selection.exclude([]));
+    let mut jobs = VecDeque::from([Job { name: TESTS.to_owned(), command: tests, is_shown: true }]);
     jobs.extend(commands(environment, project, selection));
-    if selection.all {
-        jobs.extend(computing);
-    }
-    let ended = two_at_a_time(jobs, LIMIT, print)?;
+    let mut ended = two_at_a_time(jobs, LIMIT, print)?;
+    let report = fs::read_to_string(&report_file).context("nextest has written no report")?;
+    let report = Report::parse(&report)?;
+    let tests = ended.iter_mut().find(|job| job.name == TESTS).context("no tests")?;
+    tests.failures = report.failed;
     let mut rows = vec![("build".to_owned(), Outcome::Passed, built)];
     rows.extend(ended.iter().map(|job| (job.name.clone(), job.outcome.clone(), job.time)));
     let not_run = if selection.all {
@@ -118,18 +115,59 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
     } else {
         "Not run: statistical and long tests, and those of the automation; --all runs them\n"
     };
-    print(&format!("\n{}{not_run}{}", checks::table(&rows), failures_of(&ended)))?;
+    let lines = |what: &str, tests: &[String]| -> String {
+        tests.iter().map(|test| format!("{what}{test}\n")).collect()
+    };
+    let tried_again = lines("second try: ", &report.tried_again);
+    fs::write(report_file.with_file_name("second_tries"), &tried_again)?;
+    print(&format!(
+        "\n{}{}{not_run}{tried_again}{}",
+        lines("", &report.skipped),
+        checks::table(&rows),
+        failures_of(&ended)
+    ))?;
+    if report.tried_again.len() > SECOND_TRIES {
+        print(&format!("FAILED: more than {SECOND_TRIES} tests needed a second try\n"))?;
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(ExitCode::from(u8::from(ended.iter().any(|job| job.outcome == Outcome::Failed))))
 }
 
-/// Returns the commands of cargo that build for themselves: examples in the documentation and, if all tests run, the
-/// instructions of a message in optimised code, the models, and a million simulated windows.
+/// Returns the program cargo-nextest: that of the machine, or else the one of PyPI.
+fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
+    let program = PathBuf::from("cargo-nextest");
+    let version = environment.command(&program).args(["nextest", "--version"]).output();
+    if version.is_ok_and(|version| version.status.success()) {
+        return Ok(program);
+    }
+    Ok(tools::from_pypi(project)?.join(program))
+}
+
+/// Builds the tests. Returns whether that worked.
+fn build(environment: &Environment, project: &Path, selection: &Selection) -> Result<bool> {
+    let mut workspaces = vec![(project.to_owned(), selection.exclude([]))];
+    if selection.all {
+        workspaces.extend(OTHERS.map(|directory| (project.join(directory), vec![])));
+    }
+    for (workspace, exclude) in workspaces {
+        let mut cargo = environment.command("cargo");
+        cargo.current_dir(&workspace).args(["test", "--no-run", "--workspace", "--tests"]);
+        cargo.args(selection.locked.then_some("--locked")).args(exclude);
+        if !cargo.status().context("cargo cannot be started")?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the commands of cargo beside the tests: examples in the documentation and, if all tests run, the tests of
+/// the other workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
 fn commands(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &Path, arguments: &[&str]| {
         let mut command = when_idle(environment);
         command.arg("cargo").args(arguments).args(selection.locked.then_some("--locked"));
         command.current_dir(directory);
-        Job { name: name.to_owned(), command }
+        Job { name: name.to_owned(), command, is_shown: false }
     };
     let mut jobs = vec![];
     if selection.all {
@@ -144,7 +182,8 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
             instructions.command.env("IS_OPTIMISED", ""); // the count is asserted
             jobs.push(instructions);
         }
-        jobs.push(Job { name: "models".to_owned(), command: models(environment, project, selection.locked) });
+        let models = models(environment, project, selection.locked);
+        jobs.push(Job { name: "models".to_owned(), command: models, is_shown: false });
         // The program that its own tests have built: a release build would take longer than the windows.
         let simulator = ["run", "--quiet"];
         jobs.push(job("a million simulated windows", &project.join(SIMULATOR), &simulator));
@@ -154,103 +193,47 @@ fn commands(environment: &Environment, project: &Path, selection: &Selection) ->
         examples.extend(selection.exclude(WITHOUT_EXAMPLES));
         jobs.push(job("examples in the documentation", project, &examples));
     }
+    if selection.all {
+        jobs.extend(OTHERS.map(|directory| {
+            let mut command = environment.command("nice");
+            command.args(["-n", "19", "cargo", "test", "--quiet", "--tests"]);
+            command.args(selection.locked.then_some("--locked")).current_dir(project.join(directory));
+            Job { name: directory.to_owned(), command, is_shown: false }
+        }));
+    }
     jobs
 }
 
-/// Builds the tests. Returns the name and the command of each program, or `None` if the build fails.
-fn build(
-    environment: &Environment,
-    project: &Path,
-    selection: &Selection,
-) -> Result<Option<Vec<(String, Command)>>> {
-    let exclude = selection.exclude([]);
-    let mut workspaces = vec![(project.to_owned(), exclude)];
-    if selection.all {
-        workspaces.extend(OTHERS.map(|directory| (project.join(directory), vec![])));
-    }
-    let mut programs = vec![];
-    for (workspace, exclude) in workspaces {
-        let mut cargo = environment.command("cargo");
-        cargo.current_dir(&workspace).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-        cargo.args(["--workspace", "--tests"]).args(selection.locked.then_some("--locked")).args(exclude);
-        let output = cargo.stderr(Stdio::inherit()).output().context("cargo cannot be started")?;
-        if !output.status.success() {
-            return Ok(None);
+/// What nextest reports of the tests.
+#[derive(Debug, Default, PartialEq)]
+struct Report {
+    failed: BTreeSet<String>,
+    /// Passed at the second or third try.
+    tried_again: Vec<String>,
+    /// The lines of what was skipped, in tests that passed: nextest hides their output.
+    skipped: Vec<String>,
+}
+
+impl Report {
+    /// Parses a report in JUnit's format.
+    fn parse(junit: &str) -> Result<Report> {
+        let document = roxmltree::Document::parse(junit).context("nextest's report")?;
+        let mut report = Report::default();
+        for test in document.descendants().filter(|node| node.has_tag_name("testcase")) {
+            let name = [test.attribute("classname"), test.attribute("name")]
+                .map(Option::unwrap_or_default)
+                .join(" ");
+            let has = |tag: &str| test.children().any(|child| child.has_tag_name(tag));
+            if has("failure") || has("error") {
+                report.failed.insert(name);
+            } else if has("flakyFailure") || has("flakyError") {
+                report.tried_again.push(name);
+            }
+            let printed = test.children().filter(|child| child.has_tag_name("system-err"));
+            let lines = printed.filter_map(|child| child.text()).flat_map(str::lines);
+            report.skipped.extend(lines.filter(|line| line.starts_with("skipped: ")).map(str::to_owned));
         }
-        let printed = String::from_utf8_lossy(&output.stdout);
-        programs.extend(programs_of(environment, &Workspace::read(&workspace)?, selection, &printed)?);
-    }
-    programs.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(Some(programs))
-}
-
-/// Returns the name and the command of each program of a workspace that cargo has built, by what it has printed.
-fn programs_of(
-    environment: &Environment,
-    workspace: &Workspace,
-    selection: &Selection,
-    printed: &str,
-) -> Result<Vec<(String, Command)>> {
-    let mut programs = vec![];
-    for built in printed.lines().filter_map(Built::parse) {
-        let package = workspace.packages.iter().find(|package| package.directory() == built.directory());
-        let package = package.with_context(|| format!("{} is of no package", built.executable.display()))?;
-        let name = format!("{} {}", package.name, built.target.label());
-        let mut command = match COMPUTING.contains(&name.as_str()) {
-            true => environment.command("nice"),
-            false => environment.command(&built.executable),
-        };
-        if COMPUTING.contains(&name.as_str()) {
-            command.args(["-n", "19"]).arg(&built.executable);
-        }
-        if let Some((_, modules)) = LONG.iter().find(|(long, _)| !selection.all && name == *long) {
-            command.args(modules.iter().flat_map(|module| ["--skip", module]));
-        }
-        // As cargo does.
-        command.current_dir(package.directory()).env("CARGO_MANIFEST_DIR", package.directory());
-        programs.push((name, command));
-    }
-    Ok(programs)
-}
-
-/// A line that cargo prints of a program of tests.
-#[derive(Deserialize)]
-struct Built {
-    manifest_path: PathBuf,
-    target: Target,
-    profile: Profile,
-    executable: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
-}
-
-impl Built {
-    fn parse(line: &str) -> Option<Built> {
-        serde_json::from_str(line).ok().filter(|built: &Built| built.profile.test)
-    }
-
-    fn directory(&self) -> &Path {
-        self.manifest_path.parent().unwrap_or(&self.manifest_path)
-    }
-}
-
-impl Target {
-    /// Returns what distinguishes it from the other programs of its package.
-    fn label(&self) -> String {
-        match self.kind.first().map(String::as_str) {
-            Some("test") => self.name.clone(),
-            Some("bin") => format!("bin {}", self.name),
-            _ => "lib".to_owned(),
-        }
+        Ok(report)
     }
 }
 
@@ -271,11 +254,18 @@ fn two_at_a_time(jobs: VecDeque<Job>, limit: Duration, print: fn(&str) -> Result
     ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
 }
 
-fn run_one(Job { name, mut command }: Job, limit: Duration, print: fn(&str) -> Result<()>) -> Result<Ended> {
+fn run_one(
+    Job { name, mut command, is_shown }: Job,
+    limit: Duration,
+    print: fn(&str) -> Result<()>,
+) -> Result<Ended> {
     print(&format!("-- {name}\n"))?;
     let mut log = tempfile::tempfile()?;
     let begun = Instant::now();
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    command.stdin(Stdio::null());
+    if !is_shown {
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+    }
     let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
     let status = loop {
         match child.try_wait()? {
@@ -340,7 +330,7 @@ mod tests {
     fn shell(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { name: name.to_owned(), command }
+        Job { name: name.to_owned(), command, is_shown: false }
     }
 
     #[test]
@@ -391,17 +381,35 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_tests_is_recognised_in_what_cargo_prints() {
-        let line = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","target":{{"kind":["test"],"name":"it"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
-            )
+    fn failures_second_tries_and_skips_are_read_of_a_report() {
+        let junit = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run" tests="4" failures="1" errors="0">
+  <testsuite name="p::it" tests="4" disabled="0" errors="0" failures="1">
+    <testcase name="m::fails" classname="p::it" time="1.000">
+      <failure type="test failure with exit code 101"/>
+      <rerunFailure type="test failure with exit code 101"/>
+      <system-err>skipped: nothing here</system-err>
+    </testcase>
+    <testcase name="m::flaky" classname="p::it" time="1.000">
+      <flakyFailure type="test failure with exit code 101"><system-err>at first</system-err></flakyFailure>
+    </testcase>
+    <testcase name="m::skips" classname="p::it" time="1.000">
+      <system-err>a line
+skipped: two hosts (m::skips): not root
+</system-err>
+    </testcase>
+    <testcase name="m::passes" classname="p::it" time="1.000"/>
+  </testsuite>
+</testsuites>"#;
+        let expected = Report {
+            failed: ["p::it m::fails".to_owned()].into(),
+            tried_again: vec!["p::it m::flaky".to_owned()],
+            skipped: vec![
+                "skipped: nothing here".to_owned(),
+                "skipped: two hosts (m::skips): not root".to_owned(),
+            ],
         };
-        let built = Built::parse(&line(true, r#""/t/it-1""#)).unwrap();
-        assert_eq!((built.directory(), built.target.label()), (Path::new("/p"), "it".to_owned()));
-        for other in [&line(false, r#""/t/program""#), &line(true, "null"), r#"{"reason":"build-finished"}"#]
-        {
-            assert!(Built::parse(other).is_none(), "{other}");
-        }
+        assert_eq!(Report::parse(junit).unwrap(), expected);
+        assert!(Report::parse("<testsuites").is_err());
     }
 }

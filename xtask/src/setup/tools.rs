@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tools of `cargo xtask lint` and `cargo xtask fuzz`, in pinned versions, in `target/tools`.
+//! The tools of `cargo xtask lint`, `fuzz` and `test`, in pinned versions, in `target/tools`.
 //!
 //! Each is installed once, from the registry that has it ready-made: PyPI, or else crates.io.
 
@@ -40,7 +40,7 @@ pub fn from_pypi(project: &Path) -> Result<PathBuf> {
     }
     let inputs = [directory.as_os_str().as_encoded_bytes(), REQUIREMENTS.as_bytes()];
     let log = workshop.log("lint");
-    workshop.step("lint", &inputs, "Installing the linters from PyPI", 0, |_| {
+    workshop.step("lint", &inputs, "Installing tools from PyPI", 0, |_| {
         remove(&venv)?;
         let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
         child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(&venv), &log, |_| ())?;
