@@ -128,7 +128,11 @@ impl Losses {
             heard.lost -= u64::from(is_recent);
             self.out_of_order += 1;
             heard.out_of_order += 1;
-            if is_recent { Shown::Found(gid, number) } else { Shown::Nothing }
+            if is_recent {
+                Shown::Found(gid, number)
+            } else {
+                Shown::Nothing
+            }
         }
     }
 
