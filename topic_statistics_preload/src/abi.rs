@@ -92,8 +92,17 @@ impl Qos {
     pub const KEEP_LAST: c_int = 1;
     /// `RMW_QOS_POLICY_RELIABILITY_RELIABLE`.
     pub const RELIABLE: c_int = 1;
+    /// `RMW_QOS_POLICY_DURABILITY_TRANSIENT_LOCAL`.
+    const TRANSIENT_LOCAL: c_int = 1;
     /// `RMW_QOS_POLICY_DURABILITY_VOLATILE`.
     pub const VOLATILE: c_int = 2;
+    /// `RMW_QOS_POLICY_DURABILITY_BEST_AVAILABLE`: transient local if all publishers are.
+    const BEST_AVAILABLE: c_int = 4;
+
+    /// Returns whether a subscription may get history of its publishers.
+    pub fn may_have_history(&self) -> bool {
+        matches!(self.durability, Self::TRANSIENT_LOCAL | Self::BEST_AVAILABLE)
+    }
 }
 
 /// The start of `rmw_message_info_t`: on Humble, the GID has 8 bytes more.

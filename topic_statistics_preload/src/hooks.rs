@@ -63,7 +63,7 @@ pub unsafe extern "C-unwind" fn rmw_create_subscription(
     if !endpoint.is_null() {
         let created = Created { node, type_support, name: topic, endpoint };
         // SAFETY: rmw has accepted these arguments and returned the endpoint.
-        let _panic = protect(|| unsafe { created.subscription() });
+        let _panic = protect(|| unsafe { created.subscription(qos) });
     }
     endpoint
 }

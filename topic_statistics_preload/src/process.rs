@@ -31,7 +31,7 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    abi::{Endpoint, MessageInfo, Node, TypeSupport},
+    abi::{Endpoint, MessageInfo, Node, Qos, TypeSupport},
     cause::{self, Message},
     fork,
     hops::{self, PublisherHops},
@@ -288,7 +288,7 @@ impl Created {
     /// # Safety
     ///
     /// The pointers must be those that rmw was called with and has returned.
-    pub unsafe fn subscription(&self) {
+    pub unsafe fn subscription(&self, qos: *const Qos) {
         static IS_UNKNOWN: Once = Once::new();
         if has_ended() {
             return;
@@ -308,7 +308,10 @@ impl Created {
                 ));
             });
         }
-        let recorder_options = RecorderOptions::new().metrics(&wanted.process.options.metrics);
+        // SAFETY: By contract.
+        let may_have_history = unsafe { qos.as_ref() }.is_some_and(Qos::may_have_history);
+        let recorder_options =
+            RecorderOptions::new().metrics(&wanted.process.options.metrics).transient_local(may_have_history);
         let recorder = Arc::new(Recorder::new(&wanted.name, recorder_options, None, &HostClock));
         if message_type.stamp.is_none() {
             recorder.accept_no_stamps();

@@ -103,11 +103,19 @@ struct subscription {
 static uint64_t qos[16];
 static char message[4096];
 
-struct subscription *create_subscription(const void *type, const char *topic, bool is_intra_process, bool is_filtered)
+/* `durability` is that of rmw: 2 is volatile. */
+struct subscription *create_subscription(const void *type, const char *topic, bool is_intra_process, bool is_filtered,
+                                         int durability)
 {
     struct options options = {.filter = is_filtered ? "" : NULL};
+    const struct {
+        int history;
+        size_t depth;
+        int reliability, durability;
+        uint64_t rest[8];
+    } qos = {.durability = durability};
     struct subscription *created = calloc(1, sizeof *created);
-    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), qos, &options);
+    created->rmw = rmw_create_subscription(measured_node(), type, strdup(topic), &qos, &options);
     ros_trace_rcl_subscription_init(created, measured_node(), created->rmw, topic, 10);
     if (is_intra_process)
         ros_trace_rclcpp_subscription_callback_added(&created->intra_process, &created->intra_process_callback);

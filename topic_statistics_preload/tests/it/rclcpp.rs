@@ -13,8 +13,8 @@ rclcpp = ctypes.CDLL(os.environ['NULL_RCLCPP'], ctypes.RTLD_GLOBAL)
 def pointer(function, *arguments):
     function.restype = ctypes.c_void_p
     return ctypes.c_void_p(function(*arguments))
-def subscribe(topic, intra_process=True, filtered=False, of=handle):
-    return pointer(rclcpp.create_subscription, of, topic, intra_process, filtered)
+def subscribe(topic, intra_process=True, filtered=False, of=handle, durability=2):
+    return pointer(rclcpp.create_subscription, of, topic, intra_process, filtered, durability)
 def advertise(topic):
     return pointer(rclcpp.create_publisher, handle, topic)
 def does(steps, by=None):
@@ -142,6 +142,24 @@ take(1, 5, 9, by=subscribe(b'/own_filtered', False, True))
     let Some(windows) = windows(script, &[("METRICS", "publication_seq_gap")]) else { return };
     assert_eq!(windows.total(IN, "publication_seq_gap"), (5.0, 3.0));
     assert_eq!(windows.total("/measured:/own_filtered", "publication_seq_gap"), (0.0, 0.0));
+}
+
+#[test]
+fn history_of_transient_local_publishers_has_no_period() {
+    // Transient local, the best that is available, the default of the system and volatile: 1, 4, 0 and 2 of rmw. All
+    // messages were sent long ago. No window ends while they are taken, which may cost it its periods.
+    let script = "
+for durability in 1, 4, 0, 2:
+    latched = subscribe(f'/own_{durability}'.encode(), False, durability=durability)
+    rclcpp.does(b'cccccccccc', latched, other, feedback, own, out)
+wait_for_windows()
+";
+    let Some(windows) = windows(script, &[("PERIOD", "1")]) else { return };
+    for (durability, has_history) in [(1, true), (4, true), (0, false), (2, false)] {
+        let source = format!("/measured:/own_{durability}");
+        let counts = ["message_age", "message_period"].map(|metric| windows.total(&source, metric).0);
+        assert_eq!(counts, [10.0, if has_history { 0.0 } else { 9.0 }], "{durability}");
+    }
 }
 
 #[test]
