@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn errors_name_the_word_and_what_is_possible() {
         for (text, wrong, right) in [
-            ("rte>1", "\"rte\"", "rate, period"),
+            ("rte>1", "\"rte\"", "perhaps rate is meant"),
             ("a//b: rate>1", "\"a//b\"", "//"),
             ("a:b:c:d: rate>1", "\"a:b:c:d\"", "':'"),
             (": rate>1", ":", "a topic is missing"),
