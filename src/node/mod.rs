@@ -86,7 +86,11 @@ use reports::{NodeClock, NodeReports};
 /// The handles of the sources keep the statistics alive. They end when this and the last handle are dropped, within a
 /// second: the remaining loss events are published, windows of dropped handles are not, and the file of totals is
 /// written. Messages that the middleware does not accept in that time are lost, with a warning in the node's log. A
-/// handle that a callback captures lives as long as that callback: until the executor drops it.
+/// handle that a callback captures lives as long as that callback: until its own source or the executor is dropped.
+///
+/// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's object holds
+/// its callback, so that is a circle: the subscription and all of these statistics then last until the process ends, as
+/// in rclrs the subscription does. Capture a [`Weak`] of the handle.
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
     options: TopicStatisticsOptions,

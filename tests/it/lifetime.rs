@@ -8,7 +8,7 @@ use std::{
     panic::{catch_unwind, AssertUnwindSafe},
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc, Arc, Mutex,
+        mpsc, Arc, Mutex, OnceLock,
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -175,6 +175,37 @@ fn a_handle_in_a_callback_keeps_the_statistics_until_the_executor_drops_the_call
         wait_for("a window", || windows.has_changed().unwrap());
         drop(executor);
         wait_for("the end", || windows.has_changed().is_err() && !has_thread());
+    });
+}
+
+/// A subscription of rclrs holds its callback, so this is a circle.
+#[test]
+fn a_handle_in_its_own_callback_keeps_the_statistics_for_ever_and_a_weak_one_does_not() {
+    in_a_process_of_its_own(|| {
+        for is_weak in [true, false] {
+            let (executor, node) = node("circular", &[]);
+            let statistics = NodeStatistics::with_options(&node, short_windows()).unwrap();
+            let own = Arc::new(OnceLock::<Box<dyn Any + Send + Sync>>::new());
+            let in_callback = Arc::clone(&own);
+            let imu = statistics
+                .create_subscription("imu", move |_: Imu| assert!(in_callback.get().is_some()))
+                .unwrap();
+            let mut windows = imu.watch();
+            let captured = match is_weak {
+                true => own.set(Box::new(Arc::downgrade(&imu))),
+                false => own.set(Box::new(Arc::clone(&imu))),
+            };
+            captured.ok().unwrap();
+            drop((imu, own, statistics, node, executor));
+            if is_weak {
+                wait_for("the end", || windows.has_changed().is_err() && !has_thread());
+                continue;
+            }
+            for _ in 0..3 {
+                windows.mark_unchanged();
+                wait_for("a window", || windows.has_changed().unwrap());
+            }
+        }
     });
 }
 
