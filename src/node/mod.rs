@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use rclrs::{ClockType, Node};
+use rclrs::{log_info, ClockType, Node};
 use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
     mutex::lock,
@@ -176,7 +176,17 @@ impl NodeStatistics {
         }
         let names = NodeNames { name: node.name(), hardware_id: options.hardware_id };
         let options = match &parameters {
-            Some(parameters) => parameters.apply_to(options.topic_statistics),
+            Some(parameters) => {
+                let options = parameters.apply_to(options.topic_statistics);
+                if options.state == TopicStatisticsState::Disable {
+                    log_info!(
+                        node.logger(),
+                        "Topic statistics are disabled by the parameter {}",
+                        parameters::ENABLED
+                    );
+                }
+                options
+            }
             None => options.topic_statistics,
         };
         let publisher = match options.publishes() {

@@ -22,7 +22,7 @@ use crate::{
     options::{check_period, TopicStatisticsOptions},
 };
 
-const ENABLED: &str = "topic_statistics.enabled";
+pub(super) const ENABLED: &str = "topic_statistics.enabled";
 const PUBLISH_PERIOD: &str = "topic_statistics.publish_period";
 const DISTRIBUTIONS: &str = "topic_statistics.distributions";
 const WARN_UNLESS: &str = "topic_statistics.warn_unless";

@@ -9,7 +9,7 @@ use std::{
 
 use rclrs::*;
 use rclrs_topic_statistics::{NodeStatistics, StatisticsError, TopicStatisticsOptions, TopicStatisticsState};
-use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
+use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
 use serde_json::{json, Value};
 use test_support::{domain, nanoseconds, node, wait_for, Program, Spinning};
 
@@ -65,13 +65,23 @@ fn a_parameter_file_is_read() {
     let file = std::env::temp_dir().join(format!("topic_statistics_{}.yaml", std::process::id()));
     std::fs::write(&file, "configured:\n  ros__parameters:\n    topic_statistics:\n      enabled: false\n")
         .unwrap();
-    let (_executor, node) = configured(&["--params-file", file.to_str().unwrap()]);
+    let (executor, node) = configured(&["--params-file", file.to_str().unwrap()]);
     let statistics = NodeStatistics::new(&node).unwrap();
+    let logged = Arc::new(Mutex::new(vec![]));
+    let to = Arc::clone(&logged);
+    let _rosout = node
+        .create_subscription::<Log, _>("/rosout".keep_last(100).transient_local(), move |log: Log| {
+            to.lock().unwrap().push(log.msg)
+        })
+        .unwrap();
     let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
     std::fs::remove_file(file).unwrap();
     assert!(!imu.is_enabled());
     statistics.set_state(TopicStatisticsState::Enable);
     assert!(imu.is_enabled());
+    let _spinning = Spinning::start(executor);
+    let disabled = "Topic statistics are disabled by the parameter topic_statistics.enabled";
+    wait_for("the line in the node's log", || logged.lock().unwrap().iter().any(|text| text == disabled));
 }
 
 #[test]
