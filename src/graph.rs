@@ -9,10 +9,10 @@ use std::{
 };
 
 use rclrs::{
-    Node, NodeState, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile, QoSReliabilityPolicy,
-    TopicEndpointInfo,
+    Node, NodeState, Promise, QoSDurabilityPolicy, QoSDuration, QoSLivelinessPolicy, QoSProfile,
+    QoSReliabilityPolicy, TopicEndpointInfo,
 };
-use topic_statistics_core::{record::source, Incompatibility, IncompatiblePublisher};
+use topic_statistics_core::{record::source, Escaped, Incompatibility, IncompatiblePublisher};
 
 use crate::transport::middleware_in_use;
 
@@ -22,6 +22,7 @@ use crate::transport::middleware_in_use;
 /// a thread (`async-io`), and reports a change with every message that arrives. Reading a publisher's QoS makes rclrs
 /// 0.8 log an error for each publisher, because DDS never reports the history. So publishers are read only if the
 /// subscription has received nothing for a while although there are publishers, and once for each number of publishers.
+/// The first time, the executor gets a task that does nothing: if it does not run either, nothing can be received.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
@@ -39,6 +40,29 @@ struct Found {
     read: usize,
     /// Start of the present time with publishers and without messages.
     silent_since: Option<Instant>,
+    /// A task of the executor and when it was given, until it has run or a warning says that it has not.
+    asked: Option<(Instant, Promise<()>)>,
+}
+
+impl Found {
+    /// Returns a warning if the executor has not run its task in time.
+    fn find_idle_executor(&mut self, topic: &str, node: &str, now: Instant) -> Option<String> {
+        let (at, answer) = self.asked.as_mut()?;
+        let has_run = matches!(answer.try_recv(), Ok(Some(())));
+        if !has_run && now < *at + PublisherCheck::ANSWER {
+            return None;
+        }
+        self.asked = None;
+        (!has_run).then(|| {
+            format!(
+                "Nothing is received on {}: the executor of {} has run nothing for {} s; spin it, or look for a \
+                 callback that blocks it",
+                Escaped(topic),
+                Escaped(node),
+                PublisherCheck::ANSWER.as_secs()
+            )
+        })
+    }
 }
 
 impl PublisherCheck {
@@ -46,6 +70,8 @@ impl PublisherCheck {
     const PATIENCE: Duration = Duration::from_secs(15);
     /// The time between two counts. By then a new publisher has the name of its node.
     const INTERVAL: Duration = Duration::from_secs(1);
+    /// Longer than a callback should run.
+    const ANSWER: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(node: &Node, request: Request) -> Self {
         Self { node: Arc::downgrade(node), request, found: Mutex::default() }
@@ -91,6 +117,7 @@ impl source::Endpoint for PublisherCheck {
             return again;
         }
         let found = found.get_or_insert_default();
+        warnings.extend(found.find_idle_executor(&self.request.topic, &node.fully_qualified_name(), now));
         let is_settled = std::mem::replace(&mut found.count, count) == count;
         let is_too_early = found.read == 0 && now < *found.silent_since.get_or_insert(now) + Self::PATIENCE;
         if !is_settled || is_too_early || count == found.read {
@@ -101,6 +128,9 @@ impl source::Endpoint for PublisherCheck {
         let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
+        if found.read == 0 {
+            found.asked = Some((now, node.commands().query(async {})));
+        }
         found.read = count;
         let new = found.incompatible.iter().filter(|publisher| !before.contains(publisher));
         warnings.extend(new.map(ToString::to_string));
@@ -193,6 +223,8 @@ fn too_long(offered: QoSDuration, requested: QoSDuration) -> Option<(Option<Dura
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rclrs::{Executor, SpinOptions};
+    use source::Endpoint;
     use topic_statistics_core::record::middleware::MIDDLEWARES;
 
     const IMU: &str = "sensor_msgs/msg/Imu";
@@ -311,6 +343,44 @@ mod tests {
             );
             assert_eq!(reasons("std_msgs/msg/String")[0], other_type, "{}", middleware.transport.name);
         }
+    }
+
+    #[test]
+    fn an_executor_that_runs_nothing_is_named_once_and_one_that_spins_is_not() {
+        let warnings_of = |name: &str, spin: fn(Executor, &Node) -> Option<Executor>| {
+            let (executor, node) = test_support::node(name, &[]);
+            let publisher = node.create_publisher::<ros_env::sensor_msgs::msg::Imu>(name).unwrap();
+            let topic = publisher.topic_name();
+            test_support::wait_for("publisher", || node.count_publishers(&topic).unwrap() == 1);
+            let request = Request { topic: (*topic).into(), message_type: IMU.into(), qos: qos().into() };
+            let check = PublisherCheck::new(&node, request);
+            let start = Instant::now();
+            let run = |seconds: std::ops::Range<u64>| {
+                let mut warnings = vec![];
+                for second in seconds {
+                    check.run(false, start + Duration::from_secs(second), &mut warnings).unwrap();
+                }
+                warnings
+            };
+            assert_eq!(run(0..20), [""; 0], "it asks at 15 s");
+            let _executor = spin(executor, &node);
+            run(20..60)
+        };
+        let warning = |name| {
+            format!(
+                "Nothing is received on /{name}: the executor of /{name} has run nothing for 5 s; spin it, or look \
+                 for a callback that blocks it"
+            )
+        };
+        assert_eq!(warnings_of("idle", |executor, _| Some(executor)), [warning("idle")]);
+        assert_eq!(warnings_of("dropped", |_, _| None), [warning("dropped")]);
+        let spin = |mut executor: Executor, node: &Node| {
+            let later = node.commands().run(async {}); // tasks run in their order
+            let errors = executor.spin(SpinOptions::default().until_promise_resolved(later));
+            assert!(errors.is_empty(), "{errors:?}");
+            Some(executor)
+        };
+        assert_eq!(warnings_of("spinning", spin), [""; 0]);
     }
 
     #[test]
