@@ -4,7 +4,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+    },
     time::{Duration, Instant},
 };
 
@@ -22,12 +25,14 @@ use crate::transport::middleware_in_use;
 /// a thread (`async-io`), and reports a change with every message that arrives. Reading a publisher's QoS makes rclrs
 /// 0.8 log an error for each publisher, because DDS never reports the history. So publishers are read only if the
 /// subscription has received nothing for a while although there are publishers, and once for each number of publishers.
-/// The first time, the executor gets a task that does nothing: if it does not run either, nothing can be received.
+/// The first time, the executor gets a task that does nothing. If it does not run either, nothing can be received.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
     /// None until publishers are found that do not serve the subscription, or may not: few subscriptions have any.
     found: Mutex<Option<Box<Found>>>,
+    /// An executor that is never spun keeps its tasks, so it gets one only.
+    has_asked: AtomicBool,
 }
 
 /// The result of the last check.
@@ -74,7 +79,7 @@ impl PublisherCheck {
     const ANSWER: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(node: &Node, request: Request) -> Self {
-        Self { node: Arc::downgrade(node), request, found: Mutex::default() }
+        Self { node: Arc::downgrade(node), request, found: Mutex::default(), has_asked: false.into() }
     }
 
     fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
@@ -128,7 +133,7 @@ impl source::Endpoint for PublisherCheck {
         let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
-        if found.read == 0 {
+        if !self.has_asked.swap(true, Ordering::Relaxed) {
             found.asked = Some((now, node.commands().query(async {})));
         }
         found.read = count;
