@@ -17,9 +17,9 @@ use topic_statistics_core::{
 
 /// A subscription with statistics.
 ///
-/// Create one using [`NodeStatistics`](crate::NodeStatistics), which it keeps alive. Like [`rclrs::Subscription`] it is a
-/// handle: dropping the last clone ends the subscription and its statistics. After that nothing more of it is published;
-/// the window under way is lost. Its callback cannot be replaced, and
+/// Create one using [`NodeStatistics`](crate::NodeStatistics), which it keeps alive. Like [`rclrs::Subscription`] it is
+/// a handle: dropping the last clone ends the subscription and its statistics. After that nothing more of it is
+/// published; the window under way is lost. Its callback cannot be replaced, and
 /// [must not capture it](crate::NodeStatistics#drop).
 pub type MeasuredSubscription<T> = Arc<MeasuredSubscriptionState<T>>;
 

@@ -88,9 +88,9 @@ use reports::{NodeClock, NodeReports};
 /// written. Messages that the middleware does not accept in that time are lost, with a warning in the node's log. A
 /// handle that a callback captures lives as long as that callback: until its own source or the executor is dropped.
 ///
-/// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's object holds
-/// its callback, so that is a circle: the subscription and all of these statistics then last until the process ends, as
-/// in rclrs the subscription does. Capture a [`Weak`] of the handle.
+/// A callback must not capture the handle of its own subscription, service, timer or action server. rclrs's object
+/// holds its callback, so that is a circle: the subscription and all of these statistics then last until the process
+/// ends, as in rclrs the subscription does. Capture a [`Weak`] of the handle.
 #[must_use = "without a source there are no statistics"]
 pub struct NodeStatistics {
     options: TopicStatisticsOptions,
