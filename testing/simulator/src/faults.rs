@@ -65,6 +65,7 @@ faults! {
     UnknownMiddleware: "messages of a middleware that is not known",
     FailedPublication: "publications of the node that failed",
     UnorderedPublication: "publications of the node that were recorded after later ones",
+    Filter: "content filters set or removed",
 }
 
 impl Fault {
@@ -85,6 +86,7 @@ impl Fault {
         Self::Names,
         Self::StoppedReader,
         Self::HeldEnd,
+        Self::Filter,
     ];
 }
 

@@ -101,6 +101,10 @@ impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
     fn measures(&self, metric: Metric) -> bool {
         self.collector.measures(metric)
     }
+
+    fn is_latched(&self) -> bool {
+        self.collector.is_latched()
+    }
 }
 
 /// A clock whose reader is delayed. It is read under the lock.

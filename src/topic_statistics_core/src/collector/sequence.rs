@@ -205,9 +205,9 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
-    /// Counts the next message of the publisher that sent the last one as its first.
-    pub(crate) fn pause_last(&mut self) {
-        if let Some(publisher) = self.publishers.get_mut(self.last) {
+    /// Counts the next message of a publisher as its first.
+    pub(crate) fn pause_publisher(&mut self, gid: Gid) {
+        if let Some(publisher) = self.publishers.iter_mut().find(|publisher| publisher.gid == gid) {
             publisher.is_paused = true;
         }
     }

@@ -63,6 +63,9 @@ const HARMS: &[Harm] = &[
     Harm { raised: 5, cleared: 13, ..harm("/fix", "half the rate", Level::Warn, halve_rate) },
     harm("/fix", "ages of 300 ms", Level::Warn, |stream| stream.row.age = 300 * MS),
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/fix", "silence", Level::Stale, silence) },
+    // Also on a latched topic.
+    Harm { raised: 8, cleared: 20, ..harm("/route", "half the rate", Level::Warn, halve_rate) },
+    Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/route", "silence", Level::Stale, silence) },
     // 100 samples are a percentile: twice until it is raised, three times until it is cleared.
     Harm {
         raised: 200,

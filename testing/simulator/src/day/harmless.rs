@@ -56,8 +56,13 @@ impl Day {
                 self.note(kind, &format!("by {} ms", by / MS));
             }
             Kind::Restart => {
-                let stream = self.random.usize(..self.streams.len());
-                self.streams[stream].restart_publisher(&mut self.random);
+                let latched = (0..self.streams.len()).filter(|index| self.streams[*index].row.history > 0);
+                let latched: Vec<_> = latched.collect();
+                let stream = match self.random.bool() {
+                    true => latched[self.random.usize(..latched.len())],
+                    false => self.random.usize(..self.streams.len()),
+                };
+                self.streams[stream].restart_publisher(&mut self.random, self.now);
                 self.note(kind, self.streams[stream].row.name);
             }
             Kind::Period => {

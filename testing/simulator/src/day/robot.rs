@@ -46,6 +46,8 @@ pub struct Row {
     pub age: i64,
     pub size: u32,
     pub publishers: u64,
+    /// The messages that a publisher delivers at matching; 0: it is not transient local.
+    pub history: u32,
     /// How long a callback, a publication or a duration takes.
     pub takes: i64,
     pub warn_unless: &'static str,
@@ -61,6 +63,7 @@ const ROW: Row = Row {
     age: 2 * MS,
     size: 100,
     publishers: 1,
+    history: 0,
     takes: MS,
     warn_unless: "",
     error_unless: "",
@@ -105,6 +108,8 @@ pub const ROBOT: &[Row] = &[
         ..ROW
     },
     Row { name: "/map", period: i64::MAX / 4, warn_unless: "silent<1440min", ..ROW },
+    Row { name: "/robot_description", period: i64::MAX / 4, history: 1, warn_unless: "lost=0", ..ROW },
+    Row { name: "/route", history: 10, warn_unless: "rate=1±20% lost=0", ..ROW },
     Row {
         name: "/fix",
         age: 40 * MS,
@@ -182,6 +187,7 @@ pub struct Stream {
     publishers: Vec<(u64, u64)>,
     next_publisher: u64,
     left_of_burst: u32,
+    left_of_history: u32,
     measured: Measured,
     /// The callback that is running, and when it ends.
     running: Option<(RunningCallback, i64)>,
@@ -239,7 +245,7 @@ impl Stream {
                 // As at the creation of a subscription: the default metrics, and the conditions' metrics.
                 let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
                 metrics.extend(expected.metrics());
-                let options = RecorderOptions::new().metrics(metrics);
+                let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
                 let recorder = Arc::new(Recorder::new(row.name, options, time, &**clocks));
                 if !row.has_header {
                     recorder.accept_no_header();
@@ -276,6 +282,7 @@ impl Stream {
             publishers,
             next_publisher: row.publishers,
             left_of_burst: 0,
+            left_of_history: row.history,
             measured,
             running: None,
         }
@@ -296,18 +303,26 @@ impl Stream {
         }
     }
 
-    /// A publisher ends, and another one begins in its place.
-    pub fn restart_publisher(&mut self, random: &mut Rng) {
+    /// A publisher ends, and another one begins in its place: it delivers its history.
+    pub fn restart_publisher(&mut self, random: &mut Rng, now: i64) {
         let index = random.usize(..self.publishers.len());
         self.publishers[index] = (self.next_publisher, 0);
         self.next_publisher += 1;
+        if self.row.history > 0 {
+            self.left_of_history = self.row.history;
+            self.next = now + random.i64(MS..S);
+        }
     }
 
     /// Takes the message that arrives now, and plans the next one; None if it is lost. `clock` returns the sender's
     /// clock at a time.
     pub fn next(&mut self, random: &mut Rng, clock: impl Fn(i64) -> i64) -> Option<Sample> {
         let arrives = self.next;
+        // The time since it was published, if it is of a history.
+        let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
+        self.left_of_history = self.left_of_history.saturating_sub(1);
         self.next += match (self.row.period, self.left_of_burst) {
+            _ if self.left_of_history > 0 => MS,
             (BURST, 0) => {
                 self.left_of_burst = 19;
                 random.i64(20 * S..50 * S)
@@ -326,7 +341,7 @@ impl Stream {
         if self.lost > 0.0 && random.f64() < self.lost {
             return None;
         }
-        let age = self.row.age - self.row.age / 4 + random.i64(0..=self.row.age / 2);
+        let age = kept + self.row.age - self.row.age / 4 + random.i64(0..=self.row.age / 2);
         let header = if self.row.has_header && self.is_stamped { clock(arrives - age) } else { 0 };
         let source_timestamp = clock(arrives - age / 2);
         let info = delivery(*publisher, *number, source_timestamp);

@@ -115,7 +115,14 @@ impl Day {
             let node = &mut day.nodes[usize::from(row.is_simulated)].schedule;
             let at = day.instant;
             let time = row.is_simulated.then(|| Arc::clone(&day.simulated));
-            let stream = Stream::new(row, node, time, &day.clocks, at, now + day.random.i64(S..4 * S));
+            let stream = Stream::new(
+                row,
+                node,
+                time,
+                &day.clocks,
+                at,
+                now + day.random.i64(S..if row.history > 0 { 9 * S } else { 4 * S }),
+            );
             day.streams.push(stream);
         }
         (0..2).for_each(|node| day.run_thread(node));

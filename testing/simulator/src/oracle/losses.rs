@@ -85,7 +85,7 @@ impl Losses {
     const WINDOW: u64 = 64;
 
     /// Returns what a message shows.
-    pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64) -> Shown {
+    pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64, is_filtered: bool) -> Shown {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
         let first = number.unwrap_or(0);
@@ -103,7 +103,9 @@ impl Losses {
             heard.is_numbered = false;
             return Shown::Nothing;
         };
-        if std::mem::replace(&mut publisher.is_new, false) {
+        // What is missing on either side of a message that passed a filter may be filtered.
+        let is_new = std::mem::replace(&mut publisher.is_new, is_filtered);
+        if is_new || is_filtered {
             (publisher.first, publisher.latest) = (number, number);
             publisher.missing.clear();
             Shown::Nothing

@@ -60,6 +60,8 @@ pub struct Received {
     pub number: Option<u64>,
     /// In bytes.
     pub size: u32,
+    /// Whether messages of its publisher may have been filtered before or after it.
+    pub is_filtered: bool,
 }
 
 /// What the oracle knows about a metric in a window.

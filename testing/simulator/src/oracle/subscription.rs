@@ -217,7 +217,8 @@ impl Subscription {
             }
         }
         if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
-            let shown = self.losses.receive(message.publisher, message.number, message.callback);
+            let Received { publisher, number, callback, is_filtered, .. } = message;
+            let shown = self.losses.receive(publisher, number, callback, is_filtered);
             losses::add(&mut self.gaps, shown);
         }
     }
@@ -256,6 +257,11 @@ impl Subscription {
     /// Messages only counted may have been later than all measured ones.
     pub fn count_later(&mut self) {
         self.has_later = self.epoch().is_some();
+    }
+
+    /// A content filter is set or removed.
+    pub fn filter(&mut self) {
+        self.losses.pause();
     }
 
     fn measures_losses(&self) -> bool {

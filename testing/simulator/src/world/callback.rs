@@ -27,6 +27,7 @@ pub struct Taken {
     pub at: i64,
     pub message: Message,
     pub received: Stamp,
+    pub is_filtered: bool,
 }
 
 /// A callback that is running.

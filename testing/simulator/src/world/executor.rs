@@ -25,7 +25,8 @@ impl World {
         let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 };
         let subscription = self.subscriptions.get_mut(&id)?;
         let recorder = &subscription.recorder;
-        let info = self.middleware.info(&message, received);
+        let is_filtered = self.now < subscription.filtered_until;
+        let info = self.middleware.info(&message, received, is_filtered);
         if let Some(fault) = self.middleware.fault {
             self.tally.inject(fault);
         }
@@ -42,7 +43,17 @@ impl World {
                 epoch.is_some()
             ));
         }
-        Some(Taken { subscription: id, recorder, taken, epoch, steps, at: self.now, message, received })
+        Some(Taken {
+            subscription: id,
+            recorder,
+            taken,
+            epoch,
+            steps,
+            at: self.now,
+            message,
+            received,
+            is_filtered,
+        })
     }
 
     pub fn arrive(&mut self, id: u64, message: Message) {
@@ -159,11 +170,16 @@ impl World {
             publisher: message.publisher,
             number: self.middleware.has_numbers.then_some(message.index),
             size: message.size(),
+            is_filtered: taken.is_filtered,
         };
         if let Some(subscription) = self.subscriptions.get_mut(&taken.subscription) {
             subscription.oracle.receive(taken.epoch, received);
             if taken.epoch.is_some() && taken.epoch == subscription.oracle.epoch() {
-                subscription.deliveries.deliver(message.publisher, message.index);
+                subscription.deliveries.deliver(
+                    message.publisher,
+                    message.index,
+                    subscription.filtered_until > 0,
+                );
             }
         }
     }

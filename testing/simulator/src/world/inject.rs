@@ -121,6 +121,20 @@ impl World {
             Fault::StoppedReader => {
                 self.reader.is_stopped.fetch_xor(true, Ordering::Relaxed);
             }
+            Fault::Filter => {
+                let is_idle = self.executor <= self.now;
+                let Some(id) = self.any_subscription() else { return false };
+                let Some(subscription) = self.subscriptions.get_mut(&id) else { return false };
+                match subscription.filtered_until {
+                    // The messages taken before it was set have to be recorded before the next change.
+                    i64::MAX if !is_idle || subscription.held.is_some() => return false,
+                    // Longer than a message is under way.
+                    i64::MAX => subscription.filtered_until = self.now + 10 * S,
+                    _ => subscription.filtered_until = i64::MAX,
+                }
+                subscription.recorder.pause_losses();
+                subscription.oracle.filter();
+            }
             Fault::HeldEnd => match self.random.u32(..3) {
                 0 => self.hold_scope(),
                 _ => {

@@ -3,7 +3,9 @@
 //! The middleware, its messages and their publishers.
 
 use fastrand::Rng;
-use topic_statistics_core::record::transport::{Delivery, Gid, ReceivedTimestamp, Transport};
+use topic_statistics_core::record::transport::{
+    Delivered, Delivery, Gid, ReceivedTimestamp, Transport, TransportInfo,
+};
 
 use crate::{faults::Fault, oracle::Stamp, plan::Plan};
 
@@ -54,15 +56,36 @@ impl Middleware {
         }
     }
 
-    /// Returns the middleware's report with a message.
-    pub fn info(&self, message: &Message, received: Stamp) -> Delivery {
-        Delivery {
+    /// Returns the middleware's report with a message, of which others may have been filtered.
+    pub fn info(&self, message: &Message, received: Stamp, is_filtered: bool) -> Reported {
+        let delivery = Delivery {
             transport: self.transport,
             source: if self.has_source { message.source.value } else { 0 },
             received: received.value,
             publisher: message.publisher,
             number: if self.has_numbers { message.number } else { u64::MAX },
-        }
+        };
+        Reported { delivery, is_filtered }
+    }
+}
+
+/// A middleware's report with a message.
+pub struct Reported {
+    delivery: Delivery,
+    is_filtered: bool,
+}
+
+impl Delivered for Reported {
+    fn transport(&self) -> &'static Transport {
+        self.delivery.transport()
+    }
+
+    fn info(&self, transport: &Transport) -> TransportInfo {
+        self.delivery.info(transport)
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.is_filtered
     }
 }
 

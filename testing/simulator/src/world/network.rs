@@ -112,6 +112,10 @@ impl World {
 
     /// Sends a message to a subscription.
     pub fn send(&mut self, subscription: u64, message: &Message) {
+        let filter = self.subscriptions.get_mut(&subscription).filter(|of| of.filtered_until == i64::MAX);
+        if let Some(filter) = filter.filter(|_| self.random.u32(..3) > 0) {
+            return filter.deliveries.filter_message(message.publisher, message.index);
+        }
         let is_lost = self.plan.has(Fault::Loss) && self.random.u32(..20) == 0;
         self.tally.inject_times(Fault::Loss, u64::from(is_lost));
         if is_lost || self.now < self.cut_until {

@@ -85,6 +85,7 @@ impl World {
             health: None,
             forgotten: 0,
             deliveries: Deliveries::default(),
+            filtered_until: 0,
             source,
             has_taken: false,
             warned: Warned::default(),

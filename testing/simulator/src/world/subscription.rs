@@ -36,6 +36,8 @@ pub struct Subscription {
     /// How often its health was forgotten without a report of the schedule yet.
     pub forgotten: u32,
     pub deliveries: Deliveries,
+    /// Messages taken before that time may be filtered: [`i64::MAX`] while it has a content filter.
+    pub filtered_until: i64,
     pub source: Arc<Source>,
     /// Whether a message was taken while it was enabled.
     pub has_taken: bool,

@@ -44,5 +44,5 @@ fn a_healthy_robot_has_no_alarm_in_an_hour_and_each_real_fault_is_found_as_soon_
         .expect("the simulator cannot be started");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(printed.contains("1.00 hours of 14 sources"), "{printed}");
+    assert!(printed.contains("1.00 hours of 16 sources"), "{printed}");
 }

@@ -425,9 +425,14 @@ impl Collectors {
             history.accept(publisher, source, callback, now, self.span.last_callback());
         }
         if let Some(losses) = &mut self.losses {
+            let is_filtered = details.is_some_and(|details| details.is_filtered);
+            if is_filtered {
+                // One that was taken before the filter was set may have been recorded since.
+                losses.sequences.pause_publisher(publisher);
+            }
             losses.accept(publisher, number, callback, &mut self.distributions);
-            if details.is_some_and(|details| details.is_filtered) {
-                losses.sequences.pause_last();
+            if is_filtered {
+                losses.sequences.pause_publisher(publisher);
             }
             if number == u64::MAX {
                 self.warnings.raise(Warning::NoSequenceNumbers);
