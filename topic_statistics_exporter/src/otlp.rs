@@ -19,6 +19,7 @@ mod queue;
 mod samples;
 mod sender;
 mod store;
+mod url;
 
 use std::{
     io,
@@ -35,10 +36,9 @@ pub use self::{
     backoff::Backoff,
     client::{Answer, Client, ClientOptions, Failure, Protocol},
     delivery::{Delivery, Outcome},
-    environment::{
-        disabled, has_user, key_values, shown, Endpoint, Environment, Temporality, Warning, KEY_VALUES,
-    },
+    environment::{disabled, key_values, Endpoint, Environment, Temporality, Warning, KEY_VALUES},
     queue::{Limits, Queue},
+    url::{has_user, shown},
 };
 use self::{client::ClientError, encode::Encoder, queue::QueueError, sender::Sender};
 use crate::{

@@ -17,6 +17,7 @@
 //! | [`hooks`] | the exported functions |
 //! | [`boundaries`] | exported functions by which a thread shows that a callback has returned |
 //! | [`tracepoints`] | exported functions by which rclcpp reports its callbacks and its intra-process communication |
+//! | [`callbacks`] | what of that is kept |
 //! | [`process`] | the subscriptions, publishers, services and clients of the process, and when its statistics begin and end |
 //! | [`services`] | requests and calls, from their beginning to their response |
 //! | [`cause`], [`hops`] | what each thread does, from which the core knows which message has caused a publication; the sources of the time from the one to the other |
@@ -35,6 +36,7 @@
 
 pub mod abi; // for the test that is linked to the library
 mod boundaries;
+mod callbacks;
 mod cause;
 mod fork;
 mod hooks;

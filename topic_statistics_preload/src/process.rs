@@ -32,6 +32,7 @@ use topic_statistics_core::{
 
 use crate::{
     abi::{Endpoint, MessageInfo, Node, Qos, TypeSupport},
+    callbacks::{ending, Callbacks, IntraProcessKey},
     cause::{self, Message},
     fork,
     hops::{self, PublisherHops},
@@ -42,7 +43,6 @@ use crate::{
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
     table::Table,
-    tracepoints::{ending, Callbacks, IntraProcessKey},
 };
 
 static SUBSCRIPTIONS: Table<Subscription> = Table::new();

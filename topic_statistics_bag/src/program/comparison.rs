@@ -23,8 +23,8 @@ use topic_statistics_views::{
 use super::{
     arguments::Arguments,
     error::{print_error, Failure},
-    outcome::unmeasured,
     progress::Bar,
+    rows::unmeasured,
 };
 
 /// What is compared of a bag, the last object of `--json`.

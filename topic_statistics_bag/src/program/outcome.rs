@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use topic_statistics_bag::{compare::Profile, BagClock, BagStatistics, Stamps, Topic, METRICS};
+use topic_statistics_bag::{compare::Profile, BagStatistics, Stamps, Topic, METRICS};
 use topic_statistics_core::Metric;
 use topic_statistics_views::{
     expect::suggest,
@@ -24,6 +24,7 @@ use super::{
     arguments::Arguments,
     comparison::{write_profile, Changes},
     error::{print_error, Failure, UNFULFILLED},
+    rows::unmeasured,
     session::Session,
 };
 
@@ -200,17 +201,4 @@ impl Outcome<'_> {
 /// Returns whether all messages were read, even if something else of a file is missing.
 pub fn is_complete(read: &BagStatistics) -> bool {
     !read.notes.iter().any(|note| note.kind.is_of_missing_messages())
-}
-
-/// Returns a line for each reason why messages of a topic were read and not measured.
-pub fn unmeasured(topic: &Topic, clock: BagClock) -> Vec<String> {
-    let (name, messages) = (format::name(topic.name()), topic.messages());
-    [
-        (topic.without_time(), format!("have no time on the clock {clock}")),
-        (topic.misplaced(), "come too late for their windows".to_owned()),
-    ]
-    .into_iter()
-    .filter(|(number, _)| *number > 0)
-    .map(|(number, what)| format!("{name}: {number} of {messages} messages {what}, and are left out"))
-    .collect()
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use topic_statistics_bag::{Topic, TopicWindow};
+use topic_statistics_bag::{BagClock, Topic, TopicWindow};
 use topic_statistics_core::{Timestamp, Totals};
 use topic_statistics_views::{
     format,
@@ -145,4 +145,17 @@ fn update(row: &mut Row, topic: &Topic, times: &Times) {
     });
     row.publishers = publishers.collect();
     row.nodes = row.publishers.iter().filter_map(|publisher| publisher.node.clone()).collect();
+}
+
+/// Returns a line for each reason why messages of a topic were read and not measured.
+pub fn unmeasured(topic: &Topic, clock: BagClock) -> Vec<String> {
+    let (name, messages) = (format::name(topic.name()), topic.messages());
+    [
+        (topic.without_time(), format!("have no time on the clock {clock}")),
+        (topic.misplaced(), "come too late for their windows".to_owned()),
+    ]
+    .into_iter()
+    .filter(|(number, _)| *number > 0)
+    .map(|(number, what)| format!("{name}: {number} of {messages} messages {what}, and are left out"))
+    .collect()
 }

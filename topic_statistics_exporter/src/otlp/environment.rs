@@ -9,7 +9,6 @@ use std::{path::PathBuf, time::Duration};
 
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
-use topic_statistics_core::Escaped;
 
 use super::Protocol;
 
@@ -189,26 +188,6 @@ impl Endpoint {
     }
 }
 
-/// Returns a URL as it can be shown: without user, password, query and fragment, which can be secrets.
-pub fn shown(url: &str) -> String {
-    let [scheme, authority, path] = parts(url);
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    Escaped(&[scheme, host, path].concat()).to_string()
-}
-
-/// Returns whether a URL has a user or a password.
-pub fn has_user(url: &str) -> bool {
-    parts(url)[1].contains('@')
-}
-
-/// Returns scheme, authority and path of a URL.
-fn parts(url: &str) -> [&str; 3] {
-    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
-    let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    [scheme, authority, path]
-}
-
 fn get_if_set(get: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
@@ -251,6 +230,7 @@ fn parse<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::otlp::shown;
 
     fn get<'a>(variables: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
         |name| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())

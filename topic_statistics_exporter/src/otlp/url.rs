@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! URLs of collectors, which can have secrets.
+
+use topic_statistics_core::Escaped;
+
+/// Returns a URL as it can be shown: without user, password, query and fragment, which can be secrets.
+pub fn shown(url: &str) -> String {
+    let [scheme, authority, path] = parts(url);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Escaped(&[scheme, host, path].concat()).to_string()
+}
+
+/// Returns whether a URL has a user or a password.
+pub fn has_user(url: &str) -> bool {
+    parts(url)[1].contains('@')
+}
+
+/// Returns scheme, authority and path of a URL.
+fn parts(url: &str) -> [&str; 3] {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let (scheme, rest) = url.find("://").map_or(("", url), |end| url.split_at(end + 3));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    [scheme, authority, path]
+}
