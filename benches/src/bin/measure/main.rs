@@ -93,7 +93,7 @@ enum Process {
     #[command(hide = true)]
     Heap,
     #[command(hide = true)]
-    ReadBag { file: PathBuf },
+    ReadBag { reader: bags::Reader, file: PathBuf },
 }
 
 fn main() -> Result<()> {
@@ -105,7 +105,7 @@ fn main() -> Result<()> {
         Some(Process::Many { subscriptions, seconds }) => return scale::run(subscriptions, seconds),
         Some(Process::Statistics) => return statistics_load::run(),
         Some(Process::Heap) => return memory::run(),
-        Some(Process::ReadBag { file }) => return bags::read(&file),
+        Some(Process::ReadBag { reader, file }) => return bags::read(reader, &file),
         None if cli.write => return page::write(),
         None => {}
     }
