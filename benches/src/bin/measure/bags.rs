@@ -126,7 +126,7 @@ pub fn measure() -> Result<Table> {
         let rosbags = python(&["benches/rosbags_reader.py", path]);
         let doctor = python(&["-m", "rosbag_doctor", path]);
         table.row(format!(
-            "{name} | {megabytes:.0} | {messages} | {:.2} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} | {rosbags} | \
+            "{name} | {megabytes:.0} | {messages} | {:.2} | {:.2} | {:.2} | {:.1} | {:.0} | {:.0} | {rosbags} | \
              {doctor}",
             buffer.seconds,
             map.seconds,
