@@ -4,10 +4,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -31,8 +28,6 @@ pub(crate) struct PublisherCheck {
     request: Request,
     /// None until publishers are found that do not serve the subscription, or may not: few subscriptions have any.
     found: Mutex<Option<Box<Found>>>,
-    /// An executor that is never spun keeps its tasks, so it gets one only.
-    has_asked: AtomicBool,
 }
 
 /// The result of the last check.
@@ -47,6 +42,8 @@ struct Found {
     silent_since: Option<Instant>,
     /// A task of the executor and when it was given, until it has run or a warning says that it has not.
     asked: Option<(Instant, Promise<()>)>,
+    /// An executor that is never spun keeps its tasks, so it gets one only.
+    has_asked: bool,
 }
 
 impl Found {
@@ -79,7 +76,7 @@ impl PublisherCheck {
     const ANSWER: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(node: &Node, request: Request) -> Self {
-        Self { node: Arc::downgrade(node), request, found: Mutex::default(), has_asked: false.into() }
+        Self { node: Arc::downgrade(node), request, found: Mutex::default() }
     }
 
     fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
@@ -118,7 +115,8 @@ impl source::Endpoint for PublisherCheck {
         let again = Some(now + Self::INTERVAL);
         let Ok(count) = node.count_publishers(&self.request.topic) else { return again };
         if count == 0 {
-            *found = None;
+            let asked = found.take().filter(|found| found.has_asked);
+            *found = asked.map(|_| Box::new(Found { has_asked: true, ..Found::default() }));
             return again;
         }
         let found = found.get_or_insert_default();
@@ -133,7 +131,7 @@ impl source::Endpoint for PublisherCheck {
         let matches_qos = middleware_in_use().is_ok_and(|middleware| middleware.matches_qos);
         let incompatible = self.request.incompatible(publishers, matches_qos);
         let before = std::mem::replace(&mut found.incompatible, incompatible);
-        if !self.has_asked.swap(true, Ordering::Relaxed) {
+        if !std::mem::replace(&mut found.has_asked, true) {
             found.asked = Some((now, node.commands().query(async {})));
         }
         found.read = count;

@@ -27,7 +27,7 @@ use topic_statistics_core::{
     record::{
         options::{SourceDefaults, SourceOptions, TopicStatisticsState},
         simulated_time::SimulatedTime,
-        source::{Source, SourceHandle, WindowedCollector},
+        source::{Keeper, Source, SourceHandle, WindowScheduler, WindowedCollector},
         source_name::{SourceNames, UniqueName},
     },
     schedule::{
@@ -105,6 +105,8 @@ pub struct NodeStatistics {
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
     running: Arc<Running>,
+    /// Of the handles that a node's author holds.
+    keeper: Arc<Keeper>,
 }
 
 /// What runs as long as the [`NodeStatistics`] or a handle of a source lives. It has no handle of a source that keeps
@@ -222,14 +224,15 @@ impl NodeStatistics {
         let thread = scheduler
             .start(write_totals)
             .map_err(|source| StatisticsError::SpawnThread { node: node_name(), source })?;
-        let running = Running {
+        let weak = Arc::downgrade(&scheduler) as Weak<dyn WindowScheduler>;
+        let running = Arc::new(Running {
             node: Arc::clone(node),
             parameters,
             executor: OnceLock::new(),
             scheduler,
             thread: Some(thread),
             _service: service,
-        };
+        });
         let statistics = Self {
             options,
             simulated,
@@ -239,7 +242,8 @@ impl NodeStatistics {
             names: Arc::default(),
             stopwatches: Registry::default(),
             counters: Registry::default(),
-            running: Arc::new(running),
+            keeper: Keeper::new(weak, Arc::clone(&running) as _),
+            running,
         };
         if let Some(claimed) = claim(node) {
             let source = statistics.code_source("executor", claimed.collector());
@@ -344,7 +348,7 @@ impl NodeStatistics {
 
     /// Returns the handle as it is given to the node's author: it keeps the statistics alive.
     fn keep(&self, source: SourceHandle) -> SourceHandle {
-        source.keeping(Arc::clone(&self.running) as _)
+        source.keeping(&self.keeper)
     }
 
     /// Returns the publishers of a source's windows, which sources with the same topic and QoS share; None if they are

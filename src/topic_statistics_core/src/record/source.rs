@@ -377,26 +377,44 @@ impl Drop for PublishingGuard<'_> {
 /// The part that all handles of sources have in common. Dropping it retires the source.
 pub struct SourceHandle {
     source: Arc<Source>,
-    scheduler: Weak<dyn WindowScheduler>,
     /// Dropped last: this may end the scheduler's thread.
-    kept: Option<Arc<dyn Send + Sync>>,
+    keeper: Arc<Keeper>,
+}
+
+/// What the handles of several sources share: the scheduler that ends their windows, and what they keep alive.
+pub struct Keeper {
+    scheduler: Weak<dyn WindowScheduler>,
+    _kept: Option<Arc<dyn Send + Sync>>,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Creates a keeper of `kept`.
+    pub fn new(scheduler: Weak<dyn WindowScheduler>, kept: Arc<dyn Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { scheduler, _kept: Some(kept) })
+    }
 }
 
 impl SourceHandle {
     /// Creates the handle of a source whose windows that scheduler ends.
     pub fn new(source: Arc<Source>, scheduler: Weak<dyn WindowScheduler>) -> Self {
-        Self { source, scheduler, kept: None }
+        Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns the handle, which keeps `what` alive from now on.
-    pub fn keeping(mut self, what: Arc<dyn Send + Sync>) -> Self {
-        self.kept = Some(what);
+    /// Returns the handle, which keeps alive from now on what the keeper keeps. It has the same scheduler.
+    pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
+        self.keeper = Arc::clone(keeper);
         self
     }
 
     /// Sets whether the source has statistics; does nothing once the scheduler is dropped.
     pub fn set_state(&self, state: TopicStatisticsState) {
-        if let Some(scheduler) = self.scheduler.upgrade() {
+        if let Some(scheduler) = self.keeper.scheduler.upgrade() {
             scheduler.set_state(&self.source, state);
         }
     }
@@ -413,7 +431,7 @@ impl std::ops::Deref for SourceHandle {
 impl Drop for SourceHandle {
     fn drop(&mut self) {
         self.source.retire();
-        if let Some(scheduler) = self.scheduler.upgrade() {
+        if let Some(scheduler) = self.keeper.scheduler.upgrade() {
             scheduler.remove(&self.source);
         }
     }
