@@ -96,7 +96,7 @@ pub fn run(environment: &Environment, project: &Path, selection: &Selection) -> 
         return Ok(ExitCode::SUCCESS);
     }
     let profile = if selection.all { "all" } else { "default" };
-    let report_file = environment.target_dir().join("nextest").join(profile).join("junit.xml");
+    let report_file = project.join("target/nextest").join(profile).join("junit.xml");
     let _none_yet = fs::remove_file(&report_file);
     let mut tests = environment.command(nextest);
     tests.current_dir(project).args(["nextest", "run", "--workspace", "--tests", "--profile", profile]);

@@ -300,7 +300,9 @@ pub fn diagnostics(wire: &Wire, processes: &[Process], tally: &mut Tally) {
         });
         let rate = status.number("Actual frequency (Hz)");
         let is_rate = rates.any(|expected| rate.is_some_and(|rate| (rate - expected).abs() <= 2e-6));
-        let is_known = windows[index].is_count_known;
+        // The history that a latched topic's publisher delivers at matching is no rate.
+        let has_rate = rate.is_some() || !topic.is_some_and(|topic| topic.is_latched);
+        let is_known = windows[index].is_count_known && has_rate;
         tally.check_known("rates", is_known, is_rate && status.number("frame_rate_node") == rate, fault);
     }
     for (name, judged) in &sources {

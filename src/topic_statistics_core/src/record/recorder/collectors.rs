@@ -184,7 +184,9 @@ impl Losses {
             open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
         };
         let is_taken_back = self.sequences.is_taken_back(number);
-        let open = self.open.iter_mut().flatten().find(has_number);
+        // The latest one first: after a pause, a publisher can have others of the same numbers.
+        let (later, earlier) = self.open.split_at_mut(self.next);
+        let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
         if let Some(open) = open.filter(|_| is_taken_back) {
             open.missing -= 1;
             self.add(0, distributions);
