@@ -16,6 +16,7 @@ use rclrs_topic_statistics::{
 use topic_statistics_core::{
     health::{Level, NodeExpectations},
     schedule::losses::LossEvents,
+    Escaped,
 };
 
 use crate::{check::has_no_control, input::Input};
@@ -119,7 +120,9 @@ fn is_named(error: &ParameterValueError, value: &ParameterValue) {
     let named = match value {
         ParameterValue::Double(seconds) => seconds.to_string(),
         ParameterValue::Integer(seconds) => (*seconds as f64).to_string(),
-        other => format!("{other:?}"),
+        ParameterValue::String(text) => Escaped(text).to_string(),
+        ParameterValue::Bool(value) => value.to_string(),
+        _ => "a list".to_owned(),
     };
     assert!(text.contains(&named), "{text} does not name {named}");
 }
