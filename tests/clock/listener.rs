@@ -24,7 +24,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::check;
-use test_support::{self, clock::SteppedClock, collect, itself, lines, Process, Spinning, Windows, LIMIT};
+use test_support::{
+    self, clock::SteppedClock, collect, itself, lines, wait_for, Process, Spinning, Windows, LIMIT,
+};
 
 /// The subscription with windows of a second.
 pub const SECOND: &str = "second";
@@ -298,6 +300,14 @@ fn stepped_listener() {
     drop(spinning);
     print(Line::Truth(sources.iter().map(|source| source.bodies.total(source.name)).collect()));
     assert!(sources.iter().all(|source| source.subscription.is_enabled()));
+    // A window that waits to be published ends with its source. When two more have ended, those above are published.
+    for source in &sources {
+        let mut windows = source.subscription.watch();
+        for _ in 0..2 {
+            windows.mark_unchanged();
+            wait_for("a further window", || windows.has_changed().unwrap());
+        }
+    }
     drop((sources, statistics));
 }
 
