@@ -26,6 +26,8 @@ use test_support::{
 };
 use tokio::sync::watch;
 
+use crate::lifetime::has_thread;
+
 /// The longest time that a drop may take: the limit of one second, and a reserve for a busy machine.
 const DROP: Duration = Duration::from_millis(1500);
 
@@ -141,27 +143,32 @@ fn at_the_next_window(
 
 #[test]
 fn a_waker_may_read_the_totals_and_drop_the_statistics() {
-    let (_executor, node) = node("inline", &[]);
-    let statistics = Arc::new(NodeStatistics::with_options(&node, every(Duration::from_millis(50))).unwrap());
-    let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
+    in_a_process_of_its_own(|| {
+        let (_executor, node) = node("inline", &[]);
+        let statistics =
+            Arc::new(NodeStatistics::with_options(&node, every(Duration::from_millis(50))).unwrap());
+        let imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
 
-    let totals = Arc::new(AtomicU64::new(0));
-    at_the_next_window(imu.watch(), {
-        let (statistics, totals) = (Arc::downgrade(&statistics), Arc::clone(&totals));
-        move || totals.store(statistics.upgrade().unwrap().totals().len() as u64, Ordering::Relaxed)
-    });
-    wait_for("totals", || totals.load(Ordering::Relaxed) == 1);
+        let totals = Arc::new(AtomicU64::new(0));
+        at_the_next_window(imu.watch(), {
+            let (statistics, totals) = (Arc::downgrade(&statistics), Arc::clone(&totals));
+            move || totals.store(statistics.upgrade().unwrap().totals().len() as u64, Ordering::Relaxed)
+        });
+        wait_for("totals", || totals.load(Ordering::Relaxed) == 1);
 
-    let is_dropped = Arc::new(AtomicBool::new(false));
-    let windows = imu.watch();
-    at_the_next_window(windows, {
-        let is_dropped = Arc::clone(&is_dropped);
-        move || {
-            drop((statistics, imu));
-            is_dropped.store(true, Ordering::Relaxed);
-        }
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let windows = imu.watch();
+        at_the_next_window(windows, {
+            let is_dropped = Arc::clone(&is_dropped);
+            move || {
+                drop((statistics, imu));
+                is_dropped.store(true, Ordering::Relaxed);
+            }
+        });
+        wait_for("drop", || is_dropped.load(Ordering::Relaxed));
+        // The thread ends the middleware's publisher: a process that exits meanwhile can crash in it.
+        wait_for("end of the thread", || !has_thread());
     });
-    wait_for("drop", || is_dropped.load(Ordering::Relaxed));
 }
 
 #[test]

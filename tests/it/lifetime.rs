@@ -103,7 +103,7 @@ fn a_dropped_subscription_and_dropped_statistics_leave_the_graph() {
 }
 
 /// Returns whether the thread of some statistics runs in this process.
-fn has_thread() -> bool {
+pub fn has_thread() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
     names.any(|name| name.trim() == "topic_stats")

@@ -113,7 +113,10 @@ fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: 
     }
     cargo.env("CARGO_TARGET_DIR", project.join("target/docs-rs"));
     cargo.env("CARGO_ENCODED_RUSTFLAGS", arguments.join("\u{1f}"));
-    cargo.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
+    let of_rustdoc = packages.iter().flat_map(|package| package.docs_rs("rustdoc-args"));
+    let of_rustdoc: Vec<_> =
+        ["--cfg", "docsrs", "-D", "warnings"].map(str::to_owned).into_iter().chain(of_rustdoc).collect();
+    cargo.env("CARGO_ENCODED_RUSTDOCFLAGS", of_rustdoc.join("\u{1f}"));
     cargo
 }
 
