@@ -308,6 +308,16 @@ pub fn itself(test: &str, domain: u32) -> Command {
     command
 }
 
+/// Whether other tests run in this process, as with plain `cargo test`: for a test that counts the threads or the memory
+/// of its process, reads its warnings or `/rosout`, or receives its signals. Says that the test is skipped.
+pub fn shares_its_process() -> bool {
+    let is_alone = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
+    if !is_alone {
+        skip("a test of its process", "other tests share it; cargo nextest run gives it one for itself");
+    }
+    !is_alone
+}
+
 /// Runs a test in a process of its own, in which no other test runs: for a test that counts the threads or the memory
 /// of its process, reads its warnings or `/rosout`, which belongs to the first context of a process, or receives its
 /// signals.
