@@ -2,17 +2,53 @@
 
 //! Events that leave the topics healthy: clocks are set, a host is suspended, a thread is delayed, options change.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+
+use topic_statistics_core::record::options::SourceDefaults;
 
 use super::{
-    disturbances::{Kind, KINDS},
     robot::Sample,
     state::{Change, Day},
 };
 use crate::{
     clocks::{MS, S},
     held::{Hold, Step},
+    scenario::{Disturbance, Kind, DISTURBANCES},
 };
+
+/// How often each disturbance happened, and the last ones.
+#[derive(Default)]
+pub struct Disturbances {
+    pub counts: [u64; DISTURBANCES.len()],
+    pub last: VecDeque<String>,
+    /// Whether the statistics are turned off now.
+    pub is_off: bool,
+    /// The stream whose next end of a window is delayed, and the delay.
+    pub hold: Option<(usize, i64)>,
+}
+
+impl Disturbances {
+    pub fn note(&mut self, kind: Kind, at: i64, text: &str) {
+        self.counts[DISTURBANCES.iter().position(|listed| listed.kind == kind).unwrap_or(0)] += 1;
+        self.last.truncate(9);
+        self.last.push_front(format!("{:.1} s: {kind:?} {text}", at as f64 / S as f64));
+    }
+
+    pub fn last(&self) -> String {
+        self.last.iter().map(|text| format!("\n    {text}")).collect()
+    }
+}
+
+impl fmt::Display for Disturbances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (Disturbance { text, .. }, count) in
+            DISTURBANCES.iter().zip(self.counts).filter(|(one, _)| one.is_simulated)
+        {
+            writeln!(f, "{count:>9}  {text}")?;
+        }
+        Ok(())
+    }
+}
 
 impl Day {
     fn note(&mut self, kind: Kind, text: &str) {
@@ -25,7 +61,9 @@ impl Day {
         if std::mem::take(&mut self.harmless.is_off) {
             return self.set_enabled(true);
         }
-        let (kind, _) = KINDS[self.random.usize(..KINDS.len())];
+        let simulated = DISTURBANCES.iter().filter(|disturbance| disturbance.is_simulated);
+        let kinds: Vec<Kind> = simulated.map(|disturbance| disturbance.kind).collect();
+        let kind = kinds[self.random.usize(..kinds.len())];
         match kind {
             Kind::Step => {
                 let sizes = [30 * MS, 500 * MS, 1500 * MS, 3 * S, 9 * S, 60 * S, 3600 * S];
@@ -67,30 +105,13 @@ impl Day {
             }
             Kind::Period => {
                 let period = [S / 2, S, S, S, 2 * S][self.random.usize(..5)];
-                for node in 0..2 {
-                    let at = self.at();
-                    let schedule = &mut self.nodes[node].schedule;
-                    schedule.change_defaults(
-                        |defaults| defaults.publish_period = Duration::from_nanos(period as u64),
-                        at,
-                        &*self.clocks,
-                    );
-                    self.nodes[node].period = period;
-                    self.run_thread(node);
-                }
+                self.nodes.iter_mut().for_each(|node| node.period = period);
+                self.change(|defaults| defaults.publish_period = Duration::from_nanos(period as u64));
                 self.note(kind, &format!("to {} ms", period / MS));
             }
             Kind::Distributions => {
                 let enabled = self.random.bool();
-                for node in 0..2 {
-                    let at = self.at();
-                    self.nodes[node].schedule.change_defaults(
-                        |defaults| defaults.distributions = enabled,
-                        at,
-                        &*self.clocks,
-                    );
-                    self.run_thread(node);
-                }
+                self.change(|defaults| defaults.distributions = enabled);
                 self.note(kind, &enabled.to_string());
             }
             Kind::Off => {
@@ -99,6 +120,7 @@ impl Day {
                 self.note(kind, "");
                 self.set_enabled(false);
             }
+            Kind::Kill | Kind::Cut => {}
             Kind::LateThread => {
                 let node = self.random.usize(..2);
                 let late = self.random.i64(0..3 * self.nodes[node].period);
@@ -115,13 +137,13 @@ impl Day {
     }
 
     fn set_enabled(&mut self, enabled: bool) {
+        self.change(|defaults| defaults.enabled = enabled);
+    }
+
+    fn change(&mut self, change: impl Fn(&mut SourceDefaults)) {
         for node in 0..2 {
             let at = self.at();
-            self.nodes[node].schedule.change_defaults(
-                |defaults| defaults.enabled = enabled,
-                at,
-                &*self.clocks,
-            );
+            self.nodes[node].schedule.change_defaults(&change, at, &*self.clocks);
             self.run_thread(node);
         }
     }

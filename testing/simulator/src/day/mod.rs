@@ -2,16 +2,15 @@
 
 //! A day in the life of a healthy robot, judged: `simulator --day HOURS`.
 //!
-//! A node on system time and one on simulated time have the sources of a [`robot`], each with the conditions that an
-//! operator writes for it by docs/health.md. Every message goes through the library's recorder, its windows through
+//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario), each with
+//! the conditions that an operator writes for it by docs/health.md. Every message goes through the library's recorder, its windows through
 //! schedule and judges. Meanwhile [`harmless`] events leave the topics healthy: any level but OK is a failure. Then
 //! [`harmful`] faults are injected one by one: each has to raise its level within the time of docs/health.md, and to be
 //! cleared after it has ended.
 
-mod disturbances;
 mod harmful;
 mod harmless;
-pub mod robot;
+pub(crate) mod robot;
 mod state;
 
 use crate::clocks::S;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of a robot, with the conditions that an operator writes for them.
+//! The sources of the robot: what measures them, and their messages.
 
 use std::{
     cell::Cell,
@@ -33,138 +33,8 @@ use topic_statistics_core::{
 use crate::{
     clocks::{HostClocks, MS, S},
     held::Holdable,
+    scenario::{Row, BURST},
 };
-
-/// A healthy source. Times are in nanoseconds.
-#[derive(Clone, Copy)]
-pub struct Row {
-    pub name: &'static str,
-    pub kind: SourceKind,
-    pub is_simulated: bool,
-    pub has_header: bool,
-    pub period: i64,
-    pub age: i64,
-    pub size: u32,
-    pub publishers: u64,
-    /// The messages that a publisher delivers at matching; 0: it is not transient local.
-    pub history: u32,
-    /// How long a callback, a publication or a duration takes.
-    pub takes: i64,
-    pub warn_unless: &'static str,
-    pub error_unless: &'static str,
-}
-
-const ROW: Row = Row {
-    name: "",
-    kind: SourceKind::Subscription,
-    is_simulated: false,
-    has_header: true,
-    period: S,
-    age: 2 * MS,
-    size: 100,
-    publishers: 1,
-    history: 0,
-    takes: MS,
-    warn_unless: "",
-    error_unless: "",
-};
-
-/// By the table of docs/health.md.
-pub const ROBOT: &[Row] = &[
-    Row {
-        name: "/joint_states",
-        period: MS,
-        age: MS / 2,
-        takes: MS / 20,
-        warn_unless: "rate=1000±5% period.max<5ms age.p99<2ms lost=0",
-        error_unless: "rate>=900 age.max<10ms",
-        ..ROW
-    },
-    Row {
-        name: "/tf",
-        has_header: false,
-        period: 5 * MS,
-        publishers: 4,
-        warn_unless: "rate>=180 lost=0",
-        ..ROW
-    },
-    Row {
-        name: "/scan",
-        period: 100 * MS,
-        age: 30 * MS,
-        warn_unless: "rate=10±10% age<80ms age.std<20ms",
-        error_unless: "rate>=5 age<200ms",
-        ..ROW
-    },
-    // 20.4 MB/s.
-    Row {
-        name: "/camera",
-        period: S / 30,
-        age: 15 * MS,
-        size: 680_000,
-        takes: 8 * MS,
-        warn_unless: "rate>=27 bandwidth>=20MB/s callback_duration.max<30ms",
-        error_unless: "rate>=15",
-        ..ROW
-    },
-    Row { name: "/map", period: i64::MAX / 4, warn_unless: "silent<1440min", ..ROW },
-    Row { name: "/robot_description", period: i64::MAX / 4, history: 1, warn_unless: "lost=0", ..ROW },
-    Row { name: "/route", history: 10, warn_unless: "rate=1±20% lost=0", ..ROW },
-    Row {
-        name: "/fix",
-        age: 40 * MS,
-        warn_unless: "rate>=0.9 age<200ms age.std<50ms period.std<100ms",
-        error_unless: "rate>=0.5",
-        ..ROW
-    },
-    Row { name: "/temperature", age: 40 * MS, warn_unless: "age.p99<200ms", ..ROW },
-    Row {
-        name: "/battery",
-        period: 10 * S,
-        age: 20 * MS,
-        takes: 1300 * MS,
-        warn_unless: "rate>=0.09 callback_duration.max<2s",
-        error_unless: "age<500ms",
-        ..ROW
-    },
-    // 20 messages within 0.4 s, about twice a minute.
-    Row { name: "/goal_feedback", period: BURST, warn_unless: "silent<5min lost=0 age.max<50ms", ..ROW },
-    Row {
-        name: "/cmd_vel",
-        kind: SourceKind::Publisher,
-        period: 50 * MS,
-        warn_unless: "rate>=18 publish_period.max<100ms bandwidth>=1800",
-        error_unless: "publish_duration.max<5ms",
-        ..ROW
-    },
-    Row {
-        name: "call_driver",
-        kind: SourceKind::Stopwatch,
-        period: 3 * S,
-        takes: 2 * MS,
-        warn_unless: "duration.max<5ms rate>=0",
-        ..ROW
-    },
-    Row { name: "frames", kind: SourceKind::Counter, period: S / 30, warn_unless: "frequency_hz>=27", ..ROW },
-    Row {
-        name: "/odom",
-        is_simulated: true,
-        period: 20 * MS,
-        warn_unless: "rate>=45 silent<2s age=-10..100ms",
-        error_unless: "age.max<500ms",
-        ..ROW
-    },
-    Row {
-        name: "/clock",
-        is_simulated: true,
-        has_header: false,
-        period: 10 * MS,
-        warn_unless: "rate>=90",
-        ..ROW
-    },
-];
-
-const BURST: i64 = 30 * S;
 
 /// What measures a source.
 enum Measured {
@@ -233,13 +103,14 @@ impl Stream {
         first: i64,
     ) -> Self {
         let name = format!("/node:{}", row.name);
-        let conditions = |text: &str| match text {
+        let conditions = |text: &str, tight: &str| match [text, tight].join(" ").trim() {
             "" => Conditions::from_iter([]),
             text => text.parse().unwrap_or_else(|error| panic!("{error}")),
         };
+        let [warn, error] = row.tight;
         let expected = Expectations::new()
-            .warn_unless(conditions(row.warn_unless))
-            .error_unless(conditions(row.error_unless));
+            .warn_unless(conditions(row.warn_unless, warn))
+            .error_unless(conditions(row.error_unless, error));
         let (collector, measured): (Arc<dyn WindowedCollector>, _) = match row.kind {
             SourceKind::Subscription => {
                 // As at the creation of a subscription: the default metrics, and the conditions' metrics.

@@ -18,10 +18,13 @@ use topic_statistics_core::{
 };
 
 use super::{
-    disturbances::Disturbances,
-    robot::{Sample, Stream, ROBOT},
+    harmless::Disturbances,
+    robot::{Sample, Stream},
 };
-use crate::clocks::{HostClocks, NodeClock, S};
+use crate::{
+    clocks::{HostClocks, NodeClock, S},
+    scenario::ROBOT,
+};
 
 /// The robot and its host.
 pub struct Day {

@@ -114,6 +114,23 @@ struct Samples {
 }
 
 impl Limit {
+    /// Reads a condition of [`text`](Self::text).
+    fn parse(text: &str) -> Option<Self> {
+        let condition = text.parse::<Conditions>().ok()?.into_iter().next()?;
+        let limit = condition.upper_limit().or(condition.lower_limit())?;
+        let name = text.split(['<', '=', '>']).next()?;
+        Some(match (name, name.strip_prefix("age.p")) {
+            ("rate", _) => Self::Rate(limit),
+            ("age", _) => Self::Age(limit),
+            ("age.max", _) => Self::LargestAge(limit),
+            ("callback_duration.max", _) => Self::CallbackDuration(limit),
+            ("silent", _) => Self::Silence(limit),
+            ("lost", _) => Self::NoLoss,
+            (_, Some(percent)) => Self::AgeQuantile(percent.parse::<f64>().ok()? / 100.0, limit),
+            _ => return None,
+        })
+    }
+
     /// Returns the condition.
     fn text(self) -> String {
         match self {
@@ -144,6 +161,17 @@ impl Limit {
 }
 
 impl Wanted {
+    /// Reads conditions of a node.
+    pub fn parse(warn_unless: &str, error_unless: &str) -> Option<Self> {
+        let limits = [(Level::Error, error_unless), (Level::Warn, warn_unless)];
+        let limits = limits
+            .into_iter()
+            .flat_map(|(level, text)| text.split_whitespace().map(move |text| (level, text)));
+        let limits =
+            limits.map(|(level, text)| Some((level, Limit::parse(text)?))).collect::<Option<Vec<_>>>()?;
+        Some(Self { limits, raise_after: 2, clear_after: 3, stale_after: None, silence: Silence::Stale })
+    }
+
     /// Returns the library's input.
     pub fn expectations(&self) -> Expectations {
         let conditions_of = |level: Level| {

@@ -20,7 +20,7 @@ pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
 pub use waiting::{Waiting, WaitingKind};
 
-use topic_statistics_core::{record::transport::Gid, Metric};
+use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStatistics};
 
 /// A stamp, and the truth about it.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,32 @@ pub struct Window {
     pub has_distributions: bool,
     /// None unless it is a subscription's.
     pub totals: Option<Totals>,
+}
+
+impl Window {
+    /// Returns a window of a subscription with the library's own figures: for the health after it, where something else
+    /// compares the figures. `lost`: the messages lost in it.
+    pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
+        let (start, offset) = (ours.window.start.as_nanoseconds(), 0);
+        let single = |(metric, summary): &(Metric, Summary)| match metric {
+            Metric::MessageAge => (*metric, Expected::SomeOf(vec![], 0)),
+            _ => (*metric, Expected::Samples(vec![summary.maximum; summary.sample_count.min(1) as usize])),
+        };
+        Self {
+            start,
+            stop: start + ours.length.as_nanos() as i64,
+            is_first: false,
+            offset,
+            step: None,
+            count: ours.is_count_known.then_some(ours.count),
+            unrecorded: ours.unrecorded,
+            is_unstamped: ours.unstamped,
+            lost: lost.filter(|_| ours.unrecorded == 0),
+            metrics: ours.metrics.iter().map(single).collect(),
+            has_distributions: ours.distribution(Metric::MessageAge).is_some(),
+            totals: None,
+        }
+    }
 }
 
 /// Whether windows have distributions: by docs/distributions.md, from the next window on.

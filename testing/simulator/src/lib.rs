@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A deterministic simulator of a node's statistics, from one seed.
+//!
+//! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. It drives the
+//! core's recorder, collectors, schedule, loss events and totals, with injected time and without a thread. For each
+//! source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every window,
+//! all figures, totals and events are compared. Each world has a second one, with sources of equal [`names`], and a
+//! third one, with [`hops`]. The soak test judges the health of real nodes by the same oracle, in the same
+//! [`scenario`].
+
+mod check;
+mod clocks;
+pub mod day;
+pub mod faults;
+mod held;
+mod history;
+mod hops;
+mod names;
+pub mod oracle;
+mod plan;
+mod same;
+pub mod scenario;
+mod shrink;
+mod world;
+
+use std::sync::{
+    atomic::{AtomicU64, Ordering},
+    Mutex,
+};
+
+use faults::Tally;
+use plan::Plan;
+pub use shrink::shrink;
+use world::World;
+
+/// The first failure of a world.
+pub struct Failure {
+    pub world: u64,
+    pub error: String,
+    /// Whether its plan can be made smaller: not that of equal names, or of hops.
+    pub can_shrink: bool,
+}
+
+impl Failure {
+    /// Simulates a world.
+    fn find(seed: u64, world: u64) -> (Tally, Option<Self>) {
+        let (mut tally, result) = World::new(Plan::of(seed, world)).run(None);
+        let failure = |error, can_shrink| Self { world, error, can_shrink };
+        if let Err(error) = result {
+            return (tally, Some(failure(error, true)));
+        }
+        let (windows, result) = names::World::new(seed, world).run();
+        tally.named = windows;
+        if let Err(error) = result {
+            return (tally, Some(failure(error, false)));
+        }
+        let (of_hops, result) = hops::World::new(seed, world).run();
+        tally.add(&of_hops);
+        (tally, result.err().map(|error| failure(error, false)))
+    }
+}
+
+/// Simulates worlds until this number of windows is compared. Returns the sum of the counts, and the failure of the
+/// first world that failed.
+///
+/// Which worlds are simulated depends on the seed and the windows only, not on the number of threads.
+pub fn simulate(seed: u64, windows: u64, threads: u64) -> (Tally, Option<Failure>) {
+    // Batches of worlds: the number of windows of a batch decides whether there is another one.
+    const BATCH: u64 = 16;
+    let mut sum = Tally::default();
+    let mut first = 0;
+    while sum.windows < windows {
+        let next = AtomicU64::new(first);
+        let results: Mutex<Vec<(u64, Tally, Option<Failure>)>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| loop {
+                    let world = next.fetch_add(1, Ordering::Relaxed);
+                    if world >= first + BATCH {
+                        return;
+                    }
+                    let (tally, failure) = Failure::find(seed, world);
+                    results
+                        .lock()
+                        .unwrap_or_else(|poisoned| poisoned.into_inner())
+                        .push((world, tally, failure));
+                });
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        results.sort_by_key(|(world, ..)| *world);
+        for (_, tally, failure) in results {
+            sum.add(&tally);
+            if failure.is_some() {
+                return (sum, failure);
+            }
+        }
+        first += BATCH;
+    }
+    (sum, None)
+}
