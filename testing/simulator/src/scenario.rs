@@ -15,13 +15,9 @@ const MS: i64 = crate::clocks::MS;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Message {
     Image,
-    Scan,
-    Joints,
-    Transform,
-    /// Any other one with a header.
+    /// With a header.
     Point,
-    /// Types without a header.
-    Twist,
+    /// Without one.
     Text,
 }
 
@@ -75,7 +71,7 @@ pub const ONCE: i64 = i64::MAX / 4;
 pub const ROBOT: &[Row] = &[
     Row {
         name: "/joint_states",
-        message: Some(Message::Joints),
+        message: Some(Message::Point),
         period: MS,
         age: MS / 2,
         takes: MS / 20,
@@ -86,7 +82,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/tf",
-        message: Some(Message::Transform),
+        message: Some(Message::Point),
         has_header: false,
         period: 5 * MS,
         publishers: 4,
@@ -95,7 +91,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/scan",
-        message: Some(Message::Scan),
+        message: Some(Message::Point),
         period: 100 * MS,
         age: 30 * MS,
         warn_unless: "age<80ms",
@@ -155,7 +151,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/cmd_vel",
-        message: Some(Message::Twist),
+        message: Some(Message::Text),
         kind: SourceKind::Publisher,
         period: 50 * MS,
         warn_unless: "rate>=18",
@@ -213,7 +209,7 @@ pub struct Disturbance {
     pub kind: Kind,
     pub text: &'static str,
     pub is_simulated: bool,
-    /// Between real processes: when it happens first, and how often. The slew begins with the day.
+    /// Between real processes: when it happens first, and how often.
     pub happens: Option<[Duration; 2]>,
 }
 

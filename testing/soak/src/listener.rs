@@ -15,71 +15,77 @@ use anyhow::{bail, Context as _, Result};
 use rclrs::*;
 use rclrs_topic_statistics::{
     IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, SourceName, TopicStatisticsOptions,
-    Totals,
+    WindowStatistics,
 };
 use ros_env::{geometry_msgs::msg::PointStamped, statistics_msgs::msg::MetricsMessage};
 use serde::{Deserialize, Serialize};
-use test_support::Spinning;
+use test_support::{on_each, Spinning};
 
 use crate::{
-    lock::lock,
-    measured,
+    measured::{self, lock},
     talker::{topic, TOPICS},
-    windows::{self, Windows},
 };
 
 /// The name of its node.
 pub const LISTENER: &str = "listener";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The incarnation of a publisher with an incompatible QoS: none of its messages may arrive.
-const INCOMPATIBLE: u64 = 0;
+/// The metrics: age and period, as by default, and losses.
+const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
-/// The messages of one publisher that were received.
-#[derive(Clone, Copy)]
-struct Heard {
-    first: u64,
-    last: u64,
-}
-
-/// The messages that a callback was called with, by the senders' own numbers.
+/// The messages that a callback was called with, by the senders' own numbers: the first and the last of each sender.
 #[derive(Clone, Default)]
 struct Tally {
     received: u64,
     late: u64,
-    heard: BTreeMap<u64, Heard>,
+    heard: BTreeMap<u64, [u64; 2]>,
 }
+
+/// A tally for each place of a group.
+type Tallies = Vec<Tally>;
 
 impl Tally {
     fn accept(&mut self, message: &PointStamped) {
         let (number, incarnation) = (message.point.x as u64, message.point.y as u64);
         self.received += 1;
-        let heard = self.heard.entry(incarnation).or_insert(Heard { first: number, last: number });
-        self.late += u64::from(number < heard.last);
-        heard.last = heard.last.max(number);
+        let [_, last] = self.heard.entry(incarnation).or_insert([number, number]);
+        self.late += u64::from(number < *last);
+        *last = number.max(*last);
     }
 
-    /// Returns the messages that the senders have sent and that were not received.
-    fn lost(&self) -> u64 {
-        let sent: u64 = self.heard.values().map(|heard| heard.last - heard.first + 1).sum();
-        sent - self.received
+    /// Received, lost, out of order, duplicates and publishers, by the senders' numbers.
+    fn totals(&self) -> [u64; 5] {
+        let sent: u64 = self.heard.values().map(|[first, last]| last - first + 1).sum();
+        [self.received, sent - self.received, self.late, 0, self.heard.len() as u64]
     }
 }
 
-/// The totals of the library, as far as they are judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
+/// The windows of a subscription.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Windows {
+    pub windows: u64,
+    /// Windows that did not start where the one before stopped, or whose count is not the difference of the totals.
+    pub wrong: u64,
+    /// Windows without ages: the clock was stepped, or messages were counted without being measured.
+    pub without_ages: u64,
+    /// Messages that were counted without being measured.
+    pub unrecorded: u64,
+    /// The messages received, by the last window's totals.
     pub received: u64,
-    pub lost: Option<u64>,
-    pub late: Option<u64>,
-    pub duplicates: Option<u64>,
-    pub publishers: Option<u64>,
+    /// The last window's stop, in nanoseconds since the epoch; 0 before the first.
+    pub stop: i64,
 }
 
-impl From<Totals> for Counted {
-    fn from(totals: Totals) -> Self {
-        let Totals { received, lost, out_of_order, duplicates, publishers, .. } = totals;
-        Counted { received, lost, late: out_of_order, duplicates, publishers }
+impl Windows {
+    fn accept(&mut self, window: &WindowStatistics) {
+        let received = window.totals.map_or(0, |totals| totals.received);
+        let [start, stop] = [window.window.start, window.window.stop].map(|time| time.as_nanoseconds());
+        let is_next = self.stop == start && self.received + window.count == received;
+        self.wrong += u64::from(!is_next && self.windows > 0);
+        self.without_ages += u64::from(window.unrecorded > 0 || window.clock_step.is_some());
+        self.unrecorded += window.unrecorded;
+        self.windows += 1;
+        (self.received, self.stop) = (received, stop);
     }
 }
 
@@ -87,16 +93,12 @@ impl From<Totals> for Counted {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
-    /// By the senders' numbers.
-    pub received: u64,
-    pub lost: u64,
-    pub late: u64,
-    pub publishers: u64,
-    /// By the library; None of the control.
-    pub counted: Option<Counted>,
+    /// [`Tally::totals`], and those of the library; None: unknown, or of the control.
+    pub truth: [u64; 5],
+    pub counted: [Option<u64>; 5],
     pub windows: Windows,
-    /// The last number of the incarnations that were asked for.
-    pub last: Vec<(u64, u64)>,
+    /// The last number of each incarnation.
+    pub last: BTreeMap<u64, u64>,
 }
 
 /// The listener's answer.
@@ -107,22 +109,13 @@ pub struct Report {
     pub heap: u64,
 }
 
-/// A subscription, with statistics or without.
-#[derive(Clone)]
-enum Subscribed {
-    Measured(MeasuredSubscription<PointStamped>),
-    Plain { _subscription: WorkerSubscription<PointStamped, Tallies> },
-}
-
-/// A tally for each place of a group.
-type Tallies = Vec<Tally>;
-
-/// A subscription of a group.
+/// A subscription of a group, with statistics or without.
 #[derive(Clone)]
 struct Member {
     place: usize,
     name: String,
-    subscribed: Subscribed,
+    measured: Option<MeasuredSubscription<PointStamped>>,
+    _plain: Option<WorkerSubscription<PointStamped, Tallies>>,
     windows: Arc<Mutex<Windows>>,
 }
 
@@ -135,14 +128,6 @@ struct Group {
     _publishers: Vec<Publisher<MetricsMessage>>,
     node: Node,
     _spinning: Spinning,
-}
-
-/// How a subscription differs from the others.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Matching,
-    /// It requests more than the publishers offer.
-    Incompatible,
 }
 
 impl Group {
@@ -164,44 +149,34 @@ impl Group {
     }
 
     /// Adds a subscription; its place has a new tally.
-    fn add(&mut self, place: usize, index: usize, kind: Kind, name: Option<&str>) -> Result<()> {
+    fn add(&mut self, place: usize, index: usize, name: Option<&str>) -> Result<()> {
         self.on_worker(move |tallies| tallies[place] = Tally::default())?;
         let topic = topic(index);
-        let mut options = topic.as_str().keep_last(10).reliable();
-        if kind == Kind::Incompatible {
-            options = options.transient_local();
-        }
+        let options = topic.as_str().keep_last(10).reliable();
         let callback = move |tallies: &mut Tallies, message: PointStamped| tallies[place].accept(&message);
         let windows = Arc::<Mutex<Windows>>::default();
-        let (subscribed, name) = match &self.statistics {
-            None => {
-                let _subscription = self.worker.create_subscription::<PointStamped, _>(options, callback)?;
-                (Subscribed::Plain { _subscription }, topic.clone())
-            }
-            Some(statistics) => {
-                let mut measured = TopicStatisticsOptions::new();
-                if let Some(name) = name {
-                    measured = measured.source_name(SourceName::Custom(name.to_owned()));
-                }
-                let subscription = statistics.create_worker_subscription::<PointStamped, _, _>(
-                    &self.worker,
-                    options.topic_statistics(measured),
-                    callback,
-                )?;
-                let name = subscription.source_name().to_owned();
-                windows::follow(subscription.watch(), &windows);
-                (Subscribed::Measured(subscription), name)
-            }
+        let Some(statistics) = &self.statistics else {
+            let _plain = Some(self.worker.create_subscription(options, callback)?);
+            self.members.push(Member { place, name: topic.clone(), measured: None, _plain, windows });
+            return Ok(());
         };
-        self.members.push(Member { place, name, subscribed, windows });
+        let custom = name.map(|name| SourceName::Custom(name.to_owned()));
+        let measured = TopicStatisticsOptions::new().source_name(custom.unwrap_or_default());
+        let options = options.topic_statistics(measured);
+        let subscription = statistics.create_worker_subscription(&self.worker, options, callback)?;
+        let (name, to) = (subscription.source_name().to_owned(), Arc::clone(&windows));
+        on_each(subscription.watch(), move |window| {
+            window.iter().for_each(|window| lock(&to).accept(window));
+        });
+        self.members.push(Member { place, name, measured: Some(subscription), _plain: None, windows });
         Ok(())
     }
 
     /// Compares the subscriptions on the worker, between two callbacks.
-    fn rows(&self, incarnations: &[u64]) -> Result<Vec<Row>> {
-        let (members, incarnations) = (self.members.clone(), incarnations.to_vec());
+    fn rows(&self) -> Result<Vec<Row>> {
+        let members = self.members.clone();
         self.on_worker(move |tallies| {
-            members.iter().map(|member| member.row(&tallies[member.place], &incarnations)).collect()
+            members.iter().map(|member| member.row(&tallies[member.place])).collect()
         })
     }
 
@@ -217,91 +192,53 @@ impl Group {
     }
 }
 
-/// The metrics: age and period, as by default, and losses.
-const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
-
 impl Member {
-    fn counted(&self) -> Option<Counted> {
-        match &self.subscribed {
-            Subscribed::Measured(subscription) => Some(subscription.totals().into()),
-            Subscribed::Plain { .. } => None,
-        }
-    }
-
-    fn row(&self, tally: &Tally, incarnations: &[u64]) -> Row {
-        let last = incarnations
-            .iter()
-            .filter_map(|incarnation| Some((*incarnation, tally.heard.get(incarnation)?.last)));
+    fn row(&self, tally: &Tally) -> Row {
+        let counted = self.measured.as_ref().map_or([None; 5], |subscription| {
+            let all = subscription.totals();
+            [Some(all.received), all.lost, all.out_of_order, all.duplicates, all.publishers]
+        });
         Row {
             name: self.name.clone(),
-            received: tally.received,
-            lost: tally.lost(),
-            late: tally.late,
-            publishers: tally.heard.len() as u64,
-            counted: self.counted(),
+            truth: tally.totals(),
+            counted,
             windows: *lock(&self.windows),
-            last: last.collect(),
+            last: tally.heard.iter().map(|(incarnation, [_, last])| (*incarnation, *last)).collect(),
         }
     }
 }
 
-/// The places of the listener's group: one for each topic, and two more.
-const INCOMPATIBLE_PLACE: usize = TOPICS;
-const CHURNED_PLACE: usize = TOPICS + 1;
-
 /// Answers each line on standard input by one line, until its end.
 pub fn run(plain: bool, window: Duration) -> Result<()> {
     let context = Context::default_from_env()?;
-    let mut steady = Group::new(&context, LISTENER, TOPICS + 2, plain, window)?;
+    let mut steady = Group::new(&context, LISTENER, TOPICS + 1, plain, window)?;
     for index in 0..TOPICS {
-        steady.add(index, index, Kind::Matching, None)?;
+        steady.add(index, index, None)?;
     }
-    let deaf = format!("/{LISTENER}:incompatible");
-    steady.add(INCOMPATIBLE_PLACE, 0, Kind::Incompatible, Some(&deaf))?;
     let mut churned = None;
-    let mut incompatible = None;
     let mut next = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        let (verb, arguments) = line.split_once(' ').unwrap_or((&line, ""));
         let mut report = Report::default();
-        match verb {
+        match line.as_str() {
             "create" => {
                 next = (next + 7) % TOPICS;
-                steady.add(CHURNED_PLACE, next, Kind::Matching, Some("churned"))?;
+                steady.add(TOPICS, next, Some("churned"))?;
                 let mut group = Group::new(&context, "churned", 3, plain, window)?;
-                group.add(0, (next + 1) % TOPICS, Kind::Matching, None)?;
-                group.add(1, (next + 2) % TOPICS, Kind::Matching, None)?;
-                group.add(2, (next + 3) % TOPICS, Kind::Incompatible, None)?;
-                let topic = topic((next + 4) % TOPICS);
-                let options = topic.as_str().keep_last(10).best_effort();
-                incompatible = Some(group.node.create_publisher::<PointStamped>(options)?);
+                for place in 0..3 {
+                    group.add(place, (next + 1 + place) % TOPICS, None)?;
+                }
                 churned = Some(group);
             }
-            "publish" => {
-                for number in 1..=10 {
-                    let mut message = PointStamped::default();
-                    (message.point.x, message.point.y) = (f64::from(number), INCOMPATIBLE as f64);
-                    if let Some(publisher) = &incompatible {
-                        publisher.publish(&message)?;
-                    }
-                }
-            }
             "drop" => {
-                report.rows = churned.as_ref().map(|group| group.rows(&[])).transpose()?.unwrap_or_default();
-                report.rows.extend(steady.rows(&[])?.drain(CHURNED_PLACE..));
-                steady.members.truncate(CHURNED_PLACE);
-                (churned, incompatible) = (None, None);
+                report.rows = churned.as_ref().map(Group::rows).transpose()?.unwrap_or_default();
+                report.rows.extend(steady.rows()?.drain(TOPICS..));
+                steady.members.truncate(TOPICS);
+                churned = None;
             }
-            "stall" => {
-                let time = Duration::from_millis(arguments.parse()?);
-                steady.on_worker(move |_| std::thread::sleep(time))?;
-            }
-            "report" => {
-                let incarnations: Vec<u64> =
-                    arguments.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-                report.rows = steady.rows(&incarnations)?;
-            }
+            // Its queues hold 100 ms.
+            "stall" => steady.on_worker(move |_| std::thread::sleep(Duration::from_millis(300)))?,
+            "report" => report.rows = steady.rows()?,
             _ => bail!("The listener has no command {line:?}"),
         }
         report.heap = measured::heap();

@@ -6,19 +6,15 @@
 //! and two readers of `/statistics`. It has the processes create and drop things, kills some and stops others, and
 //! judges their reports.
 
-mod judge;
 mod listener;
-mod lock;
 mod measured;
 mod preload;
 mod reader;
 mod robot;
 mod run;
 mod talker;
-mod windows;
 
-use std::process::ExitCode;
-
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 /// A soak test of rclrs_topic_statistics.
@@ -30,72 +26,44 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Program {
-    /// Runs the soak test: starts the other programs, prints a line now and then, and fails on a difference or on
-    /// growth
-    Run(run::Options),
-    /// Publishes on the topics of one process, 100 Hz each; the first number of its messages is its own count
-    Talker {
-        /// Which of the processes
+    /// Runs the soak test: prints a line now and then, and fails on a difference or on growth
+    Run(measured::Options),
+    /// Runs a robot of ten processes that compare their windows and health, and compares what is reported
+    Robot {
         #[arg(long)]
-        process: usize,
-        /// Distinguishes it from all others of the run
-        #[arg(long)]
-        incarnation: u64,
-    },
-    /// Subscribes to every topic, with statistics
-    Listener {
-        /// Without statistics: the control of the memory
-        #[arg(long)]
-        plain: bool,
-        /// The windows' length in ms
-        #[arg(long)]
-        window: u64,
-    },
-    /// Reads /statistics
-    Reader,
-    /// Runs the scenario robot: a robot of twelve processes; compares each figure that is reported with the processes'
-    /// own logs
-    Robot(robot::run::Options),
-    /// Runs nodes in Python with the preloaded statistics, and compares their windows with their own counts
-    Preload(preload::Options),
-    /// Prints messages pushed by OTLP
-    Collector {
-        #[arg(long)]
-        port: u16,
-    },
-    /// A process of the robot
-    RobotNode {
-        name: String,
-        /// Distinguishes it from all others of the run
-        #[arg(long)]
-        incarnation: u32,
-        /// The bytes of an image
-        #[arg(long)]
+        minutes: f64,
+        /// The bytes of a camera's image
+        #[arg(long, default_value_t = 1_000_000)]
         image: usize,
-        /// Where its log is written
-        #[arg(long)]
-        directory: std::path::PathBuf,
     },
+    /// Runs nodes in Python with the preloaded statistics, and compares their windows with their own counts
+    Preload(measured::Options),
+    /// A process with publishers: the first number of its messages is its own count
+    #[command(hide = true)]
+    Talker { process: usize, incarnation: u64 },
+    /// Subscribes to every topic with statistics, or without: the control. Windows have that length in ms
+    #[command(hide = true)]
+    Listener { plain: u8, window: u64 },
+    /// Reads /statistics
+    #[command(hide = true)]
+    Reader,
+    /// A process of the robot
+    #[command(hide = true)]
+    RobotNode { name: String, incarnation: u32, image: usize, directory: std::path::PathBuf },
 }
 
-fn main() -> ExitCode {
-    let result = match Cli::parse().program {
+fn main() -> Result<()> {
+    match Cli::parse().program {
         Program::Run(options) => run::run(&options),
         Program::Talker { process, incarnation } => talker::run(process, incarnation),
-        Program::Listener { plain, window } => listener::run(plain, std::time::Duration::from_millis(window)),
+        Program::Listener { plain, window } => {
+            listener::run(plain == 1, std::time::Duration::from_millis(window))
+        }
         Program::Reader => reader::run(),
-        Program::Robot(options) => robot::run::run(&options),
+        Program::Robot { minutes, image } => robot::run::run(minutes, image),
         Program::Preload(options) => preload::run(&options),
-        Program::Collector { port } => robot::collector::run(port),
         Program::RobotNode { name, incarnation, image, directory } => {
             robot::node::run(&name, incarnation, image, &directory)
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
         }
     }
 }

@@ -21,32 +21,14 @@ use tempfile::TempDir;
 use test_support::{command, domain, preload, Program};
 
 use crate::{
-    judge::check_growth,
-    measured::{usage, Usage},
-    run::{clock, program, wait_for},
+    measured::{clock, usage, Cycle, Options},
+    run::{ask, program, wait_for},
 };
 
 /// The talkers' topics; the host and the control subscribe to all.
 const TOPICS: [&str; 2] = ["/soak_0", "/soak_1"];
 /// A talker is replaced in every third cycle, in turns by SIGKILL and in an orderly way.
 const REPLACING: usize = 3;
-/// Cycles until the numbers of threads and descriptors are taken to which they have to come back.
-const WARM_UP_CYCLES: usize = 2;
-/// The highest rise of the heap beyond the control's over the second half of the run, in kB.
-const HIGHEST_RISE: f64 = 300.0;
-
-#[derive(clap::Args)]
-pub struct Options {
-    /// How long
-    #[arg(long)]
-    hours: f64,
-    /// The time between two lines, in seconds
-    #[arg(long, default_value_t = 60.0)]
-    interval: f64,
-    /// The length of a cycle, in seconds
-    #[arg(long, default_value_t = 10.0, hide = true)]
-    cycle: f64,
-}
 
 /// What a process reports.
 #[derive(Default, Deserialize)]
@@ -105,97 +87,12 @@ struct Soak {
     killed: u64,
 }
 
-/// What was seen at the end of a cycle.
-struct Sample {
-    messages: u64,
-    calls: u64,
-    /// Calls of talkers that have not ended, without a response: the middleware may lose one.
-    unanswered: u64,
-    /// How many sums were compared.
-    compared: usize,
-    allocations: u64,
-    host: Usage,
-    control: Usage,
-    heap: u64,
-    /// Heap in use of the host less the control's, in kB.
-    difference: f64,
-}
-
 pub fn run(options: &Options) -> Result<()> {
-    let time = |seconds: f64, what: &'static str| Duration::try_from_secs_f64(seconds).context(what);
-    let length = time(options.hours * 3600.0, "--hours is not a time")?;
-    let interval = time(options.interval, "--interval is not a time")?;
-    let cycle = time(options.cycle, "--cycle is not a time")?;
+    let length = Duration::from_secs_f64(options.cycle);
     let mut soak = Soak::begin()?;
-    println!(
-        "{:>9} {:>9} {:>8} {:>10} {:>8} {:>11} {:>9} {:>8} {:>8} {:>9} {:>7} {:>11} {:>6}",
-        "time",
-        "messages",
-        "calls",
-        "unanswered",
-        "compared",
-        "allocations",
-        "memory_kB",
-        "control",
-        "heap_kB",
-        "diff_kB",
-        "threads",
-        "descriptors",
-        "killed"
-    );
-    let (began, mut last) = (Instant::now(), Instant::now());
-    let mut baseline: Option<[u64; 4]> = None;
-    let mut growth: Vec<(f64, f64)> = vec![];
-    let mut messages = 0;
-    for number in 0.. {
-        let sample = soak.cycle(number, cycle)?;
-        let elapsed = began.elapsed();
-        growth.push((elapsed.as_secs_f64() / 3600.0, sample.difference));
-        messages = sample.messages;
-        let is_over = elapsed >= length && number + 1 >= REPLACING;
-        if last.elapsed() + cycle / 2 >= interval || is_over {
-            last = Instant::now();
-            println!(
-                "{:>9} {:>9} {:>8} {:>10} {:>8} {:>11} {:>9} {:>8} {:>8.0} {:>9.1} {:>7} {:>11} {:>6}",
-                clock(elapsed),
-                sample.messages,
-                sample.calls,
-                sample.unanswered,
-                sample.compared,
-                sample.allocations,
-                sample.host.memory,
-                sample.control.memory,
-                sample.heap as f64 / 1e3,
-                sample.difference,
-                format!("{}/{}", sample.host.threads, sample.control.threads),
-                format!("{}/{}", sample.host.descriptors, sample.control.descriptors),
-                soak.killed
-            );
-        }
-        ensure!(
-            sample.allocations == 0,
-            "The statistics made {} allocations for messages",
-            sample.allocations
-        );
-        let now =
-            [&sample.host, &sample.control].map(|process| [process.threads, process.descriptors]).concat();
-        ensure!(now[0] == now[2] + 1, "The host has {} threads, the control {}", now[0], now[2]);
-        match baseline {
-            None if number + 1 >= WARM_UP_CYCLES => baseline = now.try_into().ok(),
-            Some(before) => ensure!(
-                now == before,
-                "Threads and descriptors of the host and the control are {now:?}; after the warm-up {before:?}"
-            ),
-            None => {}
-        }
-        check_growth(&growth, HIGHEST_RISE, "The host")?;
-        if is_over {
-            break;
-        }
-    }
-    soak.end()?;
-    println!("passed: {messages} messages in {}", clock(began.elapsed()));
-    Ok(())
+    let took = options.run(2, 200.0, |number| soak.cycle(number, length))?;
+    println!("passed in {}", clock(took));
+    soak.end()
 }
 
 impl Soak {
@@ -223,11 +120,9 @@ impl Soak {
             let talker = soak.talker(topic)?;
             soak.talkers.push(talker);
         }
-        let reader = &mut soak.reader;
+        let is_of_host = |(source, _): &(&String, &u64)| source.starts_with("/host:/soak_");
         wait_for("windows of the host", || {
-            Ok(TOPICS.iter().all(|topic| {
-                report(reader).is_ok_and(|read| read.sums.contains_key(&format!("/host:{topic} message_age")))
-            }))
+            Ok(report(&mut soak.reader)?.sums.iter().filter(is_of_host).count() == TOPICS.len())
         })?;
         Ok(soak)
     }
@@ -247,19 +142,18 @@ impl Soak {
         Ok(Talker { name, topic, program })
     }
 
-    fn all(&mut self, request: &str) -> Result<()> {
+    fn all(&mut self, request: &str) {
         let talkers = self.talkers.iter_mut().map(|talker| &mut talker.program);
         for program in [&mut self.host, &mut self.control].into_iter().chain(talkers) {
             program.request(request);
         }
-        Ok(())
     }
 
     /// Creates and destroys, forks, replaces a talker; then pauses, and compares.
-    fn cycle(&mut self, number: usize, length: Duration) -> Result<Sample> {
+    fn cycle(&mut self, number: usize, length: Duration) -> Result<Cycle> {
         let began = Instant::now();
         let until = |part: f64| std::thread::sleep(length.mul_f64(part).saturating_sub(began.elapsed()));
-        self.all("run")?;
+        self.all("run");
         for program in [&mut self.host, &mut self.control] {
             program.request("create");
             let statuses = program.request("fork");
@@ -272,69 +166,62 @@ impl Soak {
         until(0.4);
         let before = report(&mut self.host)?.allocations;
         until(0.8);
-        let after = report(&mut self.host)?.allocations;
+        let allocations = report(&mut self.host)?.allocations - before;
         ensure!(before > 0, "The allocations of the statistics are not counted");
-        self.all("pause")?;
-        let mut sample = self.compare()?;
-        sample.allocations = after - before;
+        ensure!(allocations == 0, "The statistics made {allocations} allocations for messages");
+        self.all("pause");
+        let mut difference = String::new();
+        wait_for("equal counts", || {
+            difference = self.difference()?;
+            Ok(difference.is_empty())
+        })
+        .with_context(|| difference)?;
+        check(&self.errors)?;
+        let [host, control] = [report(&mut self.host)?, report(&mut self.control)?];
+        let threads = [usage(self.host.id())?.threads, usage(self.control.id())?.threads];
+        ensure!(
+            threads[0] == threads[1] + 1,
+            "The host has {} threads, the control {}",
+            threads[0],
+            threads[1]
+        );
         if number % REPLACING == REPLACING - 1 {
             self.replace_a_talker(number / REPLACING)?;
         }
         until(1.0);
-        Ok(sample)
+        let messages = host.received.values().sum::<u64>() + host.count("published");
+        let cells = vec![
+            ("messages", messages.to_string()),
+            ("calls", host.count("requests").to_string()),
+            ("allocations", allocations.to_string()),
+            ("killed", self.killed.to_string()),
+        ];
+        Ok((cells, [self.host.id(), self.control.id()], (host.heap as f64 - control.heap as f64) / 1e3))
     }
 
-    /// Waits until nothing is under way, and all sums are those that the processes have counted.
-    fn compare(&mut self) -> Result<Sample> {
-        let mut difference = String::new();
-        let mut sample = None;
-        let waited = wait_for("equal counts", || {
-            let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
-            let mut expected = self.ended.clone();
-            let mut sent = self.sent.clone();
-            let mut unanswered = 0;
-            let received: u64 = host.received.values().sum();
-            expected.insert("/host:/host_out publish_duration_ms".to_owned(), host.count("published"));
-            expected.insert("/host:/host requests".to_owned(), host.count("requests"));
-            for talker in &mut self.talkers {
-                let own = report(&mut talker.program)?;
-                expected.extend(talker.sums(&own));
-                sent.insert(talker.name.clone(), own.count("published"));
-                unanswered += own.count("calls") - own.count("responses");
-            }
-            let read = report(&mut self.reader)?.sums;
-            let ages = TOPICS.map(|topic| read.get(&format!("/host:{topic} message_age")).copied());
-            let unequal = expected.iter().find(|(source, expected)| read.get(*source) != Some(*expected));
-            let lost = sent.iter().find(|(talker, sent)| {
-                [&host, &control]
-                    .iter()
-                    .any(|process| process.received.get(*talker).copied().unwrap_or(0) != **sent)
-            });
-            difference = format!(
-                "{unequal:?} is {:?}; {lost:?} of {:?}; {received} are {ages:?}",
-                unequal.map(|(source, _)| read.get(source)),
-                host.received
-            );
-            let is_equal = ages.iter().copied().sum::<Option<u64>>() == Some(received);
-            if unequal.is_some() || lost.is_some() || !is_equal {
-                return Ok(false);
-            }
-            sample = Some(Sample {
-                messages: received + host.count("published"),
-                calls: host.count("requests"),
-                unanswered,
-                compared: expected.len() + sent.len() + 1,
-                allocations: 0,
-                host: usage(self.host.id())?,
-                control: usage(self.control.id())?,
-                heap: host.heap,
-                difference: (host.heap as f64 - control.heap as f64) / 1e3,
-            });
-            Ok(true)
+    /// Returns the sums that are not those that the processes have counted; none if nothing is under way. The
+    /// middleware may lose a response.
+    fn difference(&mut self) -> Result<String> {
+        let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
+        let (mut expected, mut sent) = (self.ended.clone(), self.sent.clone());
+        expected.insert("/host:/host_out publish_duration_ms".to_owned(), host.count("published"));
+        expected.insert("/host:/host requests".to_owned(), host.count("requests"));
+        for talker in &mut self.talkers {
+            let own = report(&mut talker.program)?;
+            expected.extend(talker.sums(&own));
+            sent.insert(talker.name.clone(), own.count("published"));
+        }
+        let read = report(&mut self.reader)?.sums;
+        let ages = TOPICS.map(|topic| read.get(&format!("/host:{topic} message_age")).copied().unwrap_or(0));
+        let received: u64 = host.received.values().sum();
+        expected.retain(|source, sum| read.get(source) != Some(sum));
+        sent.retain(|talker, sent| {
+            [&host, &control].iter().any(|process| process.received.get(talker).unwrap_or(&0) != sent)
         });
-        waited.with_context(|| difference)?;
-        check(&self.errors)?;
-        sample.context("no sample")
+        Ok(match expected.is_empty() && sent.is_empty() && ages.iter().sum::<u64>() == received {
+            true => String::new(),
+            false => format!("{expected:?} of {read:?}; {sent:?} of {:?}; {ages:?}", host.received),
+        })
     }
 
     /// Ends a talker, in turns by SIGKILL and in an orderly way, and starts another. All pause.
@@ -383,6 +270,5 @@ fn check(errors: &Path) -> Result<()> {
 }
 
 fn report(program: &mut Program) -> Result<Report> {
-    let answer = program.request("report");
-    serde_json::from_str(&answer).with_context(|| format!("{answer:?} is no report"))
+    ask(program, "report")
 }

@@ -3,11 +3,11 @@
 //! A process with some of the publishers.
 
 use std::{
-    ops::Range,
     sync::{
         atomic::{AtomicBool, Ordering},
         Arc,
     },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -26,10 +26,17 @@ pub fn topic(index: usize) -> String {
     format!("soak_{index}")
 }
 
-/// Returns the topics of a process.
-fn topics(process: usize) -> Range<usize> {
-    const OF_A_PROCESS: usize = TOPICS / PROCESSES;
-    process * OF_A_PROCESS..(process + 1) * OF_A_PROCESS
+/// Returns whether there was a line on standard input, or its end; and the thread that reads on until its end.
+pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let read = move || {
+        let mut line = String::new();
+        let _line_or_end = std::io::stdin().read_line(&mut line);
+        over.store(true, Ordering::Relaxed);
+        while std::io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0) {}
+    };
+    (is_over, std::thread::spawn(read))
 }
 
 /// Publishes until a line on standard input, or its end. Then prints topics and the number of messages published on
@@ -40,20 +47,14 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
         .map(|node| executor.create_node(format!("talker_{process}_{node}").as_str()))
         .collect::<Result<_, _>>()?;
     let mut publishers = vec![];
-    for (place, index) in topics(process).enumerate() {
+    let of_process = TOPICS / PROCESSES;
+    for index in process * of_process..(process + 1) * of_process {
         let options = topic(index);
         let publisher =
-            nodes[place % NODES].create_publisher::<PointStamped>(options.keep_last(10).reliable())?;
+            nodes[index % NODES].create_publisher::<PointStamped>(options.keep_last(10).reliable())?;
         publishers.push((index, publisher, 0_u64));
     }
-    let is_over = Arc::new(AtomicBool::new(false));
-    std::thread::spawn({
-        let is_over = Arc::clone(&is_over);
-        move || {
-            let _line_or_end = std::io::stdin().read_line(&mut String::new());
-            is_over.store(true, Ordering::Relaxed);
-        }
-    });
+    let (is_over, _input) = until_line();
     let (started, clock) = (Instant::now(), Clock::system());
     for number in 0.. {
         let due = Duration::from_secs(1) * number / RATE;

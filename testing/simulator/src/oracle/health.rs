@@ -266,13 +266,13 @@ impl Judgement {
         self.has_window
     }
 
-    /// Accepts the next window, and compares the health after it. `ours`: its figures, where the oracle has bounds
-    /// only.
+    /// Accepts the next window, and compares the health after it; None: nothing is reported but that it is no change.
+    /// `ours`: its figures, where the oracle has bounds only.
     pub fn accept(
         &mut self,
         window: &Window,
         ours: &WindowStatistics,
-        health: &Health,
+        health: Option<&Health>,
         is_change: bool,
     ) -> Result<Level, String> {
         self.has_window = true;
@@ -330,8 +330,12 @@ impl Judgement {
     }
 
     /// Compares a health with the possible ones, and keeps the states that agree.
-    fn compare(&mut self, possible: &[(Level, Cause)], health: &Health) -> Result<(Level, Cause), String> {
-        let is_of = |cause: Cause| match (&health.cause, cause) {
+    fn compare(
+        &mut self,
+        possible: &[(Level, Cause)],
+        health: Option<&Health>,
+    ) -> Result<(Level, Cause), String> {
+        let is_of = |health: &Health, cause: Cause| match (&health.cause, cause) {
             (health::Cause::NoMessageYet, Cause::NoMessageYet)
             | (health::Cause::AsExpected, Cause::AsExpected)
             | (health::Cause::Silence, Cause::Silence)
@@ -342,8 +346,11 @@ impl Judgement {
             _ => false,
         };
         let agrees = |(level, cause): (Level, Cause), state: Option<&State>| {
+            let Some(health) = health else {
+                return level == self.last.0 && (level == Level::Ok || cause == self.last.1);
+            };
             level == health.level
-                && is_of(cause)
+                && is_of(health, cause)
                 && match (&health.cause, cause, state) {
                     (health::Cause::Condition { value, missing, .. }, Cause::Fails(index), Some(state)) => {
                         state.conditions[index].violated_by.is(*value, *missing)

@@ -279,7 +279,7 @@ impl World {
                 if health.window != Some(ours.window) {
                     return Err(format!("the health is of the window {:?}", health.window));
                 }
-                let level = judgement.accept(window, ours, &health, is_change)?;
+                let level = judgement.accept(window, ours, Some(&health), is_change)?;
                 self.tally.judged += 1;
                 self.tally.alarms += u64::from(is_change && level != Level::Ok);
                 Ok(())

@@ -2,21 +2,98 @@
 
 //! `cargo xtask soak --scenario robot`: a day in the life of a robot.
 //!
-//! Twelve processes with statistics live on two hosts; they are watched by topic_monitor and the exporter, and
-//! disturbed. Each process writes a log of the messages it has sent and received ([`node`], `node.py`). Afterwards,
-//! each reported figure is compared with these logs ([`compare`]).
+//! Ten processes with statistics live on two hosts, with the topics and the disturbances of the simulated day
+//! ([`simulator::scenario`]). Each process compares its own windows with what it has sent and received ([`windows`]),
+//! and its health with the simulator's oracle. topic_monitor, the exporter and a reader watch them. Afterwards, what
+//! these report is compared with the processes' windows ([`compare`]).
 
-mod alarms;
-pub mod collector;
 mod compare;
-mod exported_health;
-mod exporter;
-mod health;
-mod log;
 mod messages;
 pub mod node;
-mod reports;
 pub mod run;
-mod scenario;
-mod tally;
 mod windows;
+
+use simulator::scenario::{Row, BURST, ONCE, ROBOT};
+
+/// A host: a clock, and, if the machine allows it, a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Host {
+    /// The robot's base: drivers and tools.
+    Body = 0,
+    /// The computer that plans.
+    Brain = 1,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Fate {
+    Steady,
+    /// Ended in an orderly way, and started again.
+    Restarted,
+    /// Killed without a word; another one is started 8 s later.
+    Killed,
+    /// A callback blocks for 2 s, each 20 s.
+    Behind,
+}
+
+/// A process of the robot.
+pub struct Process {
+    pub name: &'static str,
+    pub host: Host,
+    /// Topics.
+    pub publishes: &'static [&'static str],
+    pub listens: &'static [&'static str],
+    pub fate: Fate,
+}
+
+const fn process(
+    name: &'static str,
+    host: Host,
+    publishes: &'static [&'static str],
+    listens: &'static [&'static str],
+) -> Process {
+    Process { name, host, publishes, listens, fate: Fate::Steady }
+}
+
+use Host::{Body, Brain};
+
+pub const PROCESSES: [Process; 10] = [
+    process("camera", Body, &["/camera"], &[]),
+    process("lidar", Body, &["/scan"], &[]),
+    process("joints", Body, &["/joint_states"], &[]),
+    process("base", Body, &["/odom", "/tf", "/battery"], &["/cmd_vel"]),
+    process("perception", Body, &["/tf", "/robot_description"], &["/camera", "/joint_states"]),
+    Process { fate: Fate::Restarted, ..process("gps", Body, &["/fix"], &["/scan"]) },
+    Process { fate: Fate::Killed, ..process("arm", Body, &["/goal_feedback"], &["/odom"]) },
+    process("localization", Brain, &["/tf", "/map"], &["/scan", "/odom", "/tf", "/battery"]),
+    process(
+        "navigation",
+        Brain,
+        &["/tf", "/cmd_vel"],
+        &["/tf", "/map", "/robot_description", "/fix", "/goal_feedback"],
+    ),
+    Process { fate: Fate::Behind, ..process("recorder", Body, &[], &["/camera", "/joint_states", "/tf"]) },
+];
+
+/// The topics of real processes.
+pub fn topics() -> impl Iterator<Item = &'static Row> {
+    ROBOT.iter().filter(|row| row.message.is_some())
+}
+
+/// How many subscriptions a topic has when all processes and topic_monitor run.
+pub fn subscriptions(topic: &str) -> usize {
+    PROCESSES.iter().filter(|process| process.listens.contains(&topic)).count() + 1
+}
+
+/// Whether the publishers of a topic deliver their last message to a subscription that comes later.
+pub fn is_latched(row: &Row) -> bool {
+    row.period == ONCE
+}
+
+/// The time between two messages of one publisher, in ns, after that number of messages.
+pub fn period(row: &Row, number: u32) -> i64 {
+    match (row.period, number % 20) {
+        (BURST, 0) => BURST / 2,
+        (BURST, _) => 20_000_000,
+        (period, _) => period.saturating_mul(row.publishers as i64),
+    }
+}

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares the windows of a process with its log.
+//! Compares the windows of a source with what its process has sent or received, and its health with the simulator's
+//! oracle.
 //!
-//! The library reads the clock before the log's callback does, and after the last sight of the thread. So each time is
-//! known as an interval, however busy the machine is, and a figure has to be possible with times in these intervals.
-//! Windows have the messages in order, so their counts identify them.
+//! The library reads the clock before a callback does, and after the last sight of its thread. So each time is known as
+//! an interval, however busy the machine is, and a figure has to be possible with times in these intervals. Windows
+//! have the messages in order, so their counts identify them.
 
-use std::collections::BTreeMap;
-
-use super::{
-    log::{Figures, Received, Source, Window},
-    reports::{Distribution, Key, Wire},
-    tally::Tally,
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
 };
 
-/// How far the library's offset between two clocks may be off, in ns, besides the rounding of a log line.
+use rclrs_topic_statistics::{
+    health::{Cause, Health, Level},
+    ClockStep, Metric, Summary, Totals, WindowStatistics,
+};
+use serde_json::{json, Value};
+use simulator::{
+    oracle::{Judgement, Wanted, Window},
+    scenario::Row,
+};
+
+use super::node::Log;
+
+/// How far the library's offset between two clocks may be off, in ns.
 const OFFSET: f64 = 25_000.0;
 /// How long after a step of a clock stamps may be doubtful, besides the step itself, in ns: the other host's clock may
 /// be 4 s behind, and messages wait while a callback blocks.
@@ -24,12 +34,28 @@ const DOUBT: i64 = 8_000_000_000;
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-impl Received {
+/// A message in a callback, or a publication. Times are of the monotonic clock, in ns, but for those of the middleware.
+#[derive(Clone, Copy, Default)]
+pub struct Message {
+    pub incarnation: u32,
+    pub number: u32,
+    pub stamp: i64,
+    pub sent: i64,
+    pub received: i64,
+    /// When the thread was seen last before.
+    pub free: i64,
+    pub start: i64,
+    /// The system clock between these two.
+    pub system: i64,
+    pub after: i64,
+    pub end: i64,
+}
+
+impl Message {
     /// When the library read the monotonic clock. The time of the reception, by the system clock, counts unless a step
     /// is near.
     fn time(&self, near_step: bool) -> Between {
-        let offset = (self.system - self.start) as f64;
-        let received = self.received as f64 - offset - OFFSET;
+        let received = (self.received - (self.system - self.start)) as f64 - OFFSET;
         let is_usable = !near_step && self.received > 0 && received < self.start as f64;
         let free = self.free as f64;
         Between(if is_usable { free.max(received) } else { free }, self.start as f64)
@@ -37,443 +63,275 @@ impl Received {
 
     /// The age by the system clock, in ns, of a stamp.
     fn age(&self, near_step: bool, stamp: i64) -> Between {
-        let Between(earliest, _) = self.time(near_step);
-        let lowest = earliest + (self.system - self.after) as f64;
+        let lowest = self.time(near_step).0 + (self.system - self.after) as f64;
         Between(lowest - stamp as f64 - OFFSET, (self.system - stamp) as f64 + OFFSET)
     }
 }
 
-/// The distributions on `/statistics/distribution`, by window.
-#[derive(Default)]
-pub struct Percentiles<'a>(BTreeMap<&'a Key, &'a Distribution>);
-
-impl<'a> Percentiles<'a> {
-    pub fn of(wire: &'a Wire) -> Self {
-        Self(wire.distributions.iter().map(|distribution| (&distribution.key, distribution)).collect())
+/// Whether figures are possible for samples of a million times their unit.
+fn can_be(figures: &Summary, samples: &[Between]) -> bool {
+    let Summary { average, minimum, maximum, standard_deviation, sample_count, .. } = *figures;
+    if samples.is_empty() || sample_count as usize != samples.len() {
+        let all = [average, minimum, maximum, standard_deviation];
+        return samples.is_empty() && sample_count == 0 && all.iter().all(|figure| figure.is_nan());
     }
-
-    /// Compares the percentiles of a window; `unit`: the percentiles' unit in units of the samples. A percentile is off
-    /// by a bucket's width at most.
-    fn compare(
-        &self,
-        source: &Source,
-        window: &Window,
-        metric: &str,
-        samples: &[Between],
-        unit: f64,
-        tally: &mut Tally,
-    ) {
-        let key = (source.name.clone(), metric.to_owned(), window.start, window.stop);
-        let Some(distribution) = self.0.get(&key) else { return };
-        let error = 2_f64.powf(2_f64.powi(-distribution.scale)) - 1.0;
-        let sorted = |part: fn(&Between) -> f64| {
-            let mut all: Vec<f64> = samples.iter().map(part).collect();
-            all.sort_by(f64::total_cmp);
-            all
-        };
-        let (lows, highs) = (sorted(|bounds| bounds.0), sorted(|bounds| bounds.1));
-        for (per_mille, value) in [500, 900, 990, 999].into_iter().zip(distribution.percentiles) {
-            let rank = (samples.len() * per_mille).div_ceil(1000);
-            let has_enough = samples.len() * (1000 - per_mille) >= 1000;
-            let is_right = match has_enough {
-                true => {
-                    let (low, high, value) = (lows[rank - 1], highs[rank - 1], value * unit);
-                    value >= low - error * low.abs() - 1.0 && value <= high + error * high.abs() + 1.0
-                }
-                false => value.is_nan(),
-            };
-            tally.check("percentiles", is_right, || {
-                format!("{key:?}: {value} of rank {rank} in {} samples, {distribution:?}", samples.len())
-            });
-        }
-    }
-}
-
-/// Whether figures in ms are possible for samples in ns.
-fn can_be(figures: &Figures, samples: &[Between]) -> bool {
-    let [average, minimum, maximum, deviation, _] = figures.0;
-    let count = samples.len() as f64;
-    let limit = |part: fn(&Between) -> f64, fold: fn(f64, f64) -> f64, from| {
-        samples.iter().map(part).fold(from, fold)
+    let is_in = |value: f64, fold: fn(f64, f64) -> f64, parts: f64| {
+        let low = samples.iter().map(|one| one.0).reduce(fold).unwrap_or(f64::NAN) / parts;
+        let high = samples.iter().map(|one| one.1).reduce(fold).unwrap_or(f64::NAN) / parts;
+        (low - 1.0..=high + 1.0).contains(&(value * 1e6))
     };
-    let is_in = |value: f64, low: f64, high: f64| value * 1e6 >= low - 1.0 && value * 1e6 <= high + 1.0;
-    let sums = (limit(|bounds| bounds.0, |a, b| a + b, 0.0), limit(|bounds| bounds.1, |a, b| a + b, 0.0));
-    let (lowest, highest) =
-        (limit(|bounds| bounds.0, f64::min, f64::MAX), limit(|bounds| bounds.1, f64::max, f64::MIN));
-    let widest = limit(|bounds| bounds.1 - bounds.0, f64::max, 0.0);
-    let upper = sums.1 / count;
-    let of_upper = (samples.iter().map(|bounds| (bounds.1 - upper).powi(2)).sum::<f64>() / count).sqrt();
-    is_in(average, sums.0 / count, sums.1 / count)
-        && is_in(minimum, lowest, limit(|bounds| bounds.1, f64::min, f64::MAX))
-        && is_in(maximum, limit(|bounds| bounds.0, f64::max, f64::MIN), highest)
-        && match samples.len() {
-            1 => deviation.is_nan(),
-            // The deviation changes by no more than a sample does.
-            _ => (deviation * 1e6 - of_upper).abs() <= widest + 1.0,
-        }
+    is_in(average, |a, b| a + b, samples.len() as f64)
+        && is_in(minimum, f64::min, 1.0)
+        && is_in(maximum, f64::max, 1.0)
+        && standard_deviation.is_nan() == (samples.len() == 1)
 }
 
-/// Whether these are the figures of no samples.
-fn is_nothing(figures: &Figures) -> bool {
-    figures.0[..4].iter().all(|figure| figure.is_nan()) && figures.0[4] == 0.0
-}
-
-/// Whether all samples have this value.
-fn is_constant(figures: &Figures, value: f64, count: usize) -> bool {
-    let [average, minimum, maximum, deviation, samples] = figures.0;
-    match count {
-        0 => is_nothing(figures),
-        _ => {
-            (average - value).abs() < 1e-6
-                && minimum == value
-                && maximum == value
-                && (if count == 1 { deviation.is_nan() } else { deviation.abs() <= 1e-6 })
-                && samples == count as f64
-        }
-    }
-}
-
-/// The gap before each message, by the senders' numbers (none before a sender's first one, and of a late one), and the
-/// totals up to it.
+/// The totals of a subscription by the senders' numbers.
+#[derive(Debug, Default)]
 struct Numbers {
-    gaps: Vec<Option<f64>>,
-    totals: Vec<[i64; 5]>,
+    senders: BTreeMap<u32, u32>,
+    received: u64,
+    lost: i64,
+    late: u64,
 }
 
 impl Numbers {
-    fn of(received: &[Received]) -> Self {
-        let mut senders = std::collections::BTreeMap::<u64, u64>::new();
-        let (mut gaps, mut totals, mut lost, mut late) = (vec![], vec![], 0, 0);
-        for (index, message) in received.iter().enumerate() {
-            let is_first = !senders.contains_key(&message.incarnation);
-            let last = senders.entry(message.incarnation).or_insert(message.number - 1);
-            let gap = message.number as i64 - *last as i64 - 1;
-            gaps.push((!is_first && gap >= 0).then_some(gap as f64));
-            // A late message fills a gap.
-            lost += if gap < 0 { -1 } else { gap };
-            late += i64::from(gap < 0);
-            *last = message.number.max(*last);
-            totals.push([index as i64 + 1, lost, late, 0, senders.len() as i64]);
-        }
-        Self { gaps, totals }
+    /// Returns the gap before a message: none before a sender's first one, and of a late one, which fills a gap.
+    fn accept(&mut self, message: &Message) -> Option<f64> {
+        let is_first = !self.senders.contains_key(&message.incarnation);
+        let last = self.senders.entry(message.incarnation).or_insert(message.number - 1);
+        let gap = i64::from(message.number) - i64::from(*last) - 1;
+        self.received += 1;
+        self.lost += if gap < 0 { -1 } else { gap };
+        self.late += u64::from(gap < 0);
+        *last = message.number.max(*last);
+        (!is_first && gap >= 0).then_some(gap as f64)
+    }
+
+    fn are(&self, totals: &Totals) -> bool {
+        totals.received == self.received
+            && totals.lost == Some(self.lost as u64)
+            && totals.out_of_order == Some(self.late)
+            && totals.duplicates == Some(0)
+            && totals.publishers == Some(self.senders.len() as u64)
     }
 }
 
-/// Compares the windows and totals of a subscription.
-pub fn subscription(source: &Source, size: u64, percentiles: &Percentiles, tally: &mut Tally) {
-    let numbers = Numbers::of(&source.received);
-    let (mut callbacks, mut is_after_unknown) = (0, false);
-    let at = |window: &Window| format!("{}, window until {}", source.name, window.stop);
-    let (mut seen, mut until_doubt, mut unrecorded) = (0_usize, 0_i64, 0);
-    // How far the clock was stepped since the last message. None: that message and a step are of one window.
-    let mut stepped = Some(0);
-    for (index, window) in source.windows.iter().enumerate() {
-        if index == 0 {
-            seen = (window.totals[0] as u64 - window.count) as usize;
-        } else {
-            let before = &source.windows[index - 1];
-            let gap = window.start - before.stop;
-            tally.check("windows without a gap", (gap - window.step).abs() <= 30_000, || {
-                format!("{}: {gap} ns after the one before, a step of {} ns", at(window), window.step)
-            });
+/// A publisher or a subscription, as its process knows it.
+#[derive(Default)]
+pub struct Source {
+    pub name: String,
+    log: Option<Log>,
+    is_publisher: bool,
+    /// Messages and windows that are not compared yet, and the changes of the health.
+    pub messages: VecDeque<Message>,
+    pub windows: VecDeque<Arc<WindowStatistics>>,
+    pub changes: VecDeque<Health>,
+    health: Health,
+    judgement: Option<Judgement>,
+    numbers: Numbers,
+    /// Callbacks whose durations are in no window yet; None: after messages that were not measured.
+    durations: Option<VecDeque<Between>>,
+    last: Option<Message>,
+    /// The end of the last window; None before the first one.
+    stop: Option<i64>,
+    lost: Option<u64>,
+    unrecorded: u64,
+    /// How long stamps are doubtful.
+    doubt: i64,
+    /// How far the clock was stepped since the last message. None: that message and a step are of one window.
+    stepped: Option<i64>,
+}
+
+impl Source {
+    pub fn new(log: Log, row: &Row, is_publisher: bool) -> Self {
+        let wanted = Wanted::parse(row.warn_unless, row.error_unless).filter(|_| !is_publisher);
+        Self {
+            log: Some(log),
+            is_publisher,
+            judgement: wanted.map(|wanted| Judgement::new(wanted, false)),
+            durations: Some(VecDeque::new()),
+            lost: Some(0),
+            stepped: Some(0),
+            ..Self::default()
         }
-        let end = seen + window.count as usize;
-        tally.check(
-            "messages of a window",
-            window.totals[0] == end as i64 && end <= source.received.len(),
-            || {
-                let (log, totals) = (source.received.len(), window.totals[0]);
-                format!(
-                    "{}: {end} messages so far by the windows, {totals} by the totals, {log} in the log",
-                    at(window)
-                )
-            },
-        );
-        let Some(messages) = source.received.get(seen..end) else { return };
-        unrecorded += window.unmeasured();
-        stepped = match window.count {
-            0 => stepped.map(|stepped| stepped + window.step),
-            _ => (window.step == 0).then_some(0),
-        };
-        if window.step != 0 {
-            until_doubt = window.step.abs() + DOUBT;
-        }
-        let next_has_step = source.windows.get(index + 1).is_some_and(|next| next.step != 0);
-        let near_step = until_doubt > 0 || next_has_step;
-        if !near_step {
-            // The clock may have been stepped until a message of a later window.
-            let next = source.windows.get(index + 1).filter(|next| next.count > 0);
-            let first_after = next.and(source.received.get(end)).map(|message| message.system as f64);
-            let earliest =
-                |message: &Received| message.time(false).0 + (message.system - message.after) as f64;
-            let is_over = messages.last().is_none_or(|last| earliest(last) <= window.stop as f64 + OFFSET);
-            tally.check_known(
-                "messages of a window",
-                window.unmeasured() == 0,
-                is_over && first_after.is_none_or(|time| time >= window.stop as f64 - OFFSET),
-                || format!("{}: its messages are not those of its time", at(window)),
-            );
-        }
-        if let Some(expected) = end.checked_sub(1).map(|last| numbers.totals[last]) {
-            tally.check_known("losses and publishers", unrecorded == 0, window.totals == expected, || {
-                format!("{}: {:?}, by the senders' numbers {expected:?}", at(window), window.totals)
-            });
-        }
-        let gaps: Vec<f64> = numbers.gaps[seen..end].iter().flatten().copied().collect();
-        for (metric, figures) in &window.metrics {
-            let is_known = window.unmeasured() == 0;
-            let count = figures.count() as usize;
-            let fault = || {
-                let lost: f64 = gaps.iter().sum();
-                format!("{}: {metric} {figures:?} of {} messages, gaps {lost}", at(window), messages.len())
-            };
-            match metric.as_str() {
-                "message_age"
-                | "source_to_callback_ms"
-                | "header_to_source_ms"
-                | "source_to_receive_ms"
-                | "receive_to_callback_ms" => {
-                    let age = |message: &Received| {
-                        let until = |stamp: i64| message.age(near_step, stamp);
-                        let between = |from: i64, to: i64| Between((to - from) as f64, (to - from) as f64);
-                        match metric.as_str() {
-                            "message_age" => (message.stamp != 0).then(|| until(message.stamp)),
-                            "header_to_source_ms" => {
-                                (message.stamp != 0).then(|| between(message.stamp, message.sent))
-                            }
-                            "source_to_receive_ms" => Some(between(message.sent, message.received)),
-                            "receive_to_callback_ms" => Some(until(message.received)),
-                            _ => Some(until(message.sent)),
-                        }
-                    };
-                    let ages: Vec<Between> = messages.iter().filter_map(age).collect();
-                    let is_right = match count {
-                        0 => is_nothing(figures) && (ages.is_empty() || until_doubt > 0),
-                        _ if count == ages.len() => can_be(figures, &ages),
-                        _ => count < ages.len() && until_doubt > 0,
-                    };
-                    tally.check_known("ages", is_known && (ages.is_empty() || !near_step), is_right, fault);
-                    if is_known && near_step {
-                        tally.check("ages at steps", is_right, fault);
-                    }
-                    if count == ages.len() {
-                        percentiles.compare(source, window, metric, &ages, 1e6, tally);
-                    }
-                }
-                "message_period" => {
-                    let times: Vec<Between> =
-                        messages.iter().map(|message| message.time(near_step)).collect();
-                    let period =
-                        |pair: &[Between]| Between((pair[1].0 - pair[0].1).max(0.0), pair[1].1 - pair[0].0);
-                    let mut periods: Vec<Between> = times.windows(2).map(period).collect();
-                    let is_right = count == periods.len() && (count == 0 || can_be(figures, &periods));
-                    // The sum of the periods is known better than each.
-                    if let (Some(first), Some(last), true) = (times.first(), times.last(), count > 1) {
-                        let part = periods.len() as f64;
-                        let sum = figures.0[0] * 1e6 * part;
-                        periods = vec![Between(last.0 - first.1, last.1 - first.0)];
-                        let is_sum = sum >= periods[0].0 - part && sum <= periods[0].1 + part;
-                        tally.check_known("periods", is_known, is_right && is_sum, fault);
-                    } else {
-                        tally.check_known(
-                            "periods",
-                            is_known,
-                            is_right && (count > 0 || is_nothing(figures)),
-                            fault,
-                        );
-                    }
-                }
-                // A callback may end in a later window.
-                "callback_duration_ms" => {
-                    let ended = |first: usize| {
-                        let ended = source.received.get(first..first + count).unwrap_or_default();
-                        let duration = |message: &Received| {
-                            Between(
-                                (message.end - message.start) as f64,
-                                (message.next.saturating_sub(message.free)) as f64,
-                            )
-                        };
-                        ended.iter().map(duration).collect::<Vec<Between>>()
-                    };
-                    let is_right = |first: &usize| {
-                        let is_of_window = first + count == end || first + count + 1 == end;
-                        is_of_window
-                            && match count {
-                                0 => is_nothing(figures),
-                                _ => ended(*first).len() == count && can_be(figures, &ended(*first)),
-                            }
-                    };
-                    // After messages that were only counted, the last of them may still be in its callback.
-                    let firsts = [callbacks, callbacks - usize::from(is_after_unknown && callbacks > 0)];
-                    let first = firsts.into_iter().find(is_right);
-                    tally.check_known("durations", is_known, first.is_some(), fault);
-                    let first = first.unwrap_or(callbacks);
-                    percentiles.compare(source, window, metric, &ended(first), 1e6, tally);
-                    (callbacks, is_after_unknown) =
-                        if is_known { (first + count, false) } else { (end, true) };
-                }
-                "publication_seq_gap" => {
-                    let sum: f64 = gaps.iter().sum();
-                    let samples: Vec<Between> = gaps.iter().map(|gap| Between(*gap, *gap)).collect();
-                    percentiles.compare(source, window, metric, &samples, 1.0, tally);
-                    let (low, high) = gaps
-                        .iter()
-                        .fold((f64::MAX, 0_f64), |(low, high), gap| (low.min(*gap), high.max(*gap)));
-                    let [average, minimum, maximum, ..] = figures.0;
-                    let is_right = count == gaps.len()
-                        && match count {
-                            0 => is_nothing(figures),
-                            _ => {
-                                (average * count as f64 - sum).abs() < 1e-3
-                                    && minimum == low
-                                    && maximum == high
-                            }
-                        };
-                    tally.check_known("gaps", unrecorded == 0, is_right, fault);
-                }
-                "message_size" => {
-                    let is_right = is_constant(figures, size as f64, messages.len());
-                    tally.check_known("sizes", is_known, is_right, fault);
-                }
-                "time_since_last_message_ms" => {
-                    let last = end.checked_sub(1).map(|last| &source.received[last]);
-                    let silence = last.map(|last| {
-                        let stop = window.stop - stepped.unwrap_or(0);
-                        let Between(low, high) = last.age(near_step, stop);
-                        Between(-high, -low)
-                    });
-                    let is_right = match silence {
-                        None => is_nothing(figures),
-                        Some(silence) => can_be(figures, &[silence]),
-                    };
-                    tally.check_known("silences", is_known && stepped.is_some(), is_right, fault);
-                }
-                _ => tally.check("metrics", false, fault),
-            }
-        }
-        until_doubt = (until_doubt - window.length).max(0);
-        seen = end;
     }
-    if let (Some(totals), Some(last)) = (source.totals, numbers.totals.last()) {
-        tally.check_known("totals at the end", unrecorded == 0, totals == *last, || {
-            format!("{}: {totals:?} at the end, by the senders' numbers {last:?}", source.name)
+
+    fn write(&self, line: &Value) {
+        self.log.iter().for_each(|log| log.write(line));
+    }
+
+    fn check(&self, what: &str, is_right: bool, fault: impl FnOnce() -> String) {
+        if !is_right {
+            let name = &self.name;
+            self.write(&json!({ "difference": format!("{what} of {name}: {}", fault()) }));
+        }
+    }
+
+    /// Compares the windows whose messages are known. The one after it says whether a step followed.
+    pub fn compare(&mut self) {
+        while let [window, next, ..] = self.windows.make_contiguous() {
+            let (window, next) = (Arc::clone(window), next.clock_step.is_some());
+            let before = window.totals.map_or(0, |totals| totals.received) as i64 - window.count as i64;
+            let skipped = if self.stop.is_none() { before.max(0) as usize } else { 0 };
+            if self.messages.len() < skipped + window.count as usize {
+                return;
+            }
+            for message in self.messages.drain(..skipped) {
+                let _gap = self.numbers.accept(&message);
+                self.last = Some(message);
+            }
+            self.compare_window(&window, next);
+            self.windows.pop_front();
+        }
+    }
+
+    /// The process ends: the totals are those of all messages.
+    pub fn end(&mut self, totals: &Totals) {
+        self.compare();
+        for message in self.messages.drain(..) {
+            let _gap = self.numbers.accept(&message);
+        }
+        self.unrecorded += self.windows.iter().map(|window| window.unrecorded).sum::<u64>();
+        self.check_totals(totals, 0);
+    }
+
+    fn check_totals(&self, totals: &Totals, stop: i64) {
+        let is_known = !self.is_publisher && self.unrecorded == 0 && self.numbers.received > 0;
+        self.check("totals", !is_known || self.numbers.are(totals), || {
+            format!("{totals:?} until {stop}, by the senders' {:?}", self.numbers)
         });
     }
-}
 
-/// Compares the windows of a publisher.
-pub fn publisher(source: &Source, size: u64, tally: &mut Tally) {
-    let mut seen = 0;
-    for window in &source.windows {
-        let end = seen + window.count as usize;
-        // The last line of a process that was killed may be missing.
-        let Some(sent) = source.sent.get(seen..end) else {
-            tally.check("publications of a window", end <= source.sent.len() + 1, || {
-                format!("{}: {end} publications, {} in the log", source.name, source.sent.len())
-            });
-            return;
+    fn compare_window(&mut self, window: &WindowStatistics, next_has_step: bool) {
+        let messages: Vec<Message> = self.messages.drain(..window.count as usize).collect();
+        let step = window.clock_step.map_or(0, ClockStep::as_nanoseconds);
+        let [start, stop] = [window.window.start, window.window.stop].map(|time| time.as_nanoseconds());
+        let gap = start - self.stop.unwrap_or(start - step) - step;
+        self.check("the start", gap.abs() <= 30_000, || format!("{gap} ns before {start}"));
+        self.stop = Some(stop);
+        if step != 0 {
+            self.doubt = step.abs() + DOUBT;
+        }
+        let is_measured = window.unrecorded == 0 && window.is_count_known;
+        self.unrecorded += window.unrecorded.max(u64::from(!is_measured));
+        self.stepped = match window.count {
+            0 => self.stepped.map(|stepped| stepped + step),
+            _ => (step == 0).then_some(0),
         };
-        for (metric, figures) in &window.metrics {
-            let fault = || {
-                format!(
-                    "{}, window until {}: {metric} {figures:?} of {} publications",
-                    source.name,
-                    window.stop,
-                    sent.len()
-                )
-            };
-            let count = figures.count() as usize;
-            let is_right = match metric.as_str() {
-                "publish_period" => {
-                    let period = |pair: &[super::log::Sent]| {
-                        Between(
-                            (pair[1].before - pair[0].after) as f64,
-                            (pair[1].after - pair[0].before) as f64,
-                        )
-                    };
-                    let periods: Vec<Between> = sent.windows(2).map(period).collect();
-                    count == periods.len()
-                        && (if count == 0 { is_nothing(figures) } else { can_be(figures, &periods) })
-                }
-                "publish_duration_ms" => {
-                    let durations: Vec<Between> = sent
-                        .iter()
-                        .map(|publication| Between(0.0, (publication.after - publication.before) as f64))
-                        .collect();
-                    count == sent.len()
-                        && (if count == 0 { is_nothing(figures) } else { can_be(figures, &durations) })
-                }
-                _ => is_constant(figures, size as f64, sent.len()),
-            };
-            tally.check("publications", is_right, fault);
+        let gaps: Vec<f64> = match self.is_publisher {
+            true => vec![],
+            false => messages.iter().filter_map(|message| self.numbers.accept(message)).collect(),
+        };
+        let near_step = self.doubt > 0 || next_has_step;
+        self.last = messages.last().copied().or(self.last);
+        let following = messages.iter().skip(1).chain(self.messages.front());
+        let ends = following.map(|next| next.start as f64).chain([f64::INFINITY]);
+        if let Some(durations) = self.durations.as_mut().filter(|_| !self.is_publisher) {
+            let all = messages.iter().zip(ends);
+            durations
+                .extend(all.map(|(one, next)| Between((one.end - one.start) as f64, next - one.free as f64)));
         }
-        seen = end;
+        if !is_measured {
+            self.durations = None;
+        }
+        for metric in window.metrics.iter().filter(|_| is_measured) {
+            let is_right = self.is_possible(metric, &messages, &gaps, near_step, stop);
+            self.check("a window", is_right, || {
+                format!("{metric:?} of {} messages until {stop}", messages.len())
+            });
+        }
+        let totals = window.totals.unwrap_or_default();
+        self.check_totals(&totals, stop);
+        self.judge(window, if self.numbers.received == 0 { Some(0) } else { totals.lost });
+        let (level, cause) = (self.health.level.name(), cause(&self.health));
+        self.write(&json!({ "compared": self.name, "stop": stop, "level": level, "cause": cause }));
+        self.doubt = (self.doubt - window.length.as_nanos() as i64).max(0);
+    }
+
+    /// Whether the figures of a metric are possible for these messages and gaps.
+    fn is_possible(
+        &mut self,
+        (metric, figures): &(Metric, Summary),
+        messages: &[Message],
+        gaps: &[f64],
+        near_step: bool,
+        stop: i64,
+    ) -> bool {
+        let count = figures.sample_count as usize;
+        let between = |from: i64, to: i64| Between((to - from) as f64, (to - from) as f64);
+        let stamped = messages.iter().filter(|one| one.stamp != 0);
+        let samples: Vec<Between> = match metric {
+            Metric::MessageAge | Metric::HeaderToCallback => {
+                stamped.map(|one| one.age(near_step, one.stamp)).collect()
+            }
+            Metric::HeaderToSource => stamped.map(|one| between(one.stamp, one.sent)).collect(),
+            Metric::SourceToReceive => messages.iter().map(|one| between(one.sent, one.received)).collect(),
+            Metric::ReceiveToCallback => {
+                messages.iter().map(|one| one.age(near_step, one.received)).collect()
+            }
+            Metric::SourceToCallback => messages.iter().map(|one| one.age(near_step, one.sent)).collect(),
+            Metric::MessagePeriod | Metric::PublishPeriod => {
+                let time = |one: &Message| match self.is_publisher {
+                    true => Between(one.start as f64, one.end as f64),
+                    false => one.time(near_step),
+                };
+                let pairs = messages.windows(2).map(|pair| (time(&pair[0]), time(&pair[1])));
+                pairs.map(|(one, next)| Between((next.0 - one.1).max(0.0), next.1 - one.0)).collect()
+            }
+            Metric::PublishDuration => {
+                messages.iter().map(|one| Between(0.0, (one.end - one.start) as f64)).collect()
+            }
+            // A callback may end in a later window.
+            Metric::CallbackDuration => {
+                let Some(durations) = self.durations.as_mut().filter(|all| all.len() <= count + 1) else {
+                    return self.durations.is_none();
+                };
+                durations.drain(..count.min(durations.len())).collect()
+            }
+            Metric::PublicationSeqGap if self.unrecorded > 0 => return true,
+            Metric::PublicationSeqGap => gaps.iter().map(|gap| Between(gap * 1e6, gap * 1e6)).collect(),
+            // All messages of a topic have one.
+            Metric::MessageSize => {
+                vec![Between(figures.minimum * 1e6, figures.minimum * 1e6); messages.len()]
+            }
+            Metric::TimeSinceLastMessage => {
+                let (Some(last), Some(stepped)) = (self.last, self.stepped) else { return true };
+                let Between(low, high) = last.age(near_step, stop - stepped);
+                vec![Between(-high, -low)]
+            }
+            _ => return false,
+        };
+        let may_lack = near_step && *metric != Metric::PublicationSeqGap && *metric != Metric::MessageSize;
+        can_be(figures, &samples) || (may_lack && count < samples.len())
+    }
+
+    /// Compares the health after a window. Its changes were reported before the next window.
+    fn judge(&mut self, window: &WindowStatistics, lost: Option<u64>) {
+        let Some(judgement) = &mut self.judgement else { return };
+        let is_of = |health: &&Health| health.window.is_none_or(|of| of.stop == window.window.stop);
+        let before = self.health.clone();
+        while self.changes.front().filter(is_of).is_some() {
+            self.health = self.changes.pop_front().unwrap_or_default();
+        }
+        let is_change = self.health.level != before.level
+            || (before.level != Level::Ok && cause(&self.health) != cause(&before));
+        let lost_before = std::mem::replace(&mut self.lost, lost);
+        let lost = lost.zip(lost_before).map(|(now, before)| now.saturating_sub(before));
+        let health = Some(&self.health).filter(|_| is_change);
+        let judged = judgement.accept(&Window::as_reported(window, lost), window, health, is_change);
+        if let Err(error) = judged {
+            self.check("health", false, || error);
+            // Not again for each window.
+            self.judgement = None;
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::robot::log::Process;
-
-    /// Five messages of 100 bytes with periods of 100 ms and ages of 2 ms, in two windows of 250 ms; the message 3 is
-    /// lost.
-    const LOG: &str = "\
-        L 1 /imu /robot/listener:/imu\n\
-        R 1 7 1 1000000000 1000000000 1001990000 1000000 2000000 1002000000 2000100 2050000\n\
-        R 1 7 2 1100000000 1100000000 1101990000 2100000 102000000 1102000000 102000100 102050000\n\
-        W 1 1000000000 1250000000 250000000 2 1 0 0 2 0 0 0 1 message_age:2:2:2:0:2 message_period:100:100:100:NaN:1 \
-        publication_seq_gap:0:0:0:NaN:1 message_size:100:100:100:0:2 time_since_last_message_ms:148:148:148:NaN:1\n\
-        R 1 7 4 1300000000 1300000000 1301990000 102100000 302000000 1302000000 302000100 302050000\n\
-        R 1 7 5 1400000000 1400000000 1401990000 302100000 402000000 1402000000 402000100 402050000\n\
-        W 1 1250000000 1500000000 250000000 2 1 0 0 4 1 0 0 1 message_age:2:2:2:0:2 message_period:100:100:100:NaN:1 \
-        publication_seq_gap:0.5:0:1:0.5:2 message_size:100:100:100:0:2 time_since_last_message_ms:98:98:98:NaN:1\n\
-        T 1 4 1 0 0 1";
-
-    fn differences(log: &str) -> Vec<String> {
-        let mut tally = Tally::default();
-        let process = Process::parse("listener", 1, log).unwrap();
-        subscription(&process.sources[&1], 100, &Percentiles::default(), &mut tally);
-        tally.differences()
-    }
-
-    #[test]
-    fn right_figures_have_no_difference() {
-        assert_eq!(differences(LOG), [] as [String; 0]);
-    }
-
-    #[test]
-    fn each_wrong_figure_is_a_difference() {
-        let changes = [
-            ("250000000 2 1 0 0 4", "250000000 3 1 0 0 5", "messages of a window"),
-            (" 4 1 0 0 1 message", " 4 0 0 0 1 message", "losses and publishers"),
-            ("T 1 4 1", "T 1 4 2", "totals at the end"),
-            ("W 1 1250000000", "W 1 1251000000", "windows without a gap"),
-            ("message_age:2:2:2:0", "message_age:2.2:2:2:0", "ages"),
-            ("message_age:2:2:2:0:2", "message_age:NaN:NaN:NaN:NaN:0", "ages"),
-            ("message_period:100:", "message_period:100.2:", "periods"),
-            ("gap:0.5:0:1", "gap:0:0:0", "gaps"),
-            ("size:100:100:100", "size:104:104:104", "sizes"),
-            ("ms:98:98:98", "ms:99:99:99", "silences"),
-        ];
-        for (right, wrong, what) in changes {
-            assert!(LOG.contains(right), "{right}");
-            let found = differences(&LOG.replacen(right, wrong, 1));
-            assert!(
-                found.iter().any(|difference| difference.contains(what)),
-                "{right} -> {wrong}: {found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn ages_are_unknown_at_a_step_only() {
-        let nothing = "message_age:NaN:NaN:NaN:NaN:0";
-        let stepped = LOG.replacen("message_age:2:2:2:0:2", nothing, 1).replacen(
-            "1250000000 250000000 2 1 0 0 2",
-            "1250000000 250000000 2 1 0 1000 2",
-            1,
-        );
-        assert_eq!(differences(&stepped), [] as [String; 0]);
+/// A cause without its value.
+fn cause(health: &Health) -> String {
+    match &health.cause {
+        Cause::Condition { condition, .. } => condition.to_string(),
+        cause => format!("{cause:?}"),
     }
 }
