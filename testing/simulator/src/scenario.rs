@@ -11,23 +11,13 @@ use topic_statistics_core::source_kind::SourceKind;
 const S: i64 = crate::clocks::S;
 const MS: i64 = crate::clocks::MS;
 
-/// The type of a topic's messages between real processes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Message {
-    Image,
-    /// With a header.
-    Point,
-    /// Without one.
-    Text,
-}
-
 /// A healthy source. Times are in nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub name: &'static str,
     pub kind: SourceKind,
-    /// None: only in the simulation.
-    pub message: Option<Message>,
+    /// Whether real processes have it, too.
+    pub is_real: bool,
     pub is_simulated: bool,
     pub has_header: bool,
     pub period: i64,
@@ -48,7 +38,7 @@ pub struct Row {
 const ROW: Row = Row {
     name: "",
     kind: SourceKind::Subscription,
-    message: None,
+    is_real: false,
     is_simulated: false,
     has_header: true,
     period: S,
@@ -71,7 +61,7 @@ pub const ONCE: i64 = i64::MAX / 4;
 pub const ROBOT: &[Row] = &[
     Row {
         name: "/joint_states",
-        message: Some(Message::Point),
+        is_real: true,
         period: MS,
         age: MS / 2,
         takes: MS / 20,
@@ -82,7 +72,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/tf",
-        message: Some(Message::Point),
+        is_real: true,
         has_header: false,
         period: 5 * MS,
         publishers: 4,
@@ -91,7 +81,7 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/scan",
-        message: Some(Message::Point),
+        is_real: true,
         period: 100 * MS,
         age: 30 * MS,
         warn_unless: "age<80ms",
@@ -102,7 +92,7 @@ pub const ROBOT: &[Row] = &[
     // 20.4 MB/s.
     Row {
         name: "/camera",
-        message: Some(Message::Image),
+        is_real: true,
         period: S / 30,
         age: 15 * MS,
         size: 680_000,
@@ -112,10 +102,10 @@ pub const ROBOT: &[Row] = &[
         tight: ["bandwidth>=20MB/s", ""],
         ..ROW
     },
-    Row { name: "/map", message: Some(Message::Image), period: ONCE, warn_unless: "silent<1440min", ..ROW },
+    Row { name: "/map", is_real: true, period: ONCE, warn_unless: "silent<1440min", ..ROW },
     Row {
         name: "/robot_description",
-        message: Some(Message::Text),
+        is_real: true,
         period: ONCE,
         history: 1,
         warn_unless: "silent<1440min lost=0",
@@ -124,7 +114,7 @@ pub const ROBOT: &[Row] = &[
     Row { name: "/route", history: 10, warn_unless: "lost=0", tight: ["rate=1±20%", ""], ..ROW },
     Row {
         name: "/fix",
-        message: Some(Message::Point),
+        is_real: true,
         age: 40 * MS,
         warn_unless: "rate>=0.9 age<200ms",
         error_unless: "rate>=0.5",
@@ -134,7 +124,7 @@ pub const ROBOT: &[Row] = &[
     Row { name: "/temperature", age: 40 * MS, warn_unless: "age.p99<200ms", ..ROW },
     Row {
         name: "/battery",
-        message: Some(Message::Point),
+        is_real: true,
         period: 10 * S,
         age: 20 * MS,
         takes: 1300 * MS,
@@ -144,14 +134,14 @@ pub const ROBOT: &[Row] = &[
     },
     Row {
         name: "/goal_feedback",
-        message: Some(Message::Point),
+        is_real: true,
         period: BURST,
         warn_unless: "silent<5min lost=0 age.max<50ms",
         ..ROW
     },
     Row {
         name: "/cmd_vel",
-        message: Some(Message::Text),
+        is_real: true,
         kind: SourceKind::Publisher,
         period: 50 * MS,
         warn_unless: "rate>=18",
@@ -169,7 +159,7 @@ pub const ROBOT: &[Row] = &[
     Row { name: "frames", kind: SourceKind::Counter, period: S / 30, tight: ["frequency_hz>=27", ""], ..ROW },
     Row {
         name: "/odom",
-        message: Some(Message::Point),
+        is_real: true,
         is_simulated: true,
         period: 20 * MS,
         warn_unless: "rate>=45 silent<2s",

@@ -19,7 +19,7 @@ use rclrs_topic_statistics::{
 };
 use ros_env::{geometry_msgs::msg::PointStamped, statistics_msgs::msg::MetricsMessage};
 use serde::{Deserialize, Serialize};
-use test_support::{on_each, Spinning};
+use test_support::{on_each, Spinning, LIMIT};
 
 use crate::{
     measured::{self, lock},
@@ -28,8 +28,6 @@ use crate::{
 
 /// The name of its node.
 pub const LISTENER: &str = "listener";
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The metrics: age and period, as by default, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
@@ -126,7 +124,6 @@ struct Group {
     statistics: Option<NodeStatistics>,
     /// What the library has in addition, created by the control itself.
     _publishers: Vec<Publisher<MetricsMessage>>,
-    node: Node,
     _spinning: Spinning,
 }
 
@@ -145,7 +142,7 @@ impl Group {
             statistics = Some(NodeStatistics::with_options(&node, options)?);
         }
         let _spinning = Spinning::start(executor);
-        Ok(Group { members: vec![], worker, statistics, _publishers: publishers, node, _spinning })
+        Ok(Group { members: vec![], worker, statistics, _publishers: publishers, _spinning })
     }
 
     /// Adds a subscription; its place has a new tally.
@@ -175,9 +172,7 @@ impl Group {
     /// Compares the subscriptions on the worker, between two callbacks.
     fn rows(&self) -> Result<Vec<Row>> {
         let members = self.members.clone();
-        self.on_worker(move |tallies| {
-            members.iter().map(|member| member.row(&tallies[member.place])).collect()
-        })
+        self.on_worker(move |all| members.iter().map(|member| member.row(&all[member.place])).collect())
     }
 
     fn on_worker<Out: Send + 'static>(
@@ -186,9 +181,7 @@ impl Group {
     ) -> Result<Out> {
         let (sender, receiver) = mpsc::channel();
         drop(self.worker.run(move |tallies| sender.send(job(tallies))));
-        receiver
-            .recv_timeout(PATIENCE)
-            .with_context(|| format!("The worker of {} does not answer", self.node.fully_qualified_name()))
+        receiver.recv_timeout(LIMIT).context("A worker does not answer")
     }
 }
 

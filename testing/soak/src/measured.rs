@@ -53,7 +53,7 @@ pub struct Options {
     pub window: u64,
 }
 
-/// What was seen at the end of a cycle: cells of the table, the judged process and the control, and the heap of the first
+/// What was seen at the end of a cycle: cells of the line, the judged process and the control, and the heap of the first
 /// beyond that of the second, in kB.
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
@@ -86,7 +86,8 @@ impl Options {
                 cells.push(("memory_kB", ours.memory.to_string()));
                 cells.push(("diff_kB", format!("{difference:.1}")));
                 cells.extend([("threads", threads), ("descriptors", descriptors)]);
-                print_row(last.is_none(), &cells);
+                let cells = cells.iter().map(|(heading, text)| format!("{heading} {text}"));
+                println!("{}", cells.collect::<Vec<_>>().join("  "));
                 last = Some(Instant::now());
             }
             growth.push(difference);
@@ -97,7 +98,7 @@ impl Options {
             let before = baseline.unwrap_or(now);
             ensure!(
                 now == before,
-                "Threads and descriptors, ours and the control's: {now:?}; before {before:?}"
+                "Threads and descriptors, also of the control: {now:?}; before {before:?}"
             );
             check_growth(&growth, highest)?;
             if is_over {
@@ -120,18 +121,6 @@ fn check_growth(samples: &[f64], highest: f64) -> Result<()> {
     let is_right = third < 4 || after - before < highest;
     ensure!(is_right, "The heap rose by {:.0} kB more than the control's", after - before);
     Ok(())
-}
-
-/// Prints a line of a table, and its head first.
-fn print_row(is_first: bool, cells: &[(&str, String)]) {
-    let line = |cell: fn(&(&str, String)) -> String| {
-        let cells = cells.iter().map(|both| format!("{:>width$}", cell(both), width = both.0.len().max(9)));
-        println!("{}", cells.collect::<Vec<_>>().join(" "));
-    };
-    if is_first {
-        line(|(heading, _)| (*heading).to_owned());
-    }
-    line(|(_, text)| text.clone());
 }
 
 /// Returns a time as h:mm:ss.

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{bail, ensure, Context, Result};
 use serde::de::DeserializeOwned;
-use test_support::{command, domain, Program};
+use test_support::{command, domain, Program, LIMIT};
 
 use crate::{
     listener::{Report, Row},
@@ -20,8 +20,6 @@ use crate::{
     talker::{PROCESSES, RATE, TOPICS},
 };
 
-/// How long a condition at the start and at the end may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Fast DDS sends a heartbeat every 3 s. A reader that was stopped at each of them could not ask for the messages that
 /// it has missed.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
@@ -73,7 +71,7 @@ fn read(reader: &mut Program) -> Result<Read> {
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     while !condition()? {
-        ensure!(started.elapsed() < PATIENCE, "No {what} within {PATIENCE:?}");
+        ensure!(started.elapsed() < LIMIT, "No {what} within {LIMIT:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())

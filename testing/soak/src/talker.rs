@@ -17,8 +17,6 @@ use ros_env::geometry_msgs::msg::PointStamped;
 
 pub const PROCESSES: usize = 5;
 pub const TOPICS: usize = 50;
-/// Publishers' nodes in a process.
-const NODES: usize = 4;
 /// Messages a second on each topic.
 pub const RATE: u32 = 100;
 
@@ -43,7 +41,7 @@ pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
 /// each.
 pub fn run(process: usize, incarnation: u64) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
-    let nodes: Vec<Node> = (0..NODES)
+    let nodes: Vec<Node> = (0..4)
         .map(|node| executor.create_node(format!("talker_{process}_{node}").as_str()))
         .collect::<Result<_, _>>()?;
     let mut publishers = vec![];
@@ -51,7 +49,7 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
     for index in process * of_process..(process + 1) * of_process {
         let options = topic(index);
         let publisher =
-            nodes[index % NODES].create_publisher::<PointStamped>(options.keep_last(10).reliable())?;
+            nodes[index % 4].create_publisher::<PointStamped>(options.keep_last(10).reliable())?;
         publishers.push((index, publisher, 0_u64));
     }
     let (is_over, _input) = until_line();

@@ -13,11 +13,10 @@ fn passes(arguments: &str) -> Vec<Vec<String>> {
     printed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// Returns the number in the last line of a table.
+/// Returns the number after a word in the last line but one.
 fn last(lines: &[Vec<String>], heading: &str) -> u64 {
-    let head = lines.iter().find(|line| line.iter().any(|word| word == heading)).unwrap();
-    let column = head.iter().position(|word| word == heading).unwrap();
-    lines[lines.len() - 2][column].parse().unwrap()
+    let line = &lines[lines.len() - 2];
+    line[1 + line.iter().position(|word| word == heading).unwrap()].parse().unwrap()
 }
 
 /// The windows are short. While a reader is stopped for 2 s, and then until the next heartbeat of Fast DDS (at most

@@ -20,8 +20,6 @@ const UNSEEN: usize = 4;
 /// How many windows in a row may have no status: these are due once per second, the link is cut for 10 s, and the
 /// machine is busy.
 const WITHOUT_STATUS: usize = 20;
-/// How long a publisher may know topic_monitor's subscription before it is known there, in ns.
-const UNMATCHED: i64 = 2_000_000_000;
 
 /// Average, minimum, maximum, standard deviation and count; NaN: unknown.
 type Figures = [f64; 5];
@@ -65,10 +63,12 @@ const LEVELS: [&str; 4] = ["OK", "WARN", "ERROR", "STALE"];
 /// The windows of a source in a process, by their start and stop.
 type Windows = BTreeMap<(i64, i64), Window>;
 
+/// By the name of the source and the incarnation of the process.
+type Sources = BTreeMap<(String, u32), Windows>;
+
 #[derive(Default)]
 struct Day {
-    /// By the name of the source and the incarnation of the process.
-    sources: BTreeMap<(String, u32), Windows>,
+    sources: Sources,
     /// By topic: how many messages each publisher has sent that has ended in an orderly way.
     sent: BTreeMap<String, Vec<u64>>,
     tally: Tally,
@@ -141,23 +141,16 @@ pub fn run(directory: &Path) -> Result<()> {
     for (report, compared) in &day.tally.compared {
         println!("| {report} | {compared} |");
     }
-    fs::write(directory.join("differences.txt"), day.tally.differences.join("\n"))?;
-    let shown = &day.tally.differences[..day.tally.differences.len().min(40)];
-    ensure!(
-        shown.is_empty(),
-        "{} differences; the first:\n{}",
-        day.tally.differences.len(),
-        shown.join("\n")
-    );
+    let all = &day.tally.differences;
+    fs::write(directory.join("differences.txt"), all.join("\n"))?;
+    let shown = all[..all.len().min(40)].join("\n");
+    ensure!(all.is_empty(), "{} differences; the first:\n{shown}", all.len());
     println!("\npassed");
     Ok(())
 }
 
 /// Returns the windows of a source in each process that had it.
-fn of<'a>(
-    sources: &'a BTreeMap<(String, u32), Windows>,
-    source: &'a str,
-) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
+fn of<'a>(sources: &'a Sources, source: &'a str) -> impl Iterator<Item = (&'a (String, u32), &'a Windows)> {
     sources.iter().filter(move |((name, _), _)| name == source)
 }
 
@@ -286,10 +279,10 @@ impl Day {
         for (topic, row) in last {
             let mut sent = self.sent.get(&topic).cloned().unwrap_or_default();
             let period = topics().find(|row| row.name == topic).map_or(i64::MAX, |row| period(row, 1));
-            let first = (UNMATCHED / period) as u64;
+            // The publisher may have known the subscription for 2 s before it was known there.
+            let first = (2_000_000_000 / period) as u64;
             for sender in row["senders"].as_array().into_iter().flatten() {
                 let all = ["received", "lost"].iter().filter_map(|count| sender[count].as_u64()).sum();
-                // Without the first messages, which were sent before topic_monitor knew the publisher.
                 let near = || sent.iter().position(|sent| (all..=all + first).contains(sent));
                 let place = sent.iter().position(|sent| *sent == all).or_else(near);
                 place.map(|place| sent.swap_remove(place));

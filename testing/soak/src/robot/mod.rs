@@ -8,7 +8,6 @@
 //! these report is compared with the processes' windows ([`compare`]).
 
 mod compare;
-mod messages;
 pub mod node;
 pub mod run;
 mod windows;
@@ -76,7 +75,7 @@ pub const PROCESSES: [Process; 10] = [
 
 /// The topics of real processes.
 pub fn topics() -> impl Iterator<Item = &'static Row> {
-    ROBOT.iter().filter(|row| row.message.is_some())
+    ROBOT.iter().filter(|row| row.is_real)
 }
 
 /// How many subscriptions a topic has when all processes and topic_monitor run.

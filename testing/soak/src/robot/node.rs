@@ -23,21 +23,13 @@ use rclrs_topic_statistics::{
     watch, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, Summary, Timestamp,
     TopicStatisticsOptions, WindowStatistics,
 };
-use ros_env::{
-    geometry_msgs::msg::PointStamped, sensor_msgs::msg::Image, statistics_msgs::msg::MetricsMessage,
-    std_msgs::msg::String as Text,
-};
+use ros_env::{builtin_interfaces::msg::Time, sensor_msgs::msg::Image, statistics_msgs::msg::MetricsMessage};
 use serde_json::{json, Value};
-use simulator::{
-    oracle::Wanted,
-    scenario::{Message as Type, Row},
-};
+use simulator::{oracle::Wanted, scenario::Row};
 use test_support::{on_each, Spinning};
 
 use super::{
-    is_latched,
-    messages::Payload,
-    period, subscriptions, topics,
+    is_latched, period, subscriptions, topics,
     windows::{Message, Source},
     Fate, Process, PROCESSES,
 };
@@ -47,8 +39,7 @@ use crate::{measured::lock, talker::until_line};
 const DISCOVERY: Duration = Duration::from_secs(15);
 /// The readers of `/statistics`: the exporter, topic_monitor and the reader.
 const READERS: usize = 3;
-/// A sender that is later than this does not catch up.
-const LATEST: Duration = Duration::from_millis(500);
+const BILLION: i64 = 1_000_000_000;
 
 /// The log of a process. It survives SIGKILL.
 #[derive(Clone)]
@@ -62,7 +53,7 @@ impl Log {
 
 fn now(clock: ClockId) -> i64 {
     let time = clock_gettime(clock).expect("a clock of POSIX");
-    time.tv_sec() * 1_000_000_000 + time.tv_nsec()
+    time.tv_sec() * BILLION + time.tv_nsec()
 }
 
 fn nanoseconds(time: Option<SystemTime>) -> i64 {
@@ -96,7 +87,7 @@ struct Running {
 
 impl Running {
     fn qos(row: &Row) -> PrimitiveOptions<'_> {
-        let depth = if is_latched(row) { 1 } else { (1_000_000_000 / row.period).clamp(5, 500) as u32 };
+        let depth = if is_latched(row) { 1 } else { (BILLION / row.period).clamp(5, 500) as u32 };
         let options = row.name.keep_last(depth).reliable();
         match is_latched(row) {
             true => options.transient_local(),
@@ -131,9 +122,9 @@ impl Running {
         });
     }
 
-    fn sender<T: Payload>(&mut self, row: &'static Row) -> Result<Sender> {
+    fn sender(&mut self, row: &'static Row) -> Result<Sender> {
         let sizes = TopicStatisticsOptions::new().metrics([Metric::MessageSize]);
-        let publisher = self.statistics.create_publisher::<T>(Self::qos(row).topic_statistics(sizes))?;
+        let publisher = self.statistics.create_publisher::<Image>(Self::qos(row).topic_statistics(sizes))?;
         let source = Arc::new(Mutex::new(Source::new(self.log.clone(), row, true)));
         self.follow(&source, publisher.source_name(), publisher.watch());
         // All figures begin with the first message.
@@ -141,10 +132,13 @@ impl Running {
         while publisher.get_subscription_count()? < all && waited.elapsed() < DISCOVERY {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let (incarnation, mut message) = (self.incarnation, T::default());
-        message.body(self.image);
+        // The truth travels in the message: its sender, number and stamp.
+        let bytes = if matches!(row.name, "/camera" | "/map") { self.image } else { 0 };
+        let mut message = Image { data: vec![7; bytes], height: self.incarnation, ..Image::default() };
         let publish = move |number| {
-            message.set((incarnation, number, now(ClockId::CLOCK_REALTIME)));
+            let stamp = now(ClockId::CLOCK_REALTIME);
+            (message.header.stamp.sec, message.width) = ((stamp / BILLION) as i32, number);
+            message.header.stamp.nanosec = (stamp % BILLION) as u32;
             let start = now(ClockId::CLOCK_MONOTONIC);
             // Fast DDS refuses a message now and then when the clock is stepped; it has no number there.
             let is_sent = publisher.publish(&message).is_ok();
@@ -157,15 +151,17 @@ impl Running {
         Ok(Sender { row, number: 0, next: Duration::ZERO, publish: Box::new(publish) })
     }
 
-    fn subscribe<T: Payload>(&mut self, row: &'static Row) -> Result<()> {
+    fn subscribe(&mut self, row: &'static Row) -> Result<()> {
         let source = Arc::new(Mutex::new(Source::new(self.log.clone(), row, false)));
         let (to, free, began) = (Arc::clone(&source), Arc::clone(&self.free), Instant::now());
         let (blocks, mut blocked) = (self.process.fate == Fate::Behind, 0);
-        let callback = move |_: &mut (), message: T, info: MessageInfo| {
+        let callback = move |_: &mut (), message: Image, info: MessageInfo| {
             let start = now(ClockId::CLOCK_MONOTONIC);
             let system = now(ClockId::CLOCK_REALTIME);
             let after = now(ClockId::CLOCK_MONOTONIC);
-            let (incarnation, number, stamp) = message.truth();
+            let Image { height: incarnation, width: number, header, .. } = message;
+            let Time { sec, nanosec } = header.stamp;
+            let stamp = i64::from(sec) * BILLION + i64::from(nanosec);
             let (sent, received) = (nanoseconds(info.source_timestamp), nanoseconds(info.received_timestamp));
             let turn = began.elapsed().as_secs() / 20;
             if blocks && row.name == "/joint_states" && turn > blocked {
@@ -186,7 +182,7 @@ impl Running {
         let metrics =
             Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::ClockOffset);
         let options = TopicStatisticsOptions::new().metrics(metrics).expect(expected);
-        let subscription: MeasuredSubscription<T> = self.statistics.create_worker_subscription(
+        let subscription: MeasuredSubscription<Image> = self.statistics.create_worker_subscription(
             &self.worker,
             Self::qos(row).topic_statistics(options),
             callback,
@@ -222,19 +218,11 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     let mut running =
         Running { log: log.clone(), statistics, worker, incarnation, image, process, free, sources, ends };
     for row in topics().filter(|row| process.listens.contains(&row.name)) {
-        match row.message {
-            Some(Type::Image) => running.subscribe::<Image>(row)?,
-            Some(Type::Text) => running.subscribe::<Text>(row)?,
-            _ => running.subscribe::<PointStamped>(row)?,
-        }
+        running.subscribe(row)?;
     }
     let mut senders = vec![];
     for row in topics().filter(|row| process.publishes.contains(&row.name)) {
-        senders.push(match row.message {
-            Some(Type::Image) => running.sender::<Image>(row)?,
-            Some(Type::Text) => running.sender::<Text>(row)?,
-            _ => running.sender::<PointStamped>(row)?,
-        });
+        senders.push(running.sender(row)?);
     }
     let (is_over, input) = until_line();
     let (began, mut compared) = (Instant::now(), Instant::now());
@@ -244,7 +232,8 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
             if (sender.publish)(sender.number + 1) {
                 sender.number += 1;
             }
-            let latest = sender.next.max(elapsed.saturating_sub(LATEST));
+            // A sender that is later does not catch up.
+            let latest = sender.next.max(elapsed.saturating_sub(Duration::from_millis(500)));
             let period = Duration::from_nanos(period(sender.row, sender.number) as u64);
             sender.next = latest.saturating_add(period);
         }

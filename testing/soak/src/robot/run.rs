@@ -20,8 +20,6 @@ use crate::run::program;
 
 /// Steps of the clocks in ms, in turns: corrections of a daemon, and larger ones.
 const STEPS: [[i64; 6]; 2] = [[300, -250, 2000, -2050, -40, 40], [-150, 800, -650, 60, 3000, -3060]];
-/// Without disturbances at the end, so that sent messages have arrived.
-const CALM: Duration = Duration::from_secs(25);
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -187,8 +185,8 @@ impl Robot {
                     continue;
                 }
                 *next = elapsed + *every;
-                // The calm at the end has only what repairs a fault or reads.
-                if elapsed + CALM < length || !matches!(event, Event::Disturb(_)) {
+                // The calm at the end, in which sent messages arrive, has only what repairs a fault or reads.
+                if elapsed + Duration::from_secs(25) < length || !matches!(event, Event::Disturb(_)) {
                     self.happen(*event).with_context(|| format!("{event:?}"))?;
                 }
             }
