@@ -423,8 +423,9 @@ impl Publisher {
 impl Created {
     /// Ends the window, and returns what the oracle knows about it.
     fn end_window(&mut self, now: i64, offset: i64, has_distributions: bool) -> Window {
-        let WindowTimes { start, is_first, offset: before, .. } = self.times;
-        let step = self.times.end(now, offset, 0);
+        let before = self.times.offset;
+        let window = self.times.end(now, offset, 0);
+        let step = window.step;
         let publications = std::mem::take(&mut self.publications);
         let is_known = step.is_none() && publications.iter().all(Option::is_some);
         let is_doubtful = |source: i64| {
@@ -442,19 +443,8 @@ impl Created {
             self.steps.push(FoundStep { before: now + offset - by, until: now + UNDER_WAY });
             self.found = now;
         }
-        Window {
-            start,
-            stop: now,
-            is_first,
-            offset: self.times.offset,
-            step,
-            count: Some(samples.len() as u64),
-            unrecorded: 0,
-            is_unstamped: false,
-            lost: None,
-            metrics: vec![(Metric::InputToOutput, Expected::Samples(samples))],
-            has_distributions,
-            totals: None,
-        }
+        let count = Some(samples.len() as u64);
+        let metrics = vec![(Metric::InputToOutput, Expected::Samples(samples))];
+        Window { count, metrics, has_distributions, ..window }
     }
 }

@@ -68,8 +68,8 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
             *published += 1;
         }
     }
-    // Time to send missed messages of a reader again: Fast DDS asks for them every 3 s.
-    std::thread::sleep(Duration::from_secs(4));
+    // Time to send missed messages of a reader again, twice: Fast DDS asks for them every 3 s.
+    std::thread::sleep(Duration::from_secs(7));
     let counts: Vec<(usize, u64)> = publishers.iter().map(|(index, _, count)| (*index, *count)).collect();
     println!("{}", serde_json::to_string(&counts)?);
     Ok(())

@@ -79,7 +79,7 @@ pub enum Expected {
 }
 
 /// The figures of a window.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Window {
     pub start: i64,
     pub stop: i64,
@@ -108,7 +108,7 @@ impl Window {
     /// Returns a window of a subscription with the library's own figures: for the health after it, where something else
     /// compares the figures. `lost`: the messages lost in it.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
-        let (start, offset) = (ours.window.start.as_nanoseconds(), 0);
+        let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {
             Metric::MessageAge => (*metric, Expected::SomeOf(vec![], 0)),
             _ => (*metric, Expected::Samples(vec![summary.maximum; summary.sample_count.min(1) as usize])),
@@ -116,30 +116,14 @@ impl Window {
         Self {
             start,
             stop: start + ours.length.as_nanos() as i64,
-            is_first: false,
-            offset,
-            step: None,
             count: ours.is_count_known.then_some(ours.count),
             unrecorded: ours.unrecorded,
             is_unstamped: ours.unstamped,
             lost: lost.filter(|_| ours.unrecorded == 0),
             metrics: ours.metrics.iter().map(single).collect(),
             has_distributions: ours.distribution(Metric::MessageAge).is_some(),
-            totals: None,
+            ..Self::default()
         }
-    }
-}
-
-/// Whether windows have distributions: by docs/distributions.md, from the next window on.
-#[derive(Default)]
-struct Distributions {
-    of_this: bool,
-    of_next: bool,
-}
-
-impl Distributions {
-    fn start_window(&mut self) {
-        self.of_this = self.of_next;
     }
 }
 

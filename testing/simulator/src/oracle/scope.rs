@@ -4,21 +4,22 @@
 
 use topic_statistics_core::{collector::FirstPeriod, Metric};
 
-use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
+use super::{milliseconds, Expected, Window, WindowTimes};
 
 /// The kind of source measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Kind {
     Publisher(FirstPeriod),
     Stopwatch,
+    #[default]
     Counter,
 }
 
 /// The oracle of a publisher, a stopwatch or a counter of the node.
+#[derive(Default)]
 pub struct Scope {
     kind: Kind,
     times: WindowTimes,
-    distributions: Distributions,
     is_enabled: bool,
     /// The end of each publication or duration on the monotonic clock, and its duration in milliseconds.
     samples: Vec<(i64, f64)>,
@@ -34,19 +35,7 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
-        let times = WindowTimes::new(offset, suspended);
-        let distributions = Distributions::default();
-        Self {
-            kind,
-            times,
-            distributions,
-            is_enabled: false,
-            samples: vec![],
-            carried: None,
-            is_unordered: false,
-            has_waited: false,
-            count: 0,
-        }
+        Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
     }
 
     pub fn kind(&self) -> Kind {
@@ -62,7 +51,6 @@ impl Scope {
             return;
         }
         let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
-        self.distributions.start_window();
         self.samples.clear();
         (self.carried, self.is_unordered, self.count) = (None, false, 0);
         self.has_waited = false;
@@ -70,7 +58,7 @@ impl Scope {
 
     /// Sets whether the windows from the next one on have distributions.
     pub fn set_distributions(&mut self, enabled: bool) {
-        self.distributions.of_next = enabled;
+        self.times.set_distributions(enabled);
     }
 
     pub fn disable(&mut self) {
@@ -105,8 +93,7 @@ impl Scope {
     /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
     /// meanwhile.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
-        let (start, is_first) = (self.times.start, self.times.is_first);
-        let step = self.times.end(now, offset, suspended);
+        let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
         let count = std::mem::take(&mut self.count) + samples.len() as u64;
         let durations = Expected::Samples(samples.iter().map(|(_, milliseconds)| *milliseconds).collect());
@@ -130,21 +117,10 @@ impl Scope {
                 ]
             }
             Kind::Stopwatch => vec![(Metric::Duration, durations)],
-            Kind::Counter => vec![(Metric::Frequency, Expected::Frequency { count, length: now - start })],
+            Kind::Counter => {
+                vec![(Metric::Frequency, Expected::Frequency { count, length: now - window.start })]
+            }
         };
-        Window {
-            start,
-            stop: now,
-            is_first,
-            offset: self.times.offset,
-            step,
-            count: Some(count),
-            unrecorded: 0,
-            is_unstamped: false,
-            lost: None,
-            metrics,
-            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
-            totals: None,
-        }
+        Window { count: Some(count), metrics, ..window }
     }
 }

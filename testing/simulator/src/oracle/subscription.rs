@@ -6,14 +6,14 @@ use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource,
 
 use super::{
     losses::{self, Gap, Heard, Losses},
-    milliseconds, Distributions, Expected, Received, Stamp, Totals, Window, WindowTimes,
+    milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
 /// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
 const READ_WITHIN: i64 = 100_000_000;
 
 /// How a subscription measures.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub metrics: Vec<Metric>,
     pub age_source: AgeSource,
@@ -29,12 +29,12 @@ pub struct LostAtEnd {
 }
 
 /// The oracle of a subscription.
+#[derive(Default)]
 pub struct Subscription {
     settings: Settings,
     /// The number of times that it was enabled; the statistics are enabled if it is odd.
     switches: u32,
     times: WindowTimes,
-    distributions: Distributions,
     /// Messages of this window, and durations of callbacks that ended in it.
     messages: Vec<Received>,
     durations: Vec<f64>,
@@ -82,40 +82,8 @@ pub struct Subscription {
 
 impl Subscription {
     pub fn new(settings: Settings, offset: i64, suspended: i64) -> Self {
-        Self {
-            settings,
-            switches: 0,
-            times: WindowTimes::new(offset, suspended),
-            distributions: Distributions::default(),
-            messages: vec![],
-            durations: vec![],
-            gaps: vec![],
-            evictions_at_start: 0,
-            lost_before: Some(0),
-            carried: None,
-            is_unordered: false,
-            unrecorded: 0,
-            is_incomplete: false,
-            has_counted_at_start: false,
-            has_missed: false,
-            steps: 0,
-            steps_at_last: 0,
-            stepped_at: None,
-            doubtful_until: vec![],
-            suspended_at: None,
-            jumped_at: None,
-            received: 0,
-            bytes: 0,
-            has_counted: false,
-            first: None,
-            last: None,
-            of_epoch: None,
-            has_later: false,
-            epochs_with_messages: 0,
-            active_before: 0,
-            has_unknown_span: false,
-            losses: Losses::default(),
-        }
+        let times = WindowTimes::new(offset, suspended);
+        Self { settings, times, lost_before: Some(0), ..Self::default() }
     }
 
     pub fn settings(&self) -> &Settings {
@@ -146,7 +114,6 @@ impl Subscription {
             self.doubtful_until.push(now + 10_000_000_000);
         }
         self.switches += 1;
-        self.distributions.start_window();
         self.clear();
         (self.carried, self.is_incomplete, self.has_later) = (None, false, false);
         (self.has_counted_at_start, self.is_unordered) = (false, false);
@@ -155,7 +122,7 @@ impl Subscription {
 
     /// Sets whether the windows from the next one on have distributions.
     pub fn set_distributions(&mut self, enabled: bool) {
-        self.distributions.of_next = enabled;
+        self.times.set_distributions(enabled);
     }
 
     pub fn disable(&mut self) {
@@ -323,32 +290,25 @@ impl Subscription {
 
     /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, lost: &LostAtEnd) -> Window {
-        let WindowTimes { start, is_first, offset: offset_before, .. } = self.times;
-        let step = self.times.end(now, offset, suspended);
+        let offset_before = self.times.offset;
+        let window = self.times.end(now, offset, suspended);
+        let (start, step) = (window.start, window.step);
         let metrics = self.settings.metrics.clone();
         let metrics = metrics
             .iter()
             .map(|metric| (*metric, self.metric(*metric, now, (start, offset_before), step.is_some())))
             .collect();
+        let latest = self.messages.iter().max_by_key(|message| message.callback);
         let window = Window {
-            start,
-            stop: now,
-            is_first,
-            offset: self.times.offset,
-            step,
             count: (!self.has_counted_at_start && lost.messages == 0)
                 .then_some(self.messages.len() as u64 + self.unrecorded),
             unrecorded: self.unrecorded,
             is_unstamped: self.settings.age_source == AgeSource::HeaderStamp
-                && self
-                    .messages
-                    .iter()
-                    .max_by_key(|message| message.callback)
-                    .is_some_and(|message| message.header.value == 0),
+                && latest.is_some_and(|message| message.header.value == 0),
             lost: self.lost_in_window(),
             metrics,
-            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
             totals: Some(self.totals()),
+            ..window
         };
         // By docs/reliability.md: until messages that were under way have arrived.
         let doubtful = self.doubtful_until.len();

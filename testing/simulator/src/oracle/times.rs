@@ -2,8 +2,10 @@
 
 //! Windows on a system clock with steps, and the times of events in them.
 
+use super::Window;
+
 /// The window under way, and the offset of the system clock as it was read last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WindowTimes {
     /// On the monotonic clock.
     pub start: i64,
@@ -13,6 +15,8 @@ pub struct WindowTimes {
     pub offset: i64,
     suspended: i64,
     suspends: Vec<Suspend>,
+    /// Whether this window has distributions, and the next one.
+    distributions: (bool, bool),
 }
 
 /// A suspend, seen at the end of a window; on the monotonic clock, which does not count the suspended time.
@@ -35,20 +39,35 @@ impl WindowTimes {
     const TOLERANCE: i64 = 10_000;
 
     pub fn new(offset: i64, suspended: i64) -> Self {
-        Self { start: 0, is_first: true, offset, suspended, suspends: vec![] }
+        Self { start: 0, is_first: true, offset, suspended, ..Self::default() }
     }
 
     /// Starts a first window. Returns the step of the system clock since the last one.
     pub fn restart(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
-        (self.start, self.is_first) = (now, true);
+        (self.start, self.is_first, self.distributions.0) = (now, true, self.distributions.1);
         self.observe(now, now, offset, suspended)
     }
 
-    /// Ends the window, and returns the step of the system clock in it.
-    pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
-        let from = std::mem::replace(&mut self.start, now);
-        self.is_first = false;
-        self.observe(from, now, offset, suspended)
+    /// Ends the window. Returns it without figures, and with the step of the system clock in it.
+    pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
+        let start = std::mem::replace(&mut self.start, now);
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let step = self.observe(start, now, offset, suspended);
+        let has_distributions = std::mem::replace(&mut self.distributions.0, self.distributions.1);
+        Window {
+            start,
+            stop: now,
+            is_first,
+            offset: self.offset,
+            step,
+            has_distributions,
+            ..Window::default()
+        }
+    }
+
+    /// Sets whether the windows from the next one on have distributions, by docs/distributions.md.
+    pub fn set_distributions(&mut self, enabled: bool) {
+        self.distributions.1 = enabled;
     }
 
     fn observe(&mut self, from: i64, to: i64, offset: i64, suspended: i64) -> Option<i64> {

@@ -4,13 +4,13 @@
 
 use topic_statistics_core::{Metric, SourceKind};
 
-use super::{milliseconds, Distributions, Expected, Window, WindowTimes};
+use super::{milliseconds, Expected, Window, WindowTimes};
 
 /// The oracle of a service, a client, a timer or one end of an action: what happened while it was enabled.
+#[derive(Default)]
 pub struct Waiting {
     kind: WaitingKind,
     times: WindowTimes,
-    distributions: Distributions,
     is_enabled: bool,
     /// Of this window: the starts of callbacks or calls, the durations or round trips, and what else happened.
     starts: Vec<i64>,
@@ -29,11 +29,12 @@ pub struct Waiting {
 }
 
 /// The kind of the source.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum WaitingKind {
     Service {
         is_async: bool,
     },
+    #[default]
     Client,
     /// With its period.
     Timer(i64),
@@ -43,20 +44,7 @@ pub enum WaitingKind {
 
 impl Waiting {
     pub fn new(kind: WaitingKind, offset: i64, suspended: i64) -> Self {
-        Self {
-            kind,
-            times: WindowTimes::new(offset, suspended),
-            distributions: Distributions::default(),
-            is_enabled: false,
-            starts: vec![],
-            durations: vec![],
-            others: 0,
-            dropped: 0,
-            under_way: vec![],
-            numbers: vec![],
-            calls: vec![],
-            events: vec![],
-        }
+        Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -68,7 +56,6 @@ impl Waiting {
             return;
         }
         let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
-        self.distributions.start_window();
         self.forget();
     }
 
@@ -78,7 +65,7 @@ impl Waiting {
 
     /// Sets whether the windows from the next one on have distributions.
     pub fn set_distributions(&mut self, enabled: bool) {
-        self.distributions.of_next = enabled;
+        self.times.set_distributions(enabled);
     }
 
     fn forget(&mut self) {
@@ -161,8 +148,7 @@ impl Waiting {
 
     /// Ends the window, and returns what the oracle knows about it.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
-        let (start, is_first) = (self.times.start, self.times.is_first);
-        let step = self.times.end(now, offset, suspended);
+        let window = self.times.end(now, offset, suspended);
         let periods = self.starts.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
         let goals = self.events.iter().filter(|(metric, _)| *metric == Metric::Goals).count();
         let (count, periods) = ((self.starts.len() + goals) as u64, Expected::Samples(periods));
@@ -218,19 +204,6 @@ impl Waiting {
             }
         };
         self.forget();
-        Window {
-            start,
-            stop: now,
-            is_first,
-            offset: self.times.offset,
-            step,
-            count: Some(count),
-            unrecorded: 0,
-            is_unstamped: false,
-            lost: None,
-            metrics,
-            has_distributions: std::mem::replace(&mut self.distributions.of_this, self.distributions.of_next),
-            totals: None,
-        }
+        Window { count: Some(count), metrics, ..window }
     }
 }

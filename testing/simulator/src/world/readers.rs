@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Readers of the node's topics, and keepers of ended sources.
+//! Readers of the node's topics, what they have to read, and keepers of ended sources.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -11,6 +11,7 @@ use topic_statistics_core::{
     collector::Distribution,
     mutex::lock,
     record::{
+        host,
         options::TopicStatisticsState,
         source::{Source, WindowScheduler},
     },
@@ -18,8 +19,10 @@ use topic_statistics_core::{
         losses::{MessagesLost, PublishLosses},
         outbox::{PublishError, PublishWindows},
     },
-    Metric, Summary, Window,
+    Metric, Summary, Window, WindowStatistics,
 };
+
+use crate::same::is_same;
 
 /// A message on /statistics or /statistics/distribution.
 #[derive(Debug)]
@@ -136,4 +139,45 @@ impl Retired {
     pub fn take(&self) -> Vec<Arc<Source>> {
         std::mem::take(&mut *lock(&self.0))
     }
+}
+
+/// A message that has to be published.
+pub struct Due {
+    pub source: Arc<Source>,
+    pub metric: Metric,
+    /// Whether it is the metric's distribution.
+    pub is_distribution: bool,
+    pub statistics: Arc<WindowStatistics>,
+}
+
+/// Compares a message with the window that it is of.
+pub fn check_message(message: &Published, due: &Due) -> Result<(), String> {
+    let is_of_host = due.metric == Metric::ClockOffset;
+    let name = if is_of_host { host::name() } else { due.source.name.to_string() };
+    let has_figures = match &message.figures {
+        Figures::Summary(summary) if !due.is_distribution => {
+            let expected = due.statistics.get(due.metric).copied().unwrap_or_default();
+            summary.sample_count == expected.sample_count
+                && [
+                    (summary.average, expected.average),
+                    (summary.maximum, expected.maximum),
+                    (summary.minimum, expected.minimum),
+                    (summary.standard_deviation, expected.standard_deviation),
+                ]
+                .into_iter()
+                .all(|(figure, expected)| is_same(figure, expected, 1.0))
+        }
+        Figures::Distribution(distribution) if due.is_distribution => {
+            due.statistics.distribution(due.metric) == Some(&**distribution)
+        }
+        _ => false,
+    };
+    if message.source != name
+        || message.metric != due.metric
+        || message.window != due.statistics.window
+        || !has_figures
+    {
+        return Err(format!("message {message:?}, expected {} of {:?}", due.metric, due.statistics));
+    }
+    Ok(())
 }

@@ -16,10 +16,10 @@ use topic_statistics_core::{
 };
 
 use super::{
-    callback::WaitingSample,
-    due::{check_message, Due},
+    executor::WaitingSample,
+    node::Warned,
+    readers::{check_message, Due},
     state::{Event, World},
-    subscription::Warned,
 };
 use crate::{
     check,

@@ -1,20 +1,222 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A service, a client, a timer and the two ends of an action of the node.
+//! The service, the client, the timer and the two ends of an action of the node: what happens to them.
 
 use std::sync::Arc;
 
-use topic_statistics_core::record::{
-    calls::{CallRecorder, WaitingCall},
-    requests::{ActiveRequest, RequestRecorder},
-    source::{Source, SourceHandle},
-    timer_calls::TimerCalls,
-    timer_schedule::TimerSchedule,
-    windowed::Windowed,
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    record::{
+        calls::{CallRecorder, WaitingCall},
+        clock::Clock,
+        goals::GoalRecorder,
+        options::TopicStatisticsState,
+        requests::{ActiveRequest, RequestRecorder},
+        source::{Source, SourceHandle, WindowedCollector},
+        timer_calls::{TimerCalls, TimerClock},
+        timer_schedule::{TimerReading, TimerSchedule},
+        windowed::Windowed,
+    },
+    SourceKind,
 };
 
-use super::goals::Goals;
-use crate::oracle;
+use super::{
+    goals::Goals,
+    state::{Event, World},
+};
+use crate::{
+    clocks::{HostClocks, MS},
+    held::Holdable,
+    oracle::{self, WaitingKind},
+};
+
+fn holdable<C: WindowedCollector + 'static>(
+    collector: &Arc<C>,
+    clocks: &Arc<HostClocks>,
+) -> (Arc<dyn WindowedCollector>, Box<dyn Fn() -> i64>) {
+    let holdable = Arc::new(Holdable::new(Arc::clone(collector), Arc::clone(clocks)));
+    (Arc::clone(&holdable) as _, Box::new(move || holdable.entered()))
+}
+
+impl World {
+    pub fn add_waiting(&mut self) {
+        let is_async = self.random.bool();
+        let timer_period = self.random.i64(MS..self.period.max(2 * MS));
+        for kind in [
+            WaitingKind::Service { is_async },
+            WaitingKind::Client,
+            WaitingKind::Timer(timer_period),
+            WaitingKind::ActionServer,
+            WaitingKind::ActionClient,
+        ] {
+            let (name, measured, (collector, entered)) = match kind {
+                WaitingKind::Service { is_async } => {
+                    let metrics = RequestRecorder::metrics(is_async);
+                    let recorder = RequestRecorder::new(metrics, FirstPeriod::NoSample, is_async);
+                    let holdable = holdable(&recorder.requests, &self.clocks);
+                    ("service", Measured::Service(recorder, vec![]), holdable)
+                }
+                WaitingKind::Client => {
+                    let recorder = CallRecorder::new(SourceKind::Client.metrics().iter().collect());
+                    let holdable = holdable(&recorder.calls, &self.clocks);
+                    ("client", Measured::Client(recorder, vec![]), holdable)
+                }
+                WaitingKind::ActionServer => {
+                    let recorder = GoalRecorder::new(SourceKind::ActionServer.metrics().iter().collect());
+                    let holdable = holdable(&recorder.goals, &self.clocks);
+                    ("action_server", Measured::ActionServer(Goals::new(recorder)), holdable)
+                }
+                WaitingKind::ActionClient => {
+                    let recorder = GoalRecorder::new(SourceKind::ActionClient.metrics().iter().collect());
+                    let holdable = holdable(&recorder.goals, &self.clocks);
+                    ("action_client", Measured::ActionClient(Goals::new(recorder)), holdable)
+                }
+                WaitingKind::Timer(period) => {
+                    let metrics = SourceKind::Timer.metrics().iter().collect();
+                    let calls = TimerCalls::new(metrics, FirstPeriod::NoSample, TimerClock::Steady, period);
+                    let calls = Arc::new(Windowed::new(calls));
+                    let holdable = holdable(&calls, &self.clocks);
+                    let schedule = TimerSchedule::new(period).expect("a period above 0");
+                    let (last, next) = (self.now, self.now + period);
+                    let timer = Timer { calls, schedule, period, last, next, is_followed: true };
+                    ("timer", Measured::Timer(Box::new(timer)), holdable)
+                }
+            };
+            let source = Arc::new(Source::new(format!("/node:{name}"), collector, None));
+            let (state, now) = (TopicStatisticsState::NodeDefault, self.instant(self.now));
+            let publisher = Some(Arc::clone(&self.reader) as _);
+            self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
+            self.schedule.complete(&source, now);
+            let oracle = oracle::Waiting::new(kind, self.clocks.offset(), self.clocks.suspended());
+            let _handle = self.handle(&source);
+            self.waiting.push(Waiting { source, oracle, measured, entered, _handle });
+        }
+    }
+
+    /// Something happens to the service, to the client, to the timer and to the goals.
+    pub fn run_waiting(&mut self) {
+        let (now, random) = (self.now, &mut self.random);
+        let clock = || now;
+        let mut differs = false;
+        for Waiting { oracle, measured, .. } in &mut self.waiting {
+            match measured {
+                Measured::Service(recorder, requests) => match random.u32(..4) {
+                    0 => {
+                        let request = recorder.take(|| (0, 0));
+                        differs |= request.is_some() != oracle.is_enabled();
+                        if request.is_some() {
+                            oracle.begin(now);
+                        }
+                        requests.push(UnderWay { request, taken: now, started: None });
+                    }
+                    1 => {
+                        if let Some(under_way) =
+                            requests.iter_mut().find(|under_way| under_way.started.is_none())
+                        {
+                            under_way.started = Some(now);
+                            if let Some(request) = &mut under_way.request {
+                                request.start(clock);
+                                oracle.start(now);
+                            }
+                        }
+                    }
+                    _ if requests.is_empty() => {}
+                    _ => {
+                        // In any order; one that is dropped before its callback starts has no response.
+                        let UnderWay { request, taken, started } =
+                            requests.remove(random.usize(..requests.len()));
+                        let Some(mut request) = request else { continue };
+                        match started {
+                            Some(started) if random.u32(..8) > 0 => {
+                                request.respond(clock);
+                                oracle.lasted(now - started);
+                            }
+                            Some(_) => {
+                                // Without the message that a panic prints.
+                                let panics = || request.run(|| std::panic::resume_unwind(Box::new(())));
+                                let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics));
+                                differs |= panicked.is_ok();
+                                drop(request);
+                                oracle.add_other();
+                            }
+                            None => drop(request),
+                        }
+                        oracle.end(taken);
+                    }
+                },
+                Measured::Client(recorder, calls) => match random.u32(..3) {
+                    0 => {
+                        let is_sent = random.u32(..8) > 0;
+                        let send = || if is_sent { Ok(()) } else { Err(()) };
+                        match recorder.call(now, send) {
+                            Ok(((), call)) => {
+                                differs |= !is_sent || call.is_some() != oracle.is_enabled();
+                                if call.is_some() {
+                                    oracle.begin(now);
+                                    oracle.start(now);
+                                }
+                                calls.push((call, now));
+                            }
+                            Err(()) => differs |= is_sent,
+                        }
+                    }
+                    _ if calls.is_empty() => {}
+                    kind => {
+                        let (call, began) = calls.remove(random.usize(..calls.len()));
+                        let Some(call) = call else { continue };
+                        match kind {
+                            1 => {
+                                call.respond(clock, || (0, 0));
+                                oracle.lasted(now - began);
+                                oracle.add_other();
+                            }
+                            _ => {
+                                drop(call);
+                                oracle.drop_call();
+                            }
+                        }
+                        oracle.end(began);
+                    }
+                },
+                Measured::ActionServer(goals) => differs |= !goals.run(oracle, random, now),
+                Measured::ActionClient(goals) => differs |= !goals.run(oracle, random, now),
+                Measured::Timer(timer) if now >= timer.next => {
+                    let (due, since_last) = (timer.next, now - timer.last);
+                    // The first time of the schedule that is not in the past.
+                    timer.next = (1..)
+                        .map(|periods| due + periods * timer.period)
+                        .find(|next| *next >= now)
+                        .unwrap_or(now);
+                    timer.last = now;
+                    differs |= timer.calls.is_enabled() != oracle.is_enabled();
+                    if !oracle.is_enabled() {
+                        timer.schedule.forget();
+                        timer.is_followed = false;
+                        continue;
+                    }
+                    let reading =
+                        TimerReading { before: now, until_next: timer.next - now, after: now, since_last };
+                    let running = timer.calls.start(timer.schedule.call(reading), clock);
+                    let skipped =
+                        (1..).take_while(|periods| due + periods * timer.period < now).count() as u64;
+                    let is_known = std::mem::replace(&mut timer.is_followed, true);
+                    oracle.start(now);
+                    oracle.call(is_known.then_some((now - due, skipped)));
+                    let takes = random.i64(0..MS);
+                    timer.calls.end(running, now + takes);
+                    oracle.lasted(takes);
+                }
+                Measured::Timer(_) => {}
+            }
+        }
+        if differs {
+            self.fail("the service, the client, the timer or a goal is not as the oracle's".to_owned());
+        }
+        self.pass();
+        let next = self.random.i64(0..self.period / 4);
+        self.after(next, Event::Waiting);
+    }
+}
 
 /// A service, a client, a timer or one end of an action.
 pub struct Waiting {
