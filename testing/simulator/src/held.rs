@@ -37,17 +37,18 @@ pub struct Hold {
 }
 
 /// A collector whose ends of windows can be delayed.
-pub struct Holdable<C> {
-    collector: Arc<C>,
+pub struct Holdable {
+    collector: Arc<dyn WindowedCollector>,
     clocks: Arc<HostClocks>,
     hold: Mutex<Option<Hold>>,
     /// When the last end of a window began, on the monotonic clock.
     entered: AtomicI64,
 }
 
-impl<C: WindowedCollector> Holdable<C> {
-    pub fn new(collector: Arc<C>, clocks: Arc<HostClocks>) -> Self {
-        Self { collector, clocks, hold: Mutex::default(), entered: AtomicI64::new(0) }
+impl Holdable {
+    pub fn new(collector: Arc<dyn WindowedCollector>, clocks: &Arc<HostClocks>) -> Arc<Self> {
+        let (clocks, hold, entered) = (Arc::clone(clocks), Mutex::default(), AtomicI64::new(0));
+        Arc::new(Self { collector, clocks, hold, entered })
     }
 
     /// Delays the next end of a window.
@@ -66,7 +67,7 @@ impl<C: WindowedCollector> Holdable<C> {
     }
 }
 
-impl<C: WindowedCollector> WindowedCollector for Holdable<C> {
+impl WindowedCollector for Holdable {
     fn enable(&self, clock: &dyn Clock) -> bool {
         self.collector.enable(clock)
     }

@@ -16,6 +16,7 @@ pub mod faults;
 mod held;
 mod history;
 mod hops;
+mod measured;
 mod names;
 pub mod oracle;
 mod plan;

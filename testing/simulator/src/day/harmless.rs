@@ -129,7 +129,7 @@ impl Day {
             }
             Kind::HeldEnd => {
                 let stream = self.random.usize(..self.streams.len());
-                if self.streams[stream].holdable().is_some() {
+                if self.streams[stream].subscription().is_some() {
                     self.harmless.hold = Some((stream, self.random.i64(20 * MS..500 * MS)));
                 }
             }
@@ -154,7 +154,10 @@ impl Day {
         let Some((held, length)) = self.harmless.hold.take_if(|(stream, _)| is_of_it(*stream)) else {
             return;
         };
-        let Some(holdable) = self.streams[held].holdable().map(Arc::clone) else { return };
+        let Some(holdable) = self.streams[held].subscription().map(|(_, holdable)| Arc::clone(holdable))
+        else {
+            return;
+        };
         let (entered, mut steps) = (self.now, Vec::<(i64, Step)>::new());
         let mut counted: u64 = 0;
         loop {
@@ -165,7 +168,7 @@ impl Day {
             }
             let Some(sample) = self.take_next(next) else { continue };
             let (stream, clocks) = (&mut self.streams[next], Arc::clone(&self.clocks));
-            match (stream.recorder().map(Arc::clone), sample) {
+            match (stream.subscription().map(|(recorder, _)| Arc::clone(recorder)), sample) {
                 (Some(recorder), Sample::Message(message)) => {
                     counted += u64::from(next == held);
                     let takes = stream.row.takes;

@@ -3,7 +3,6 @@
 //! The sources of the robot: what measures them, and their messages.
 
 use std::{
-    cell::Cell,
     sync::{Arc, Weak},
     time::Instant,
 };
@@ -13,17 +12,12 @@ use topic_statistics_core::{
     collector::FirstPeriod,
     condition::Conditions,
     health::Expectations,
-    record::options::SourceOptions,
     record::{
-        count::Count,
-        durations::Durations,
-        options::TopicStatisticsState,
-        publications::Publications,
+        options::SourceOptions,
         recorder::{ReceivedMessage, Recorder, RecorderOptions, RunningCallback},
         simulated_time::SimulatedTime,
-        source::{Source, SourceHandle, WindowScheduler, WindowedCollector},
+        source::{Source, SourceHandle, WindowedCollector},
         transport::{Delivery, Gid, ReceivedTimestamp, Transport},
-        windowed::Windowed,
     },
     schedule::state::Schedule,
     source_kind::SourceKind,
@@ -33,15 +27,15 @@ use topic_statistics_core::{
 use crate::{
     clocks::{HostClocks, MS, S},
     held::Holdable,
+    measured::Measured,
     scenario::{Row, BURST},
+    world::readers::Retired,
 };
 
 /// What measures a source.
-enum Measured {
-    Subscription(Arc<Recorder>, Arc<Holdable<Recorder>>),
-    Publisher(Arc<Windowed<Publications>>),
-    Stopwatch(Arc<Windowed<Durations>>),
-    Counter(Count),
+enum Recording {
+    Messages(Arc<Recorder>, Arc<Holdable>),
+    Other(Measured),
 }
 
 /// The messages of a source.
@@ -58,7 +52,7 @@ pub struct Stream {
     next_publisher: u64,
     left_of_burst: u32,
     left_of_history: u32,
-    measured: Measured,
+    measured: Recording,
     /// The callback that is running, and when it ends.
     running: Option<(RunningCallback, i64)>,
     _handle: SourceHandle,
@@ -82,15 +76,6 @@ pub fn delivery(publisher: u64, number: u64, source: i64) -> Delivery {
     let mut gid = Gid::default();
     gid[..8].copy_from_slice(&publisher.to_be_bytes());
     Delivery { transport: FAST_DDS, source, received: source, publisher: gid, number }
-}
-
-/// The schedule of sources that are not dropped.
-struct NoScheduler;
-
-impl WindowScheduler for NoScheduler {
-    fn set_state(&self, _: &Arc<Source>, _: TopicStatisticsState) {}
-
-    fn remove(&self, _: &Arc<Source>) {}
 }
 
 impl Stream {
@@ -121,22 +106,13 @@ impl Stream {
                 if !row.has_header {
                     recorder.accept_no_header();
                 }
-                let holdable = Arc::new(Holdable::new(Arc::clone(&recorder), Arc::clone(clocks)));
-                (Arc::clone(&holdable) as _, Measured::Subscription(recorder, holdable))
+                let holdable = Holdable::new(Arc::clone(&recorder) as _, clocks);
+                (Arc::clone(&holdable) as _, Recording::Messages(recorder, holdable))
             }
-            SourceKind::Publisher => {
-                let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
-                (Arc::clone(&publications) as _, Measured::Publisher(publications))
+            kind => {
+                let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
+                (collector, Recording::Other(measured))
             }
-            SourceKind::Stopwatch => {
-                let durations = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&durations) as _, Measured::Stopwatch(durations))
-            }
-            SourceKind::Counter => {
-                let count = Count::default();
-                (Arc::new(Windowed::new(count.clone())), Measured::Counter(count))
-            }
-            other => unreachable!("{other}"),
         };
         let check = (row.kind == SourceKind::Subscription).then(|| Box::new(row.name.to_owned()) as _);
         let source = Arc::new(Source::new(name, collector, check));
@@ -146,7 +122,7 @@ impl Stream {
         let publishers = (0..row.publishers).map(|number| (number, 0)).collect();
         Self {
             row: *row,
-            _handle: SourceHandle::new(source, Weak::<NoScheduler>::new()),
+            _handle: SourceHandle::new(source, Weak::<Retired>::new()),
             next: first,
             lost: 0.0,
             is_stamped: true,
@@ -159,18 +135,11 @@ impl Stream {
         }
     }
 
-    /// Returns the collector of a subscription. Its ends of windows can be delayed.
-    pub fn holdable(&self) -> Option<&Arc<Holdable<Recorder>>> {
+    /// Returns what measures a subscription; the ends of its windows can be delayed.
+    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<Holdable>)> {
         match &self.measured {
-            Measured::Subscription(_, holdable) => Some(holdable),
-            _ => None,
-        }
-    }
-
-    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
-        match &self.measured {
-            Measured::Subscription(recorder, _) => Some(recorder),
-            _ => None,
+            Recording::Messages(recorder, holdable) => Some((recorder, holdable)),
+            Recording::Other(_) => None,
         }
     }
 
@@ -205,7 +174,7 @@ impl Stream {
             // 3 % of jitter.
             (period, _) => period - period / 33 + random.i64(0..=2 * (period / 33)),
         };
-        let Measured::Subscription(recorder, _) = &self.measured else { return Some(Sample::Other) };
+        let Recording::Messages(recorder, _) = &self.measured else { return Some(Sample::Other) };
         let index = random.usize(..self.publishers.len());
         let (publisher, number) = &mut self.publishers[index];
         *number += 1;
@@ -223,21 +192,15 @@ impl Stream {
     /// Records a message whose callback starts now.
     pub fn record(&mut self, sample: &Sample, now: i64) {
         match (&self.measured, sample) {
-            (Measured::Subscription(recorder, _), Sample::Message(message)) => {
+            (Recording::Messages(recorder, _), Sample::Message(message)) => {
                 if let Some((running, ends)) = self.running.take() {
                     recorder.record_end(running, ends.min(now));
                 }
                 let running = recorder.record(message, || now);
                 self.running = running.map(|running| (running, now + self.row.takes));
             }
-            (Measured::Publisher(publisher), _) => {
-                let clock = Cell::new(now - self.row.takes);
-                let _published =
-                    publisher.measure(|| clock.replace(now), || Ok::<_, ()>(()), |()| self.row.size);
-            }
-            (Measured::Stopwatch(stopwatch), _) => stopwatch.record(|| self.row.takes as f64 * 1e-6),
-            (Measured::Counter(count), _) => count.add(1),
-            (Measured::Subscription(..), Sample::Other) => {}
+            (Recording::Other(measured), _) => measured.record(now, self.row.takes, self.row.size, 1),
+            (Recording::Messages(..), Sample::Other) => {}
         }
     }
 
@@ -248,10 +211,9 @@ impl Stream {
 
     /// Ends the callback that is running.
     pub fn end_callback(&mut self) {
-        if let (Measured::Subscription(recorder, _), Some((running, ends))) =
-            (&self.measured, self.running.take())
-        {
+        if let (Some((recorder, _)), Some((running, ends))) = (self.subscription(), self.running) {
             recorder.record_end(running, ends);
+            self.running = None;
         }
     }
 }

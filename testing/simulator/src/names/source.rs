@@ -9,12 +9,8 @@ use topic_statistics_core::{
     health::Level,
     record::{
         clock::Clock,
-        count::Count,
-        durations::Durations,
-        publications::Publications,
         recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowedCollector},
-        windowed::Windowed,
     },
     source_kind::SourceKind,
     Metric,
@@ -24,6 +20,7 @@ use super::rules::{Rule, Rules};
 use crate::{
     clocks::{HostClocks, MS},
     day::robot::delivery,
+    measured::Measured,
 };
 
 pub const NODE: &str = "/relay";
@@ -51,7 +48,7 @@ pub struct Named {
     pub mark: f64,
     pub counts: u64,
     pub is_ill: bool,
-    pub measured: Measured,
+    pub measured: Recording,
     pub source: Arc<Source>,
     pub handle: SourceHandle,
     /// The samples of the window under way.
@@ -66,36 +63,21 @@ pub struct Named {
     pub judged: u32,
 }
 
-pub enum Measured {
-    Subscription(Arc<Recorder>),
-    Publisher(Arc<Windowed<Publications>>),
-    Stopwatch(Arc<Windowed<Durations>>),
-    Counter(Count),
+pub enum Recording {
+    Messages(Arc<Recorder>),
+    Other(Measured),
 }
 
-impl Measured {
+impl Recording {
     pub fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
-        match kind {
-            SourceKind::Subscription => {
-                let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
-                let options = RecorderOptions::new().metrics(metrics);
-                let recorder = Arc::new(Recorder::new(TOPIC, options, None, clocks));
-                (Arc::clone(&recorder) as _, Self::Subscription(recorder))
-            }
-            SourceKind::Publisher => {
-                let publications = Arc::new(Windowed::new(Publications::new(FirstPeriod::NoSample, true)));
-                (Arc::clone(&publications) as _, Self::Publisher(publications))
-            }
-            SourceKind::Stopwatch => {
-                let durations = Arc::new(Windowed::new(Durations::default()));
-                (Arc::clone(&durations) as _, Self::Stopwatch(durations))
-            }
-            SourceKind::Counter => {
-                let count = Count::default();
-                (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
-            }
-            other => unreachable!("{other}"),
+        if kind != SourceKind::Subscription {
+            let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
+            return (collector, Self::Other(measured));
         }
+        let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
+        let recorder = Recorder::new(TOPIC, RecorderOptions::new().metrics(metrics), None, clocks);
+        let recorder = Arc::new(recorder);
+        (Arc::clone(&recorder) as _, Self::Messages(recorder))
     }
 }
 
@@ -158,10 +140,10 @@ impl Named {
 
     /// Records a sample, which may take time.
     pub fn record(&mut self, clocks: &HostClocks) {
-        let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64) as i64);
+        let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64).round() as i64);
         self.samples += 1;
         match &self.measured {
-            Measured::Subscription(recorder) => {
+            Recording::Messages(recorder) => {
                 self.messages += 1;
                 let sent = clocks.system() - takes;
                 let info = delivery(self.counts, self.messages, sent);
@@ -171,15 +153,11 @@ impl Named {
                     recorder.record_end(running, now);
                 }
             }
-            Measured::Publisher(publisher) => {
-                let mut time = now - takes;
-                let clock = || std::mem::replace(&mut time, now);
-                let _published = publisher.measure(clock, || Ok::<_, ()>(()), |()| 100);
-            }
-            Measured::Stopwatch(stopwatch) => stopwatch.record(|| self.mark),
-            Measured::Counter(count) => {
-                count.add(self.counts);
-                self.samples += self.counts - 1;
+            Recording::Other(measured) => {
+                measured.record(now, takes, 100, self.counts);
+                if self.kind == SourceKind::Counter {
+                    self.samples += self.counts - 1;
+                }
             }
         }
     }

@@ -30,7 +30,7 @@ use topic_statistics_core::{
 
 use super::{
     rules::{conditions, Rule, Rules, KINDS, RULES},
-    source::{Measured, Named, Naming, NODE, TOPIC},
+    source::{Named, Naming, Recording, NODE, TOPIC},
 };
 use crate::{
     clocks::{HostClocks, MS, S},
@@ -233,7 +233,7 @@ impl World {
             ));
         }
 
-        let (collector, measured) = Measured::new(kind, &self.clocks);
+        let (collector, measured) = Recording::new(kind, &self.clocks);
         let publisher = Some(Arc::clone(&self.reader) as _);
         let now = self.instant();
         self.schedule.add(&collector, SourceOptions::default(), publisher, now, &*self.clocks);

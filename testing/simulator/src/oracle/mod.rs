@@ -5,20 +5,18 @@
 mod distribution;
 mod health;
 mod losses;
-mod scope;
+mod other;
 mod subscription;
 mod times;
 mod totals;
-mod waiting;
 
 pub use distribution::{add_distributions, MergedDistributions, Naive};
 pub use health::{Judgement, Limit, Wanted};
 pub use losses::Heard;
-pub use scope::{Kind, Scope};
+pub use other::{Kind, Other};
 pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
-pub use waiting::{Waiting, WaitingKind};
 
 use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStatistics};
 

@@ -32,7 +32,7 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
     }
 
     /// One of them begins, ends, or comes a step further. Returns whether that is as the oracle's.
-    pub fn run(&mut self, oracle: &mut oracle::Waiting, random: &mut Rng, now: i64) -> bool {
+    pub fn run(&mut self, oracle: &mut oracle::Other, random: &mut Rng, now: i64) -> bool {
         let step = random.u32(..8);
         if step < 2 {
             return self.begin(oracle, now);
@@ -62,7 +62,7 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
         true
     }
 
-    fn begin(&mut self, oracle: &mut oracle::Waiting, now: i64) -> bool {
+    fn begin(&mut self, oracle: &mut oracle::Other, now: i64) -> bool {
         let goal = self.recorder.begin(now);
         let is_measured = goal.is_some();
         if let Some(goal) = goal {
@@ -82,7 +82,7 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
 }
 
 impl<const IS_SERVER: bool> Goal<IS_SERVER> {
-    fn accept(&mut self, oracle: &mut oracle::Waiting, now: i64) {
+    fn accept(&mut self, oracle: &mut oracle::Other, now: i64) {
         self.goal.accept(|| now);
         if std::mem::replace(&mut self.is_accepted, true) {
             return;
@@ -93,7 +93,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
         }
     }
 
-    fn feedback(&mut self, oracle: &mut oracle::Waiting, now: i64) {
+    fn feedback(&mut self, oracle: &mut oracle::Other, now: i64) {
         self.goal.feedback(|| now);
         match self.last_feedback.replace(now) {
             Some(last) if IS_SERVER => oracle.event(Metric::FeedbackPeriod, now - last),
@@ -102,7 +102,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
         }
     }
 
-    fn end(self, oracle: &mut oracle::Waiting, random: &mut Rng, now: i64) {
+    fn end(self, oracle: &mut oracle::Other, random: &mut Rng, now: i64) {
         let outcome = match random.u32(..5) {
             0 => Some(Outcome::Succeeded),
             1 => Some(Outcome::Canceled),

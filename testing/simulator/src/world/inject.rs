@@ -187,7 +187,7 @@ impl World {
             }
             4 if !self.scopes.is_empty() => {
                 let index = self.random.usize(..self.scopes.len());
-                let scope = &mut self.scopes[index];
+                let scope = &mut self.scopes[index].watched;
                 scope.state = state;
                 self.schedule.set_state(&scope.source, state, now, &*self.clocks);
             }

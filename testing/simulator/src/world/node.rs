@@ -19,6 +19,7 @@ use topic_statistics_core::{
 use super::{
     deliveries::Deliveries,
     executor::Held,
+    scopes::Watched,
     state::{duration, Event, World},
 };
 use crate::{
@@ -163,13 +164,8 @@ impl World {
         }
     }
 
-    fn source(
-        &self,
-        topic: &str,
-        name: String,
-        recorder: &Arc<Recorder>,
-    ) -> (Arc<Source>, Arc<Holdable<Recorder>>) {
-        let holdable = Arc::new(Holdable::new(Arc::clone(recorder), Arc::clone(&self.clocks)));
+    fn source(&self, topic: &str, name: String, recorder: &Arc<Recorder>) -> (Arc<Source>, Arc<Holdable>) {
+        let holdable = Holdable::new(Arc::clone(recorder) as _, &self.clocks);
         let check = Some(Box::new(topic.to_owned()) as _);
         (Arc::new(Source::new(name, Arc::clone(&holdable) as _, check)), holdable)
     }
@@ -203,19 +199,11 @@ impl World {
                 }
             }
         }
-        for scope in &mut self.scopes {
-            scope.oracle.set_distributions(distributions);
-            match is_enabled(scope.state) {
-                true => scope.oracle.enable(now, offset, suspended),
-                false => scope.oracle.disable(),
-            }
-        }
-        for waiting in &mut self.waiting {
-            waiting.oracle.set_distributions(distributions);
-            match enabled {
-                true => waiting.oracle.enable(now, offset, suspended),
-                false => waiting.oracle.disable(),
-            }
+        let scopes = self.scopes.iter_mut().map(|scope| &mut scope.watched);
+        for Watched { oracle, state, .. } in
+            scopes.chain(self.waiting.iter_mut().map(|waiting| &mut waiting.watched))
+        {
+            oracle.set(is_enabled(*state), distributions, now, offset, suspended);
         }
     }
 
@@ -305,7 +293,7 @@ pub struct Subscription {
     /// None: the node's.
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
-    pub holdable: Arc<Holdable<Recorder>>,
+    pub holdable: Arc<Holdable>,
     /// The events while the next end of a window is delayed.
     pub held: Option<Held>,
     pub oracle: oracle::Subscription,

@@ -8,61 +8,46 @@ use topic_statistics_core::{
     collector::FirstPeriod,
     record::{
         clock::Clock,
-        count::Count,
-        durations::Durations,
         options::TopicStatisticsState,
-        publications::Publications,
         source::{Source, SourceHandle, WindowedCollector},
-        windowed::{Collector, Windowed},
     },
+    SourceKind,
 };
 
 use super::state::{Event, World};
 use crate::{
-    clocks::{HostClocks, MS},
+    clocks::MS,
     faults::Fault,
     held::{Hold, Holdable, Step},
+    measured::Measured,
     oracle::{self, Kind},
 };
 
 impl World {
     pub fn add_scopes(&mut self) {
         let first_period = [FirstPeriod::NoSample, FirstPeriod::CarriedOver][self.random.usize(..2)];
-        for kind in [Kind::Publisher(first_period), Kind::Stopwatch, Kind::Counter] {
-            self.add_scope(kind);
+        for (kind, of_oracle) in [
+            (SourceKind::Publisher, Kind::Publisher(first_period)),
+            (SourceKind::Stopwatch, Kind::Stopwatch),
+            (SourceKind::Counter, Kind::Counter),
+        ] {
+            let (collector, measured) = Measured::new(kind, first_period);
+            let watched = self.watch(&kind.to_string(), collector, of_oracle);
+            self.scopes.push(Scope { watched, held: None, measured });
         }
     }
 
-    fn add_scope(&mut self, kind: Kind) {
-        let source = |name: &str, collector: Arc<dyn WindowedCollector>| {
-            Arc::new(Source::new(format!("/node:{name}"), collector, None))
-        };
-        let (source, measured) = match kind {
-            Kind::Publisher(first_period) => {
-                let ends = Ends::new(&self.clocks, Publications::new(first_period, true));
-                let source = source("publisher", Arc::clone(&ends.holdable) as _);
-                (source, Measured::Publisher(ends))
-            }
-            Kind::Stopwatch => {
-                let ends = Ends::new(&self.clocks, Durations::default());
-                let source = source("stopwatch", Arc::clone(&ends.holdable) as _);
-                (source, Measured::Stopwatch(ends))
-            }
-            Kind::Counter => {
-                let count = Count::default();
-                let Ends { holdable, .. } = Ends::new(&self.clocks, count.clone());
-                let source = source("counter", Arc::clone(&holdable) as _);
-                (source, Measured::Counter(holdable, count))
-            }
-        };
-        let state = TopicStatisticsState::NodeDefault;
+    /// Gives a source to the schedule.
+    pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
+        let holdable = Holdable::new(collector, &self.clocks);
+        let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&holdable) as _, None));
+        let (state, now) = (TopicStatisticsState::NodeDefault, self.instant(self.now));
         let publisher = Some(Arc::clone(&self.reader) as _);
-        let now = self.instant(self.now);
         self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
         self.schedule.complete(&source, now);
-        let oracle = oracle::Scope::new(kind, self.clocks.offset(), self.clocks.suspended());
+        let oracle = oracle::Other::new(kind, self.clocks.offset(), self.clocks.suspended());
         let _handle = self.handle(&source);
-        self.scopes.push(Scope { source, state, oracle, held: None, measured, _handle });
+        Watched { source, state, oracle, holdable, _handle }
     }
 
     /// The node publishes, starts a duration, and counts.
@@ -86,38 +71,37 @@ impl World {
                         }
                     };
                     let mut readings = 0;
-                    let is_overtaken = is_preempted && scope.oracle.is_enabled();
+                    let is_overtaken = is_preempted && scope.watched.oracle.is_enabled();
                     let clock = || {
                         readings += 1;
                         if is_overtaken && readings == 3 {
                             differs |= publisher
-                                .collector
                                 .measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100)
                                 .is_err();
                             clocks.set_monotonic(started + takes + 1_000);
                         }
                         clocks.monotonic()
                     };
-                    let result = publisher.collector.measure(clock, publish, |()| 100);
+                    let result = publisher.measure(clock, publish, |()| 100);
                     differs |= result.is_err() != is_failing;
                     let end = clocks.monotonic();
                     match is_failing {
                         true => failed += 1,
-                        false => scope.oracle.record(end, takes as f64 / 1e6),
+                        false => scope.watched.oracle.record(end, takes as f64 / 1e6),
                     }
                     if is_overtaken {
                         self.tally.inject(Fault::UnorderedPublication);
-                        scope.oracle.record_unordered(started + takes, 0.0);
+                        scope.watched.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
                 // As a guard does.
                 Measured::Stopwatch(stopwatch) => {
-                    differs |= stopwatch.collector.is_enabled() != scope.oracle.is_enabled();
-                    timed = scope.oracle.is_enabled().then_some((index, started));
+                    differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled();
+                    timed = scope.watched.oracle.is_enabled().then_some((index, started));
                 }
-                Measured::Counter(_, count) => {
+                Measured::Counter(count) => {
                     count.add(counts);
-                    scope.oracle.add(counts);
+                    scope.watched.oracle.add(counts);
                 }
             }
         }
@@ -128,7 +112,7 @@ impl World {
         self.pass();
         if let Some((scope, started)) = timed {
             let takes = self.random.i64(1_000..self.period * 2);
-            let source = Arc::clone(&self.scopes[scope].source);
+            let source = Arc::clone(&self.scopes[scope].watched.source);
             self.after(takes, Event::StopwatchEnd { source, started });
         }
         let next = self.random.i64(0..self.period / 2);
@@ -137,13 +121,14 @@ impl World {
 
     /// A duration ends, in any window and after any switching of the statistics.
     pub fn end_stopwatch(&mut self, source: &Arc<Source>, started: i64) {
-        let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.source, source)) else {
+        let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.watched.source, source))
+        else {
             return;
         };
         let Measured::Stopwatch(stopwatch) = &scope.measured else { return };
         let milliseconds = (self.now - started) as f64 / 1e6;
-        stopwatch.collector.record(|| milliseconds);
-        scope.oracle.record(self.now, milliseconds);
+        stopwatch.record(|| milliseconds);
+        scope.watched.oracle.record(self.now, milliseconds);
     }
 
     /// Delays the next end of a window of a publisher, stopwatch or counter. Up to 8 samples wait meanwhile; more would
@@ -154,7 +139,7 @@ impl World {
         }
         let index = self.random.usize(..self.scopes.len());
         let scope = &mut self.scopes[index];
-        if scope.entered().1 {
+        if scope.watched.holdable.is_waiting() {
             return;
         }
         let mut times = vec![];
@@ -167,17 +152,17 @@ impl World {
         let step = |time: i64| -> (i64, Step) {
             let step: Step = match &scope.measured {
                 Measured::Publisher(publisher) => {
-                    let (collector, clocks) = (Arc::clone(&publisher.collector), Arc::clone(&self.clocks));
+                    let (collector, clocks) = (Arc::clone(publisher), Arc::clone(&self.clocks));
                     Box::new(move |_| {
                         let _never_fails =
                             collector.measure(|| clocks.monotonic(), || Ok::<_, ()>(()), |()| 100);
                     })
                 }
                 Measured::Stopwatch(stopwatch) => {
-                    let collector = Arc::clone(&stopwatch.collector);
+                    let collector = Arc::clone(stopwatch);
                     Box::new(move |_| collector.record(|| time as f64))
                 }
-                Measured::Counter(_, count) => {
+                Measured::Counter(count) => {
                     let count = count.clone();
                     Box::new(move |_| count.add(1))
                 }
@@ -186,11 +171,7 @@ impl World {
         };
         let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
         let hold = Hold { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
-        match &scope.measured {
-            Measured::Publisher(publisher) => publisher.holdable.hold(hold),
-            Measured::Stopwatch(stopwatch) => stopwatch.holdable.hold(hold),
-            Measured::Counter(counter, ..) => counter.hold(hold),
-        }
+        scope.watched.holdable.hold(hold);
         scope.held = Some(HeldScope { stop, times });
     }
 
@@ -202,27 +183,21 @@ impl World {
     }
 }
 
-/// A publisher, a stopwatch or a counter.
-pub struct Scope {
+/// A source that is no subscription, with its oracle.
+pub struct Watched {
     pub source: Arc<Source>,
     pub state: TopicStatisticsState,
-    pub oracle: oracle::Scope,
-    pub held: Option<HeldScope>,
-    pub measured: Measured,
+    pub oracle: oracle::Other,
+    pub holdable: Arc<Holdable>,
     /// Its drop ends the source.
     pub _handle: SourceHandle,
 }
 
-/// The recorder.
-pub enum Measured {
-    Publisher(Ends<Publications>),
-    Stopwatch(Ends<Durations>),
-    Counter(Arc<Holdable<Windowed<Count>>>, Count),
-}
-
-pub struct Ends<C: Collector> {
-    pub collector: Arc<Windowed<C>>,
-    pub holdable: Arc<Holdable<Windowed<C>>>,
+/// A publisher, a stopwatch or a counter.
+pub struct Scope {
+    pub watched: Watched,
+    pub held: Option<HeldScope>,
+    pub measured: Measured,
 }
 
 /// The events while the next end of a window is delayed. Times are since the start of the delay.
@@ -232,42 +207,24 @@ pub struct HeldScope {
 }
 
 impl Scope {
-    /// Returns when the last end of a window began, on the monotonic clock; and whether the next one is to be delayed.
-    pub fn entered(&self) -> (i64, bool) {
-        match &self.measured {
-            Measured::Publisher(publisher) => (publisher.holdable.entered(), publisher.holdable.is_waiting()),
-            Measured::Stopwatch(stopwatch) => (stopwatch.holdable.entered(), stopwatch.holdable.is_waiting()),
-            Measured::Counter(counter, ..) => (counter.entered(), counter.is_waiting()),
-        }
-    }
-}
-
-impl<C: Collector + 'static> Ends<C> {
-    pub fn new(clocks: &Arc<HostClocks>, collector: C) -> Self {
-        let collector = Arc::new(Windowed::new(collector));
-        let holdable = Arc::new(Holdable::new(Arc::clone(&collector), Arc::clone(clocks)));
-        Self { collector, holdable }
-    }
-}
-
-impl Scope {
     /// Ends the oracle's window, perhaps with a delay.
     pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        let (entered, is_waiting) = self.entered();
-        let held = if is_waiting { None } else { self.held.take() };
+        let Watched { holdable, oracle, .. } = &mut self.watched;
+        let entered = holdable.entered();
+        let held = if holdable.is_waiting() { None } else { self.held.take() };
         let Some(HeldScope { stop, times }) = held else {
-            return self.oracle.end_window(entered, offset, suspended, false);
+            return oracle.end_window(entered, offset, suspended, false);
         };
-        if self.oracle.kind() == Kind::Counter {
-            self.oracle.add(times.len() as u64); // counted before the window's count is taken
-            return self.oracle.end_window(entered + stop, offset, suspended, true);
+        if oracle.kind() == Kind::Counter {
+            oracle.add(times.len() as u64); // counted before the window's count is taken
+            return oracle.end_window(entered + stop, offset, suspended, true);
         }
-        let window = self.oracle.end_window(entered + stop, offset, suspended, true);
+        let window = oracle.end_window(entered + stop, offset, suspended, true);
         // By docs/reliability.md: a duration that ends while a window is being ended belongs to the next one.
         for time in times {
-            match self.oracle.kind() {
-                Kind::Publisher(_) => self.oracle.record_waiting(entered + time, 0.0),
-                _ => self.oracle.record(entered + time, time as f64),
+            match oracle.kind() {
+                Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),
+                _ => oracle.record(entered + time, time as f64),
             }
         }
         window

@@ -19,7 +19,9 @@ use super::{
     executor::WaitingSample,
     node::Warned,
     readers::{check_message, Due},
+    scopes::Watched,
     state::{Event, World},
+    waiting::Waiting,
 };
 use crate::{
     check,
@@ -164,28 +166,27 @@ impl World {
     /// Compares a window. Returns the period of its source.
     fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
         let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
-        if let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.source, source)) {
-            if !scope.oracle.is_enabled() {
-                return Err(format!("{} is disabled, and has a window", source.name));
-            }
-            let was_held = scope.held.is_some();
-            let expected = scope.end_window(offset, suspended);
-            if was_held && scope.held.is_none() {
-                self.tally.inject_times(Fault::Queued, 1);
-            }
-            if expected.step.is_some() {
-                self.warnings.expect_step(expected.offset);
-            }
-            check::window(ours, &expected, self.period, &mut self.tally).map_err(|error| {
-                format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
-            })?;
-            return Ok(self.period);
+        let is_it = |watched: &Watched| Arc::ptr_eq(&watched.source, source);
+        let scope = self.scopes.iter_mut().find(|scope| is_it(&scope.watched));
+        let waiting = self.waiting.iter_mut().find(|waiting| is_it(&waiting.watched));
+        let is_disabled = scope.as_ref().is_some_and(|scope| !scope.watched.oracle.is_enabled())
+            || waiting.as_ref().is_some_and(|waiting| !waiting.watched.oracle.is_enabled());
+        if is_disabled {
+            return Err(format!("{} is disabled, and has a window", source.name));
         }
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| Arc::ptr_eq(&waiting.source, source)) {
-            if !waiting.oracle.is_enabled() {
-                return Err(format!("{} is disabled, and has a window", source.name));
+        let expected = match (scope, waiting) {
+            (Some(scope), _) => {
+                let was_held = scope.held.is_some();
+                let expected = scope.end_window(offset, suspended);
+                self.tally.inject_times(Fault::Queued, u64::from(was_held && scope.held.is_none()));
+                Some(expected)
             }
-            let expected = waiting.end_window(offset, suspended);
+            (_, Some(Waiting { watched: Watched { oracle, holdable, .. }, .. })) => {
+                Some(oracle.end_window(holdable.entered(), offset, suspended, false))
+            }
+            _ => None,
+        };
+        if let Some(expected) = expected {
             if expected.step.is_some() {
                 self.warnings.expect_step(expected.offset);
             }

@@ -8,11 +8,9 @@ use topic_statistics_core::{
     collector::FirstPeriod,
     record::{
         calls::{CallRecorder, WaitingCall},
-        clock::Clock,
         goals::GoalRecorder,
-        options::TopicStatisticsState,
         requests::{ActiveRequest, RequestRecorder},
-        source::{Source, SourceHandle, WindowedCollector},
+        source::WindowedCollector,
         timer_calls::{TimerCalls, TimerClock},
         timer_schedule::{TimerReading, TimerSchedule},
         windowed::Windowed,
@@ -22,74 +20,59 @@ use topic_statistics_core::{
 
 use super::{
     goals::Goals,
+    scopes::Watched,
     state::{Event, World},
 };
-use crate::{
-    clocks::{HostClocks, MS},
-    held::Holdable,
-    oracle::{self, WaitingKind},
-};
-
-fn holdable<C: WindowedCollector + 'static>(
-    collector: &Arc<C>,
-    clocks: &Arc<HostClocks>,
-) -> (Arc<dyn WindowedCollector>, Box<dyn Fn() -> i64>) {
-    let holdable = Arc::new(Holdable::new(Arc::clone(collector), Arc::clone(clocks)));
-    (Arc::clone(&holdable) as _, Box::new(move || holdable.entered()))
-}
+use crate::{clocks::MS, oracle::Kind};
 
 impl World {
     pub fn add_waiting(&mut self) {
         let is_async = self.random.bool();
         let timer_period = self.random.i64(MS..self.period.max(2 * MS));
         for kind in [
-            WaitingKind::Service { is_async },
-            WaitingKind::Client,
-            WaitingKind::Timer(timer_period),
-            WaitingKind::ActionServer,
-            WaitingKind::ActionClient,
+            Kind::Service { is_async },
+            Kind::Client,
+            Kind::Timer(timer_period),
+            Kind::ActionServer,
+            Kind::ActionClient,
         ] {
-            let (name, measured, (collector, entered)) = match kind {
-                WaitingKind::Service { is_async } => {
+            let all = |kind: SourceKind| kind.metrics().iter().collect();
+            let (name, measured, collector): (_, _, Arc<dyn WindowedCollector>) = match kind {
+                Kind::Service { is_async } => {
                     let metrics = RequestRecorder::metrics(is_async);
                     let recorder = RequestRecorder::new(metrics, FirstPeriod::NoSample, is_async);
-                    let holdable = holdable(&recorder.requests, &self.clocks);
-                    ("service", Measured::Service(recorder, vec![]), holdable)
+                    let collector = Arc::clone(&recorder.requests);
+                    ("service", Measured::Service(recorder, vec![]), collector)
                 }
-                WaitingKind::Client => {
-                    let recorder = CallRecorder::new(SourceKind::Client.metrics().iter().collect());
-                    let holdable = holdable(&recorder.calls, &self.clocks);
-                    ("client", Measured::Client(recorder, vec![]), holdable)
+                Kind::Client => {
+                    let recorder = CallRecorder::new(all(SourceKind::Client));
+                    let collector = Arc::clone(&recorder.calls);
+                    ("client", Measured::Client(recorder, vec![]), collector)
                 }
-                WaitingKind::ActionServer => {
-                    let recorder = GoalRecorder::new(SourceKind::ActionServer.metrics().iter().collect());
-                    let holdable = holdable(&recorder.goals, &self.clocks);
-                    ("action_server", Measured::ActionServer(Goals::new(recorder)), holdable)
+                Kind::ActionServer => {
+                    let recorder = GoalRecorder::new(all(SourceKind::ActionServer));
+                    let collector = Arc::clone(&recorder.goals);
+                    ("action_server", Measured::ActionServer(Goals::new(recorder)), collector)
                 }
-                WaitingKind::ActionClient => {
-                    let recorder = GoalRecorder::new(SourceKind::ActionClient.metrics().iter().collect());
-                    let holdable = holdable(&recorder.goals, &self.clocks);
-                    ("action_client", Measured::ActionClient(Goals::new(recorder)), holdable)
+                Kind::ActionClient => {
+                    let recorder = GoalRecorder::new(all(SourceKind::ActionClient));
+                    let collector = Arc::clone(&recorder.goals);
+                    ("action_client", Measured::ActionClient(Goals::new(recorder)), collector)
                 }
-                WaitingKind::Timer(period) => {
-                    let metrics = SourceKind::Timer.metrics().iter().collect();
-                    let calls = TimerCalls::new(metrics, FirstPeriod::NoSample, TimerClock::Steady, period);
+                Kind::Timer(period) => {
+                    let (metrics, first) = (all(SourceKind::Timer), FirstPeriod::NoSample);
+                    let calls = TimerCalls::new(metrics, first, TimerClock::Steady, period);
                     let calls = Arc::new(Windowed::new(calls));
-                    let holdable = holdable(&calls, &self.clocks);
+                    let collector = Arc::clone(&calls);
                     let schedule = TimerSchedule::new(period).expect("a period above 0");
                     let (last, next) = (self.now, self.now + period);
                     let timer = Timer { calls, schedule, period, last, next, is_followed: true };
-                    ("timer", Measured::Timer(Box::new(timer)), holdable)
+                    ("timer", Measured::Timer(Box::new(timer)), collector)
                 }
+                other => unreachable!("{other:?}"),
             };
-            let source = Arc::new(Source::new(format!("/node:{name}"), collector, None));
-            let (state, now) = (TopicStatisticsState::NodeDefault, self.instant(self.now));
-            let publisher = Some(Arc::clone(&self.reader) as _);
-            self.schedule.add(&source.collector, state.into(), publisher, now, &*self.clocks);
-            self.schedule.complete(&source, now);
-            let oracle = oracle::Waiting::new(kind, self.clocks.offset(), self.clocks.suspended());
-            let _handle = self.handle(&source);
-            self.waiting.push(Waiting { source, oracle, measured, entered, _handle });
+            let watched = self.watch(name, collector, kind);
+            self.waiting.push(Waiting { watched, measured });
         }
     }
 
@@ -98,7 +81,7 @@ impl World {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;
         let mut differs = false;
-        for Waiting { oracle, measured, .. } in &mut self.waiting {
+        for Waiting { watched: Watched { oracle, .. }, measured } in &mut self.waiting {
             match measured {
                 Measured::Service(recorder, requests) => match random.u32(..4) {
                     0 => {
@@ -220,13 +203,8 @@ impl World {
 
 /// A service, a client, a timer or one end of an action.
 pub struct Waiting {
-    pub source: Arc<Source>,
-    pub oracle: oracle::Waiting,
+    pub watched: Watched,
     pub measured: Measured,
-    /// When the last end of a window began, on the monotonic clock.
-    pub entered: Box<dyn Fn() -> i64>,
-    /// Its drop ends the source.
-    pub _handle: SourceHandle,
 }
 
 /// The recorder, and what is under way.
@@ -255,11 +233,4 @@ pub struct Timer {
     pub next: i64,
     /// Whether the library has seen each call since the one that was due last.
     pub is_followed: bool,
-}
-
-impl Waiting {
-    /// Ends the oracle's window.
-    pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        self.oracle.end_window((self.entered)(), offset, suspended)
-    }
 }

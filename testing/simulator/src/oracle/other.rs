@@ -1,17 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The oracles of a service, a client, a timer, an action server and an action client of the node.
+//! The oracle of each source of the node that is no subscription.
 
-use topic_statistics_core::{Metric, SourceKind};
+use topic_statistics_core::{collector::FirstPeriod, Metric, SourceKind};
 
 use super::{milliseconds, Expected, Window, WindowTimes};
 
-/// The oracle of a service, a client, a timer or one end of an action: what happened while it was enabled.
+/// The kind of the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Kind {
+    Publisher(FirstPeriod),
+    Stopwatch,
+    #[default]
+    Counter,
+    Service {
+        is_async: bool,
+    },
+    Client,
+    /// With its period.
+    Timer(i64),
+    ActionServer,
+    ActionClient,
+}
+
+/// The oracle of a source that is no subscription: what happened while it was enabled.
 #[derive(Default)]
-pub struct Waiting {
-    kind: WaitingKind,
+pub struct Other {
+    kind: Kind,
     times: WindowTimes,
     is_enabled: bool,
+    /// The end of each publication or duration on the monotonic clock, and its duration in milliseconds.
+    samples: Vec<(i64, f64)>,
+    /// The end of the last publication in the windows before.
+    carried: Option<i64>,
+    /// Whether a publication of this window was recorded after a later one.
+    is_unordered: bool,
+    /// Whether the last publication of this window waited for the lock: earlier ones may be missing until another one
+    /// has the lock.
+    has_waited: bool,
+    count: u64,
     /// Of this window: the starts of callbacks or calls, the durations or round trips, and what else happened.
     starts: Vec<i64>,
     durations: Vec<f64>,
@@ -28,44 +55,54 @@ pub struct Waiting {
     events: Vec<(Metric, f64)>,
 }
 
-/// The kind of the source.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum WaitingKind {
-    Service {
-        is_async: bool,
-    },
-    #[default]
-    Client,
-    /// With its period.
-    Timer(i64),
-    ActionServer,
-    ActionClient,
-}
-
-impl Waiting {
-    pub fn new(kind: WaitingKind, offset: i64, suspended: i64) -> Self {
+impl Other {
+    pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
         Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
     }
 
-    pub fn enable(&mut self, now: i64, offset: i64, suspended: i64) {
-        if std::mem::replace(&mut self.is_enabled, true) {
+    /// Enables or disables it; `distributions`: whether the windows from the next one on have some.
+    pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
+        self.times.set_distributions(distributions);
+        if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
             return;
         }
         let _no_stamps_are_compared = self.times.restart(now, offset, suspended);
+        self.samples.clear();
+        (self.carried, self.is_unordered, self.has_waited, self.count) = (None, false, false, 0);
         self.forget();
     }
 
-    pub fn disable(&mut self) {
-        self.is_enabled = false;
+    /// A publication or a duration ends.
+    pub fn record(&mut self, end: i64, milliseconds: f64) {
+        if self.is_enabled {
+            self.samples.push((end, milliseconds));
+            self.has_waited = false;
+        }
     }
 
-    /// Sets whether the windows from the next one on have distributions.
-    pub fn set_distributions(&mut self, enabled: bool) {
-        self.times.set_distributions(enabled);
+    /// A publication or a duration ends while another thread holds the lock.
+    pub fn record_waiting(&mut self, end: i64, milliseconds: f64) {
+        self.record(end, milliseconds);
+        self.has_waited = self.is_enabled;
+    }
+
+    /// A publication is recorded after a later one.
+    pub fn record_unordered(&mut self, end: i64, milliseconds: f64) {
+        self.record_waiting(end, milliseconds);
+        self.is_unordered = true;
+    }
+
+    /// Something is counted.
+    pub fn add(&mut self, count: u64) {
+        self.count += count;
     }
 
     fn forget(&mut self) {
@@ -146,19 +183,45 @@ impl Waiting {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it.
-    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
+    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
+    /// meanwhile.
+    pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
+        let samples = std::mem::take(&mut self.samples);
+        let counted = std::mem::take(&mut self.count) + samples.len() as u64;
+        let timed = Expected::Samples(samples.iter().map(|(_, milliseconds)| *milliseconds).collect());
         let periods = self.starts.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect();
         let goals = self.events.iter().filter(|(metric, _)| *metric == Metric::Goals).count();
-        let (count, periods) = ((self.starts.len() + goals) as u64, Expected::Samples(periods));
+        let (count, periods) = (counted + (self.starts.len() + goals) as u64, Expected::Samples(periods));
         let durations = Expected::Samples(self.durations.clone());
         let one = |value: u64| Expected::Samples(vec![value as f64]);
         let none = || Expected::Samples(vec![]);
         let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
         let delays = delays.map(|metric| (metric, none())); // there are no timestamps
         let metrics = match self.kind {
-            WaitingKind::Service { is_async } => {
+            Kind::Publisher(first_period) => {
+                let ends: Vec<i64> =
+                    self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
+                // By docs/code.md.
+                let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
+                let between = match std::mem::take(&mut self.is_unordered) || may_miss {
+                    true => vec![],
+                    false => ends.windows(2).map(|pair| milliseconds(pair[1] - pair[0])).collect(),
+                };
+                self.carried =
+                    ends.iter().max().copied().filter(|_| first_period == FirstPeriod::CarriedOver);
+                vec![
+                    (Metric::PublishPeriod, Expected::Samples(between)),
+                    (Metric::PublishDuration, timed),
+                    // All have the same size.
+                    (Metric::MessageSize, Expected::Samples(vec![100.0; samples.len()])),
+                ]
+            }
+            Kind::Stopwatch => vec![(Metric::Duration, timed)],
+            Kind::Counter => {
+                vec![(Metric::Frequency, Expected::Frequency { count: counted, length: now - window.start })]
+            }
+            Kind::Service { is_async } => {
                 let most = self.numbers.iter().copied().max().unwrap_or_default() as u64;
                 let mut metrics = Vec::from(delays);
                 if !is_async {
@@ -175,7 +238,7 @@ impl Waiting {
                 ]);
                 metrics
             }
-            WaitingKind::Client => {
+            Kind::Client => {
                 let oldest = self.under_way.iter().min().map_or(0, |began| now - began);
                 let mut metrics = Vec::from(delays);
                 metrics.extend([
@@ -187,9 +250,9 @@ impl Waiting {
                 ]);
                 metrics
             }
-            WaitingKind::ActionServer => self.goals(SourceKind::ActionServer, now),
-            WaitingKind::ActionClient => self.goals(SourceKind::ActionClient, now),
-            WaitingKind::Timer(period) => {
+            Kind::ActionServer => self.goals(SourceKind::ActionServer, now),
+            Kind::ActionClient => self.goals(SourceKind::ActionClient, now),
+            Kind::Timer(period) => {
                 let lateness = self.calls.iter().flatten().map(|(lateness, _)| *lateness).collect();
                 let skipped: Option<u64> = self.calls.iter().map(|call| Some(call.as_ref()?.1)).sum();
                 let share = |duration: &f64| 100.0 * duration / milliseconds(period);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What measures a publisher, a stopwatch or a counter.
+
+use std::sync::Arc;
+
+use topic_statistics_core::{
+    collector::FirstPeriod,
+    record::{
+        count::Count, durations::Durations, publications::Publications, source::WindowedCollector,
+        windowed::Windowed,
+    },
+    source_kind::SourceKind,
+};
+
+#[derive(Clone)]
+pub enum Measured {
+    Publisher(Arc<Windowed<Publications>>),
+    Stopwatch(Arc<Windowed<Durations>>),
+    Counter(Count),
+}
+
+impl Measured {
+    pub fn new(kind: SourceKind, first_period: FirstPeriod) -> (Arc<dyn WindowedCollector>, Self) {
+        match kind {
+            SourceKind::Publisher => {
+                let publications = Arc::new(Windowed::new(Publications::new(first_period, true)));
+                (Arc::clone(&publications) as _, Self::Publisher(publications))
+            }
+            SourceKind::Stopwatch => {
+                let durations = Arc::new(Windowed::new(Durations::default()));
+                (Arc::clone(&durations) as _, Self::Stopwatch(durations))
+            }
+            SourceKind::Counter => {
+                let count = Count::default();
+                (Arc::new(Windowed::new(count.clone())), Self::Counter(count))
+            }
+            other => unreachable!("{other}"),
+        }
+    }
+
+    /// Records a publication of that size, a duration, or a count. It has taken that time until now.
+    pub fn record(&self, now: i64, takes: i64, size: u32, count: u64) {
+        match self {
+            Self::Publisher(publisher) => {
+                let mut time = now - takes;
+                let clock = || std::mem::replace(&mut time, now);
+                let _published = publisher.measure(clock, || Ok::<_, ()>(()), |()| size);
+            }
+            Self::Stopwatch(stopwatch) => stopwatch.record(|| takes as f64 * 1e-6),
+            Self::Counter(counter) => counter.add(count),
+        }
+    }
+}
