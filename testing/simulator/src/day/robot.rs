@@ -17,7 +17,7 @@ use topic_statistics_core::{
         recorder::{ReceivedMessage, Recorder, RecorderOptions, RunningCallback},
         simulated_time::SimulatedTime,
         source::{Source, SourceHandle, WindowedCollector},
-        transport::{Delivery, Gid, ReceivedTimestamp, Transport},
+        transport::{Delivery, ReceivedTimestamp, Transport},
     },
     schedule::state::Schedule,
     source_kind::SourceKind,
@@ -28,6 +28,7 @@ use crate::{
     clocks::{HostClocks, MS, S},
     held::Holdable,
     measured::Measured,
+    oracle::gid_of,
     scenario::{Row, BURST},
     world::readers::Retired,
 };
@@ -73,9 +74,7 @@ const FAST_DDS: &Transport = &Transport {
 
 /// Returns Fast DDS's report of a publisher's message, received at once.
 pub fn delivery(publisher: u64, number: u64, source: i64) -> Delivery {
-    let mut gid = Gid::default();
-    gid[..8].copy_from_slice(&publisher.to_be_bytes());
-    Delivery { transport: FAST_DDS, source, received: source, publisher: gid, number }
+    Delivery { transport: FAST_DDS, source, received: source, publisher: gid_of(publisher), number }
 }
 
 impl Stream {

@@ -63,8 +63,15 @@ pub struct Gap {
     pub missing: u64,
 }
 
+/// Returns the identifier of a publisher with that number.
+pub fn gid_of(number: u64) -> Gid {
+    let mut gid = Gid::default();
+    gid[..8].copy_from_slice(&number.to_be_bytes());
+    gid
+}
+
 /// Adds what a message shows to the gaps of a window. Only the last four with a missing message can still be filled.
-pub fn add(gaps: &mut Vec<Gap>, shown: Shown) {
+pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
     match shown {
         Shown::Nothing => {}
         Shown::Gap(gap) => gaps.push(gap),

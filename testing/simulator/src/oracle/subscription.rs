@@ -5,7 +5,7 @@
 use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
-    losses::{self, Gap, Heard, Losses},
+    losses::{add_gap, Gap, Heard, Losses},
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
@@ -186,7 +186,7 @@ impl Subscription {
         if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
             let Received { publisher, number, callback, is_filtered, .. } = message;
             let shown = self.losses.receive(publisher, number, callback, is_filtered);
-            losses::add(&mut self.gaps, shown);
+            add_gap(&mut self.gaps, shown);
         }
     }
 

@@ -7,10 +7,7 @@
 //! an interval, however busy the machine is, and a figure has to be possible with times in these intervals. Windows
 //! have the messages in order, so their counts identify them.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use rclrs_topic_statistics::{
     health::{Cause, Health, Level},
@@ -18,7 +15,7 @@ use rclrs_topic_statistics::{
 };
 use serde_json::{json, Value};
 use simulator::{
-    oracle::{Judgement, Wanted, Window},
+    oracle::{add_gap, gid_of, Gap, Judgement, Losses, Wanted, Window},
     scenario::Row,
 };
 
@@ -86,37 +83,6 @@ fn can_be(figures: &Summary, samples: &[Between]) -> bool {
         && standard_deviation.is_nan() == (samples.len() == 1)
 }
 
-/// The totals of a subscription by the senders' numbers.
-#[derive(Debug, Default)]
-struct Numbers {
-    senders: BTreeMap<u32, u32>,
-    received: u64,
-    lost: i64,
-    late: u64,
-}
-
-impl Numbers {
-    /// Returns the gap before a message: none before a sender's first one, and of a late one, which fills a gap.
-    fn accept(&mut self, message: &Message) -> Option<f64> {
-        let is_first = !self.senders.contains_key(&message.incarnation);
-        let last = self.senders.entry(message.incarnation).or_insert(message.number - 1);
-        let gap = i64::from(message.number) - i64::from(*last) - 1;
-        self.received += 1;
-        self.lost += if gap < 0 { -1 } else { gap };
-        self.late += u64::from(gap < 0);
-        *last = message.number.max(*last);
-        (!is_first && gap >= 0).then_some(gap as f64)
-    }
-
-    fn are(&self, totals: &Totals) -> bool {
-        totals.received == self.received
-            && totals.lost == Some(self.lost as u64)
-            && totals.out_of_order == Some(self.late)
-            && totals.duplicates == Some(0)
-            && totals.publishers == Some(self.senders.len() as u64)
-    }
-}
-
 /// A publisher or a subscription, as its process knows it.
 #[derive(Default)]
 pub struct Source {
@@ -129,7 +95,10 @@ pub struct Source {
     pub changes: VecDeque<Health>,
     health: Health,
     judgement: Option<Judgement>,
-    numbers: Numbers,
+    /// The messages received so far, by the senders' numbers, and the gaps of this window.
+    received: u64,
+    losses: Losses,
+    gaps: Vec<Gap>,
     /// Callbacks whose durations are in no window yet; None: after messages that were not measured.
     durations: Option<VecDeque<Between>>,
     last: Option<Message>,
@@ -177,9 +146,9 @@ impl Source {
             if self.messages.len() < skipped + window.count as usize {
                 return;
             }
-            for message in self.messages.drain(..skipped) {
-                let _gap = self.numbers.accept(&message);
-                self.last = Some(message);
+            for _ in 0..skipped {
+                self.last = self.messages.pop_front();
+                self.receive(self.last);
             }
             self.compare_window(&window, next);
             self.windows.pop_front();
@@ -189,17 +158,28 @@ impl Source {
     /// The process ends: the totals are those of all messages.
     pub fn end(&mut self, totals: &Totals) {
         self.compare();
-        for message in self.messages.drain(..) {
-            let _gap = self.numbers.accept(&message);
+        while let Some(message) = self.messages.pop_front() {
+            self.receive(Some(message));
         }
         self.unrecorded += self.windows.iter().map(|window| window.unrecorded).sum::<u64>();
         self.check_totals(totals, 0);
     }
 
+    fn receive(&mut self, message: Option<Message>) {
+        let Some(Message { incarnation, number, .. }) = message else { return };
+        self.received += 1;
+        let shown = self.losses.receive(gid_of(incarnation.into()), Some(number.into()), 0, false);
+        add_gap(&mut self.gaps, shown);
+    }
+
     fn check_totals(&self, totals: &Totals, stop: i64) {
-        let is_known = !self.is_publisher && self.unrecorded == 0 && self.numbers.received > 0;
-        self.check("totals", !is_known || self.numbers.are(totals), || {
-            format!("{totals:?} until {stop}, by the senders' {:?}", self.numbers)
+        let is_known = !self.is_publisher && self.unrecorded == 0 && self.received > 0;
+        let ours = [totals.lost, totals.out_of_order, totals.duplicates, totals.publishers];
+        let losses = &self.losses;
+        let theirs = [losses.lost(), losses.out_of_order(), losses.duplicates(), losses.publishers()];
+        let is_right = totals.received == self.received && ours == theirs;
+        self.check("totals", !is_known || is_right, || {
+            format!("{totals:?} until {stop}, by the senders' {} and {theirs:?}", self.received)
         });
     }
 
@@ -219,10 +199,10 @@ impl Source {
             0 => self.stepped.map(|stepped| stepped + step),
             _ => (step == 0).then_some(0),
         };
-        let gaps: Vec<f64> = match self.is_publisher {
-            true => vec![],
-            false => messages.iter().filter_map(|message| self.numbers.accept(message)).collect(),
-        };
+        self.gaps.clear();
+        if !self.is_publisher {
+            messages.iter().for_each(|message| self.receive(Some(*message)));
+        }
         let near_step = self.doubt > 0 || next_has_step;
         self.last = messages.last().copied().or(self.last);
         let following = messages.iter().skip(1).chain(self.messages.front());
@@ -236,25 +216,24 @@ impl Source {
             self.durations = None;
         }
         for metric in window.metrics.iter().filter(|_| is_measured) {
-            let is_right = self.is_possible(metric, &messages, &gaps, near_step, stop);
+            let is_right = self.is_possible(metric, &messages, near_step, stop);
             self.check("a window", is_right, || {
                 format!("{metric:?} of {} messages until {stop}", messages.len())
             });
         }
         let totals = window.totals.unwrap_or_default();
         self.check_totals(&totals, stop);
-        self.judge(window, if self.numbers.received == 0 { Some(0) } else { totals.lost });
+        self.judge(window, if self.received == 0 { Some(0) } else { totals.lost });
         let (level, cause) = (self.health.level.name(), cause(&self.health));
         self.write(&json!({ "compared": self.name, "stop": stop, "level": level, "cause": cause }));
         self.doubt = (self.doubt - window.length.as_nanos() as i64).max(0);
     }
 
-    /// Whether the figures of a metric are possible for these messages and gaps.
+    /// Whether the figures of a metric are possible for these messages.
     fn is_possible(
         &mut self,
         (metric, figures): &(Metric, Summary),
         messages: &[Message],
-        gaps: &[f64],
         near_step: bool,
         stop: i64,
     ) -> bool {
@@ -290,7 +269,9 @@ impl Source {
                 durations.drain(..count.min(durations.len())).collect()
             }
             Metric::PublicationSeqGap if self.unrecorded > 0 => return true,
-            Metric::PublicationSeqGap => gaps.iter().map(|gap| Between(gap * 1e6, gap * 1e6)).collect(),
+            Metric::PublicationSeqGap => {
+                self.gaps.iter().map(|gap| gap.missing as f64 * 1e6).map(|gap| Between(gap, gap)).collect()
+            }
             // All messages of a topic have one.
             Metric::MessageSize => {
                 vec![Between(figures.minimum * 1e6, figures.minimum * 1e6); messages.len()]
