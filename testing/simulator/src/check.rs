@@ -114,30 +114,19 @@ pub fn window(
         check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
         let distribution = ours.distribution(*metric);
         // By docs/distributions.md.
-        let is_one_sample = matches!(
-            metric,
-            Metric::TimeSinceLastMessage
-                | Metric::ClockOffset
-                | Metric::Frequency
-                | Metric::Requests
-                | Metric::ActiveRequests
-                | Metric::MaxActiveRequests
-                | Metric::CallbackPanics
-                | Metric::Calls
-                | Metric::Responses
-                | Metric::DroppedCalls
-                | Metric::OldestCall
-                | Metric::SkippedPeriods
-                | Metric::Goals
-                | Metric::SucceededGoals
-                | Metric::CanceledGoals
-                | Metric::AbortedGoals
-                | Metric::RejectedGoals
-                | Metric::DroppedGoals
-                | Metric::ActiveGoals
-                | Metric::MaxActiveGoals
-                | Metric::OldestGoal
-        );
+        let is_one_sample = metric.is_count()
+            || matches!(
+                metric,
+                Metric::TimeSinceLastMessage
+                    | Metric::ClockOffset
+                    | Metric::Frequency
+                    | Metric::ActiveRequests
+                    | Metric::MaxActiveRequests
+                    | Metric::OldestCall
+                    | Metric::ActiveGoals
+                    | Metric::MaxActiveGoals
+                    | Metric::OldestGoal
+            );
         let is_expected = expected.has_distributions && summary.sample_count > 0 && !is_one_sample;
         equal("whether there is a distribution", distribution.is_some(), is_expected)?;
         if let Some(distribution) = distribution {

@@ -104,23 +104,16 @@ const HARMS: &[Harm] = &[
 pub fn run(seed: u64) -> Result<String, String> {
     let mut missed = String::new();
     let mut table = format!("{:<16}{:<48}{:<7}{:>7}{:>9}\n", "source", "fault", "level", "raised", "cleared");
-    for (number, harm) in (1..).zip(HARMS) {
-        let Harm { source, text, level, .. } = harm;
-        match find(seed.wrapping_add(number), harm) {
+    let late = harm("/map", "its node starts 60 s late", Level::Stale, silence);
+    let all = (1..).zip(HARMS).map(|(number, harm)| (harm, find(seed.wrapping_add(number), harm)));
+    for (Harm { source, text, level, .. }, found) in all.chain([(&late, find_late(seed, &late))]) {
+        match found {
             Ok((raised, cleared)) => {
                 let level = level.name();
                 table += &format!("{source:<16}{text:<48}{level:<7}{raised:>7}{cleared:>9}\n");
             }
             Err(error) => missed += &format!("\n{source}: {text}: {error}"),
         }
-    }
-    let (source, text) = ("/map", "its node starts 60 s late");
-    match find_late(seed) {
-        Ok((raised, cleared)) => {
-            let level = Level::Stale.name();
-            table += &format!("{source:<16}{text:<48}{level:<7}{raised:>7}{cleared:>9}\n");
-        }
-        Err(error) => missed += &format!("\n{source}: {text}: {error}"),
     }
     match missed.is_empty() {
         true => Ok(table),
@@ -136,11 +129,7 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     if let Some(Alarm { source, health, .. }) = day.alarms.first() {
         return Err(format!("{source} is {} before: {health}", health.level));
     }
-    let index = day
-        .streams
-        .iter()
-        .position(|stream| stream.row.name == harm.source)
-        .ok_or("there is no such source")?;
+    let index = place(&day, harm)?;
     let healthy = day.streams[index].row;
     (harm.change)(&mut day.streams[index]);
     let raised = wait_for(&mut day, began, harm, harm.raised, |level| level == harm.level)?;
@@ -162,21 +151,16 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
 
 /// The node of the map starts late: it has sent no message yet, and sends only one. Returns the number of windows until
 /// it is stale, and until it is OK after its message; it has to stay OK.
-fn find_late(seed: u64) -> Result<(i64, i64), String> {
+fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);
-    let map = harm("/map", "", Level::Stale, silence);
-    let index = day
-        .streams
-        .iter()
-        .position(|stream| stream.row.name == map.source)
-        .ok_or("there is no such source")?;
+    let index = place(&day, map)?;
     let (began, sent) = (day.now, day.now + LATE + day.random.i64(0..S));
     day.streams[index].next = sent;
-    let raised = wait_for(&mut day, began, &map, 10, |level| level == Level::Stale)?;
+    let raised = wait_for(&mut day, began, map, 10, |level| level == Level::Stale)?;
     day.run_until(sent)?;
-    day.alarms.retain(|alarm| !is_of(alarm, &map));
-    let cleared = wait_for(&mut day, sent, &map, 3, |level| level == Level::Ok)?;
+    day.alarms.retain(|alarm| !is_of(alarm, map));
+    let cleared = wait_for(&mut day, sent, map, 3, |level| level == Level::Ok)?;
     // A map is not published again.
     day.run_until(day.now + 600 * S)?;
     let levels: Vec<_> = day.alarms.iter().map(|alarm| (&*alarm.source, alarm.health.level)).collect();
@@ -184,6 +168,11 @@ fn find_late(seed: u64) -> Result<(i64, i64), String> {
         true => Ok((raised, cleared)),
         false => Err(format!("after its message {levels:?}, expected WARN, and then OK for good")),
     }
+}
+
+fn place(day: &Day, harm: &Harm) -> Result<usize, String> {
+    let place = day.streams.iter().position(|stream| stream.row.name == harm.source);
+    place.ok_or_else(|| format!("there is no {}", harm.source))
 }
 
 fn is_of(alarm: &Alarm, harm: &Harm) -> bool {

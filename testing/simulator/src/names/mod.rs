@@ -7,7 +7,6 @@
 //! The oracle knows the sources that live, and the tables of docs/statistics.md and docs/health.md. It computes each
 //! source's name, conditions and level, and its own windows, messages and totals: each source has unique samples.
 
-mod rules;
 mod source;
 mod world;
 

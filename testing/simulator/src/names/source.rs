@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source, with the oracle of its name, level and samples.
+//! A source, with the oracle of its name, level and samples; and conditions on sources, by docs/health.md.
 
 use std::sync::Arc;
 
 use topic_statistics_core::{
     collector::FirstPeriod,
+    condition::{Condition, Conditions},
     health::Level,
     record::{
         clock::Clock,
@@ -16,7 +17,6 @@ use topic_statistics_core::{
     Metric,
 };
 
-use super::rules::{Rule, Rules};
 use crate::{
     clocks::{HostClocks, MS},
     day::robot::delivery,
@@ -109,6 +109,12 @@ impl Named {
         node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
     }
 
+    /// Returns whether it is judged, if the node expects messages of every subscription or not.
+    pub fn is_judged(&self, expects_messages: bool) -> bool {
+        let is_expected = expects_messages && self.kind == SourceKind::Subscription;
+        is_expected || self.rules.iter().any(|rules| !rules.is_empty())
+    }
+
     /// Returns the level after its last window.
     pub fn level(&self) -> Level {
         let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_of_illness);
@@ -161,4 +167,57 @@ impl Named {
             }
         }
     }
+}
+
+pub const KINDS: [SourceKind; 4] =
+    [SourceKind::Subscription, SourceKind::Publisher, SourceKind::Stopwatch, SourceKind::Counter];
+
+/// A condition, and its properties by docs/health.md.
+pub struct Rule {
+    pub condition: &'static str,
+    pub topic: Option<&'static str>,
+    /// The kinds of sources that measure it.
+    pub kinds: &'static [SourceKind],
+    /// Whether a source that is ill violates it.
+    pub is_of_illness: bool,
+}
+
+const fn rule(
+    topic: Option<&'static str>,
+    condition: &'static str,
+    kinds: &'static [SourceKind],
+    is_of_illness: bool,
+) -> Rule {
+    Rule { condition, topic, kinds, is_of_illness }
+}
+
+pub const RULES: &[Rule] = &[
+    rule(None, "age.max<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/imu"), "/imu: age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/imu"), "/imu: lost=0", &[SourceKind::Subscription], false),
+    rule(Some("/imu"), "/imu: publish_duration.max<5ms", &[SourceKind::Publisher], true),
+    rule(Some("/imu"), "/imu: bandwidth>=0", &[SourceKind::Subscription, SourceKind::Publisher], false),
+    rule(Some("/imu"), "/imu: duration.max<5ms", &[SourceKind::Stopwatch], true),
+    rule(Some("/imu"), "/imu: rate>=0", &KINDS, false),
+    rule(Some("frames"), "frames: duration.max<5ms", &[SourceKind::Stopwatch], true),
+    rule(Some("frames"), "frames: frequency_hz>=0", &[SourceKind::Counter], false),
+    rule(Some("frames (2)"), "frames (2): duration<5ms", &[SourceKind::Stopwatch], true),
+    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("/relay:/imu (2)"), "/relay:/imu (2): rate>=0", &KINDS, false),
+    rule(Some("front_imu"), "front_imu: age<100ms", &[SourceKind::Subscription], true),
+    rule(Some("relay"), "relay: publish_duration.max<5ms", &[SourceKind::Publisher], true),
+];
+
+/// The rules for ERROR and for WARN.
+pub type Rules = [Vec<&'static Rule>; 2];
+
+/// Returns the conditions of rules.
+pub fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
+    let mut all = vec![];
+    for rule in rules {
+        let parsed: Conditions =
+            rule.condition.parse().map_err(|error| format!("{}: {error}", rule.condition))?;
+        all.extend(parsed);
+    }
+    Ok(all)
 }

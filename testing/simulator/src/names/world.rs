@@ -28,10 +28,7 @@ use topic_statistics_core::{
     WindowStatistics,
 };
 
-use super::{
-    rules::{conditions, Rule, Rules, KINDS, RULES},
-    source::{Named, Naming, Recording, NODE, TOPIC},
-};
+use super::source::{conditions, Named, Naming, Recording, Rule, Rules, KINDS, NODE, RULES, TOPIC};
 use crate::{
     clocks::{HostClocks, MS, S},
     world::readers::{Figures, Published, Reader, Retired},
@@ -351,7 +348,7 @@ impl World {
 
     /// Compares a finished window.
     fn check_window(&mut self, source: &Arc<Source>, window: &WindowStatistics) -> Result<(), String> {
-        let now = self.now;
+        let (now, expects_messages) = (self.now, self.expects_messages);
         let named = self.find(source)?;
         let metric = named.metric();
         let samples = std::mem::take(&mut named.samples);
@@ -369,11 +366,7 @@ impl World {
             return Err(format!("the window of {unpublished} samples of {} was not published", named.task));
         }
         named.ended = now;
-        let has_rules = named.rules.iter().any(|rules| !rules.is_empty());
-        let is_subscription = named.kind == SourceKind::Subscription;
-        let is_judged = has_rules || is_subscription && self.expects_messages;
-        let named = self.find(source)?;
-        named.judged += u32::from(is_judged);
+        named.judged += u32::from(named.is_judged(expects_messages));
         self.windows += 1;
         let late = self.sources.iter().find(|named| now - named.ended > 2 * S + Self::TICK);
         late.map_or(Ok(()), |named| Err(format!("{} has no window", named.task)))
@@ -420,12 +413,7 @@ impl World {
                 ));
             }
         }
-        let expects_messages = self.expects_messages;
-        let is_expected = |named: &&Named| {
-            let is_subscription = named.kind == SourceKind::Subscription;
-            named.rules.iter().any(|rules| !rules.is_empty()) || is_subscription && expects_messages
-        };
-        let expected = self.sources.iter().filter(is_expected).count();
+        let expected = self.sources.iter().filter(|named| named.is_judged(self.expects_messages)).count();
         match diagnosed.len() == expected {
             true => Ok(()),
             false => Err(format!("{} sources are judged, expected {expected}", diagnosed.len())),
