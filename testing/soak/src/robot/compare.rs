@@ -48,9 +48,9 @@ type Counter = (&'static str, fn(&Window) -> f64);
 const COUNTERS: [Counter; 3] = [
     ("windows_total", |_| 1.0),
     ("messages_received_total", |window| {
-        // At a step of the clock there are no ages, and there may be one period less than messages.
-        let of_all = ["message_age", "source_to_callback_ms", "publication_seq_gap", "message_period"];
-        of_all.iter().map(|metric| window.get(metric)[4]).fold(0.0, f64::max)
+        // At a step of the clock some have no sample of a message, or none at all.
+        let all = ["message_age", "header_to_source_ms", "source_to_callback_ms", "message_period"];
+        all.iter().chain(&["publication_seq_gap"]).map(|metric| window.get(metric)[4]).fold(0.0, f64::max)
     }),
     ("messages_lost_total", |window| {
         let gap = window.get("publication_seq_gap");
