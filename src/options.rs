@@ -527,3 +527,79 @@ impl IntoMeasuredOptions for TimerOptions<'_> {}
 impl IntoMeasuredOptions for Duration {}
 impl IntoMeasuredOptions for ActionServerOptions<'_> {}
 impl IntoMeasuredOptions for ActionClientOptions<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_value_and_the_rule() {
+        let own = TopicStatisticsOptions::new;
+        let period = |period| own().publish_period(period).into();
+        let rate = |rate| NodeStatisticsOptions::new().max_event_rate(rate);
+        let name = |name: &str| own().source_name(SourceName::Custom(name.to_owned())).into();
+        let day = Duration::from_secs(86_400);
+        let expect = |conditions: &str| Expectations::new().warn_unless(conditions.parse().unwrap());
+        let period_rule = "is not possible: it has to be from 1 ms to a day (86400 s)";
+        let rate_rule = "Hz is not possible: it has to be 0 (no events), or from 0.00001 to 1000 Hz";
+        let cases: [(NodeStatisticsOptions, Option<String>); 15] = [
+            (period(Duration::from_millis(1)), None),
+            (period(day), None),
+            (period(Duration::ZERO), Some(format!("A publish period of 0ns {period_rule}"))),
+            (period(Duration::from_micros(999)), Some(format!("A publish period of 999µs {period_rule}"))),
+            (period(day + Duration::from_nanos(1)), Some("A publish period of 86400.000000001s".to_owned())),
+            (rate(0.0), None),
+            (rate(1e-5), None),
+            (rate(1000.0), None),
+            (rate(-1.0), Some(format!("A maximal event rate of -1 {rate_rule}"))),
+            (rate(1e-9), Some(format!("A maximal event rate of 0.000000001 {rate_rule}"))),
+            (rate(1001.0), Some(format!("A maximal event rate of 1001 {rate_rule}"))),
+            (rate(f64::NAN), Some(format!("A maximal event rate of NaN {rate_rule}"))),
+            (name(""), Some("The source name of statistics is empty".to_owned())),
+            (
+                own().metrics([Metric::MessageAge, Metric::Frequency]).into(),
+                Some("A subscription has no metric \"frequency_hz\"".to_owned()),
+            ),
+            (
+                own().expect(expect("publish_period<5")).into(),
+                Some("The condition \"publish_period<5\" cannot be expected: a subscription".to_owned()),
+            ),
+        ];
+        for (options, error) in cases {
+            let checked = options.check().map_err(|error| error.to_string());
+            match error {
+                None => assert_eq!(checked, Ok(())),
+                Some(error) => {
+                    assert!(checked.clone().unwrap_err().starts_with(&error), "{checked:?}: {error}")
+                }
+            }
+        }
+        for (conditions, reason) in
+            [("lost=0", "does not know what is lost"), ("age<5", "it has publish_period")]
+        {
+            let checked = own().expect(expect(conditions)).check(SourceKind::Publisher);
+            assert!(checked.unwrap_err().to_string().contains(reason), "{conditions}");
+        }
+    }
+
+    #[test]
+    fn an_age_needs_a_header_or_the_source_timestamp() {
+        let source = Some(AgeSource::SourceTimestamp);
+        for (conditions, own, node, is_refused) in [
+            ("age<5", None, None, true),
+            ("age<5", source, None, false),
+            ("age<5", None, source, false),
+            ("age<5", Some(AgeSource::HeaderStamp), source, true),
+            ("header_to_source_ms<5", source, source, true),
+            ("rate>=1 lost=0", None, None, false),
+        ] {
+            let expected = Expectations::new().error_unless(conditions.parse().unwrap());
+            let mut options = TopicStatisticsOptions::new().expect(expected);
+            options.age_source = own;
+            let checked = options.check_without_header("std_msgs/msg/String", node);
+            assert_eq!(checked.is_err(), is_refused, "{conditions} {own:?} {node:?}");
+            let text = checked.err().map_or(String::new(), |error| error.to_string());
+            assert_eq!(text.contains("std_msgs/msg/String has no header stamp"), is_refused, "{text}");
+        }
+    }
+}

@@ -251,3 +251,53 @@ fn invalid(node: &Node, name: &'static str, rule: &str, error: &DeclarationError
     };
     StatisticsError::InvalidParameter { name, node: node.fully_qualified_name(), reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_a_number_of_seconds_in_range() {
+        use ParameterValue::{Bool, Double, Integer, IntegerArray, String};
+        for (value, period) in [(Double(0.001), 1), (Double(0.25), 250), (Integer(86_400), 86_400_000)] {
+            assert_eq!(seconds(&value), Ok(Duration::from_millis(period)), "{value:?}");
+        }
+        let range = "is not possible: it has to be from 0.001 to 86400.0 s";
+        let number = "A publish period is a number of seconds, like 1.0, not";
+        for (value, reason) in [
+            (Double(0.0), format!("A publish period of 0 s {range}")),
+            (Double(-1.5), format!("A publish period of -1.5 s {range}")),
+            (Double(f64::NAN), format!("A publish period of NaN s {range}")),
+            (Double(f64::INFINITY), format!("A publish period of inf s {range}")),
+            (Integer(86_401), format!("A publish period of 86401 s {range}")),
+            (String("soon\n".into()), format!("{number} the text \"soon\\n\"")),
+            (Bool(true), format!("{number} true")),
+            (IntegerArray([1].into()), format!("{number} a list")),
+        ] {
+            assert_eq!(seconds(&value), Err(reason), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_has_conditions_or_the_mistake_in_one() {
+        let read =
+            |texts: &[&str]| conditions(&texts.iter().map(|text| Arc::from(*text)).collect::<Vec<_>>());
+        assert_eq!(read(&["", " "]), Ok(vec![]));
+        assert_eq!(read(&["rate>=90 age<50ms", "/out: publish_period<5"]).unwrap().len(), 3);
+        for (text, reason) in [
+            ("rate>=fast", "(character 7 of \"rate>=fast\")"),
+            (
+                "age<fast",
+                "\"age\" needs a number, such as 90 or 0.5, not \"fast\" (character 5 of \"age<fast\")",
+            ),
+            ("publishers=1", "a node does not count the publishers"),
+            ("publish_period<5", "a subscription does not measure publish_period"),
+        ] {
+            let error = read(&["rate>=90", text]).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        let many = vec!["rate>=1"; Expectations::CONDITIONS + 1];
+        assert_eq!(read(&many[1..]).unwrap().len(), Expectations::CONDITIONS);
+        assert_eq!(read(&many).unwrap_err(), "1001 conditions are too many: 1000 are possible");
+    }
+}

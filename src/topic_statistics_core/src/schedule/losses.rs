@@ -165,3 +165,97 @@ impl LossEvents {
 }
 
 opaque_debug!(LossEvents, Event);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::{
+        metric::Metric,
+        record::{clock::Clock, source::FinishedWindow},
+        source_kind::SourceKind,
+        totals::Totals,
+    };
+
+    /// A subscription that has lost as many messages.
+    struct Lossy(AtomicU64);
+
+    impl WindowedCollector for Lossy {
+        fn enable(&self, _: &dyn Clock) -> bool {
+            false
+        }
+        fn disable(&self) {}
+        fn is_enabled(&self) -> bool {
+            true
+        }
+        fn set_distributions(&self, _: bool) {}
+        fn end_window(&self, _: &dyn Clock) -> Option<FinishedWindow> {
+            None
+        }
+        fn totals(&self) -> Option<Totals> {
+            Some(Totals { lost: Some(self.0.load(Ordering::Relaxed)), ..Totals::default() })
+        }
+        fn kind(&self) -> SourceKind {
+            SourceKind::Subscription
+        }
+        fn measures(&self, metric: Metric) -> bool {
+            metric == Metric::PublicationSeqGap
+        }
+    }
+
+    struct Unread;
+
+    impl PublishLosses for Unread {
+        fn publish(&self, _: &MessagesLost) -> Result<(), PublishError> {
+            Ok(())
+        }
+    }
+
+    fn subscribe(events: &mut LossEvents, topic: &str, now: Instant) -> (Arc<Source>, Arc<Lossy>) {
+        let lossy = Arc::new(Lossy(AtomicU64::new(0)));
+        let name = format!("/node:{topic}");
+        let source = Arc::new(Source::new(name, Arc::clone(&lossy) as _, Some(Box::new(topic.to_owned()))));
+        events.add(&source, Some(Arc::new(Unread)), now);
+        (source, lossy)
+    }
+
+    fn topics(event: Option<Event>) -> Vec<(String, u64)> {
+        event.map_or(vec![], |event| event.lost.topics)
+    }
+
+    #[test]
+    fn losses_wait_for_the_next_event_with_one_entry_for_a_topic_that_ended() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut events = LossEvents::new("/node".to_owned(), 1.0);
+        let (_live, lost) = subscribe(&mut events, "/imu", start);
+        lost.0.store(3, Ordering::Relaxed);
+        assert_eq!(topics(events.next(start)), [("/imu".to_owned(), 3)]);
+        for round in 1..=20 {
+            let (short, lost) = subscribe(&mut events, "/tf", start);
+            lost.0.store(round, Ordering::Relaxed);
+            drop(short);
+        }
+        lost.0.store(1, Ordering::Relaxed); // late messages: what was published is not taken back
+        assert_eq!(topics(events.next(start + second / 2)), [], "one event per second");
+        assert_eq!(topics(events.next(start + second)), [("/tf".to_owned(), 210)]);
+        lost.0.store(4, Ordering::Relaxed);
+        assert_eq!(topics(events.remaining(start + second)), [("/imu".to_owned(), 1)], "at the end at once");
+    }
+
+    #[test]
+    fn an_event_is_due_at_once_when_as_many_topics_have_ended_as_can_wait() {
+        let start = Instant::now();
+        let mut events = LossEvents::new("/node".to_owned(), 1e-3);
+        let (_live, _) = subscribe(&mut events, "/imu", start);
+        assert_eq!(topics(events.next(start)), []);
+        for topic in 0..=LossEvents::ENDED {
+            // What has ended is noticed at the next creation.
+            let (short, lost) = subscribe(&mut events, &format!("/{topic}"), start);
+            let expected = if topic == LossEvents::ENDED { topic } else { 0 };
+            assert_eq!(topics(events.next(start)).len(), expected, "{topic}");
+            lost.0.store(1, Ordering::Relaxed);
+            drop(short);
+        }
+    }
+}
