@@ -1,20 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Faults that the library logs as warnings, and invalid options.
+//! What cannot be created, what cannot be measured, and the page that explains each message.
 
-use std::{fs, path::Path};
+use std::{error::Error, fs, path::Path, time::Duration};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Cause, Expectations},
-    IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, StatisticsError,
+    IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName, StatisticsError,
     TopicStatisticsOptions,
 };
-use ros_env::sensor_msgs::msg::rmw::Imu;
+use ros_env::{sensor_msgs::msg::rmw::Imu, std_msgs::msg::String as Text};
 use rosidl_runtime_rs::{Message, RmwMessage, Sequence, SequenceAlloc};
-use test_support::{
-    domain, in_a_process_of_its_own, middleware, node, wait_for, warnings, Program, Spinning,
-};
+use test_support::{collect, middleware, node, shares_its_process, wait_for, warnings, Spinning};
+
+use crate::support::{every, samples, wait_for_subscriptions, warnings_of};
+
+#[test]
+fn what_cannot_be_created_is_named_with_the_reason_and_leaves_nothing() {
+    for (parameter, reason) in [
+        ("publish_period:=0.0", "A publish period of 0 s is not possible"),
+        ("publish_period:=.nan", "NaN s is not possible"),
+        ("publish_period:=soon", "is a number of seconds, like 1.0"),
+        ("enabled:=7", "it has to be true or false"),
+        ("distributions:=7", "it has to be true or false"),
+        ("publish_topic:=7", "it has to be a topic name"),
+        ("publish_topic:=no topic", "a topic name has letters"),
+        ("warn_unless:=['rate>=fast']", "(character 7 of \"rate>=fast\")"),
+        ("error_unless:=rate>=90", "it has to be a list of strings"),
+    ] {
+        let parameter = format!("topic_statistics.{parameter}");
+        let (_executor, node) = node("failing", &["--ros-args", "-p", &parameter]);
+        let error = NodeStatistics::new(&node).unwrap_err();
+        assert!(error.to_string().contains(reason) && error.to_string().contains("/failing"), "{error}");
+        match error {
+            StatisticsError::InvalidParameter { name, .. } => assert!(parameter.starts_with(name), "{name}"),
+            StatisticsError::CreatePublisher { topic, .. } => assert_eq!(topic, "no topic"),
+            other => panic!("{other:?}"),
+        }
+        let names = node.get_topic_names_and_types().unwrap();
+        assert!(!["/statistics", "/diagnostics"].iter().any(|topic| names.contains_key(*topic)), "{names:?}");
+    }
+
+    let (_executor, node) = node("failing", &[]);
+    let own = TopicStatisticsOptions::new;
+    let directory = tempfile::tempdir().unwrap();
+    let file = |path: &Path| NodeStatisticsOptions::new().totals_file(path);
+    for (options, reason) in [
+        (own().publish_topic("1st").into(), "The publisher on \"1st\" could not be created"),
+        (
+            file(&directory.path().join("missing/totals.yaml")),
+            "The totals of the node \"/failing\" cannot be written",
+        ),
+        (file(directory.path()), "The totals of the node \"/failing\" cannot be written"),
+        (file(Path::new("")), "The totals of the node \"/failing\" cannot be written"),
+        (NodeStatisticsOptions::new().max_event_rate(-1.0), "A maximal event rate of -1 Hz"),
+        (every(0).into(), "A publish period of 0ns is not possible"),
+    ] {
+        let error = NodeStatistics::with_options(&node, options).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_eq!(node.count_publishers("/statistics").unwrap(), 0, "{error}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "no file is created");
+
+    // After these errors the parameters can be declared.
+    let statistics = NodeStatistics::new(&node).unwrap();
+    assert!(statistics.set_publish_period(DAY + Duration::from_nanos(1)).is_err());
+    statistics.set_publish_period(DAY).unwrap();
+    for name in ["", "1st topic", "imu/"] {
+        let error = statistics.create_subscription(name, |_: Text| ()).unwrap_err();
+        let is_it = matches!(&error, StatisticsError::CreateSubscription { topic, .. } if topic == name);
+        assert!(
+            is_it && error.to_string().contains(&format!("{name:?}")) && error.source().is_some(),
+            "{error}"
+        );
+    }
+    let expect =
+        |conditions: &str| own().expect(Expectations::new().warn_unless(conditions.parse().unwrap()));
+    let subscribe =
+        |options| statistics.create_subscription("out".topic_statistics(options), |_: Text| ()).err();
+    let dynamic = "out".topic_statistics(expect("age<5"));
+    let text = "std_msgs/msg/String".try_into().unwrap();
+    for (error, reason) in [
+        (subscribe(every(0)), "A publish period of 0ns"),
+        (subscribe(own().publish_topic("not valid")), "The publisher on \"not valid\""),
+        (
+            subscribe(own().source_name(SourceName::Custom(String::new()))),
+            "The source name of statistics is empty",
+        ),
+        (subscribe(expect("age<5")), "std_msgs/msg/String has no header stamp"),
+        (
+            statistics.create_dynamic_subscription(text, dynamic, |_, _| ()).err(),
+            "std_msgs/msg/String has no header",
+        ),
+        (
+            statistics.create_publisher::<Text>("out".topic_statistics(expect("lost=0"))).err(),
+            "does not know what is lost",
+        ),
+    ] {
+        let error = error.unwrap().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
+    let names = node.get_topic_names_and_types().unwrap();
+    assert!(!names.contains_key("/out") && !names.contains_key("/diagnostics"), "{names:?}");
+}
+
+/// The longest window.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// `sensor_msgs/Imu` in a package whose introspection library is not installed.
 #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
@@ -55,112 +148,42 @@ impl SequenceAlloc for Uninstalled {
 
 #[test]
 fn a_type_without_an_introspection_library_has_all_metrics_except_ages() {
-    in_a_process_of_its_own(|| {
-        warnings::collect();
-        let domain = domain();
-        let (executor, node) = node("unequipped", &[]);
-        let statistics = NodeStatistics::with_options(
-            &node,
-            TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS),
-        )
-        .unwrap();
-        // The type may have a header: its expectation is unknown, and no reason not to start.
-        let ages = "age<100ms header_to_callback<100ms".parse().unwrap();
-        let expected =
-            TopicStatisticsOptions::new().expect(Expectations::new().warn_unless(ages).raise_after(1));
-        let imu = statistics
-            .create_subscription("imu".keep_last(10).topic_statistics(expected), |message: Uninstalled| {
-                assert_eq!(message.0.header.frame_id.to_string(), "imu_link");
-            })
-            .unwrap();
-        let warnings = warnings::so_far();
-        assert!(
-            warnings.iter().any(|warning| warning.starts_with(
-                "The ages of uninstalled_msgs/msg/Imu messages will be NaN, also if they have a header stamp: their introspection type support"
-            )),
-            "{warnings:#?}"
-        );
-        let _spinning = Spinning::start(executor);
-        let _publisher = Program::start("publisher.py", &["--rate", "50"], domain);
-        let mut latest = None;
-        wait_for("window with messages", || {
-            latest = imu.latest();
-            latest.as_ref().is_some_and(|window| window.get(Metric::MessagePeriod).unwrap().sample_count > 10)
-        });
-        let latest = latest.unwrap();
-        let count = |metric| latest.get(metric).unwrap().sample_count;
-        assert!(count(Metric::SourceToCallback) > 10);
-        assert!(
-            middleware::lacks_reception_timestamps("delays of a type without introspection")
-                || count(Metric::SourceToReceive) > 10
-        );
-        assert!(
-            middleware::lacks_sequence_numbers("gaps of a type without introspection")
-                || count(Metric::PublicationSeqGap) > 10
-        );
-        for metric in [Metric::MessageAge, Metric::HeaderToSource, Metric::HeaderToCallback] {
-            let summary = latest.get(metric).unwrap();
-            assert!(summary.sample_count == 0 && summary.average.is_nan(), "{metric:?}: {summary:?}");
-        }
-        assert!(!latest.unstamped, "its stamps are not known");
-        let received = imu.totals().received;
-        wait_for("judged windows", || {
-            imu.totals().received > received + 100 && imu.health().borrow().cause == Cause::AsExpected
-        });
-    });
-}
-
-#[test]
-fn invalid_options_are_errors_with_the_value_and_create_nothing() {
-    let (_executor, node) = node("mistaken", &[]);
-    let error = |options: NodeStatisticsOptions| {
-        let error = NodeStatistics::with_options(&node, options).err().unwrap();
-        assert_eq!(node.count_publishers("/statistics").unwrap(), 0, "{error}");
-        error
-    };
-    for rate in [-1.0, f64::NAN, f64::INFINITY, 1e-9, 1001.0] {
-        let error = error(NodeStatisticsOptions::new().max_event_rate(rate));
-        assert!(matches!(error, StatisticsError::InvalidEventRate { .. }), "{error}");
-        assert!(error.to_string().starts_with(&format!("A maximal event rate of {rate} Hz")), "{error}");
+    if shares_its_process() {
+        return;
     }
-    let metrics = TopicStatisticsOptions::new().metrics([Metric::MessageAge, Metric::Frequency]);
-    assert_eq!(
-        error(metrics.into()).to_string().split(": ").next(),
-        Some("A subscription has no metric \"frequency_hz\"")
-    );
-    let directory = tempfile::tempdir().unwrap();
-    let nowhere = directory.path().join("missing/totals.yaml");
-    for path in [nowhere.as_path(), directory.path(), std::path::Path::new("")] {
-        let error = error(NodeStatisticsOptions::new().totals_file(path));
-        assert!(
-            matches!(&error, StatisticsError::TotalsFile { path: reported, .. } if reported == path),
-            "{error}"
-        );
-        assert!(
-            error.to_string().starts_with("The totals of the node \"/mistaken\" cannot be written"),
-            "{error}"
-        );
+    warnings::collect();
+    let (executor, node) = node("unequipped", &[]);
+    // The type may have a header: its expectation is unknown, and no reason not to start.
+    let expected = "age<100ms header_to_callback<100ms".parse().unwrap();
+    let expected = Expectations::new().warn_unless(expected).raise_after(1);
+    let options = every(100).metrics(Metric::OF_SUBSCRIPTIONS).expect(expected);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let imu = statistics.create_subscription("imu".keep_last(100), |_: Uninstalled| ()).unwrap();
+    let warning =
+        "The ages of uninstalled_msgs/msg/Imu messages will be NaN, also if they have a header stamp: \
+                   their introspection type support";
+    assert_eq!(warnings_of(warning), 1, "{:#?}", warnings::so_far());
+    let windows = collect(imu.watch());
+    let talker = node.create_publisher::<Uninstalled>("imu".keep_last(100)).unwrap();
+    let _spinning = Spinning::start(executor);
+    wait_for_subscriptions(&talker, 1);
+    (0..10).for_each(|_| talker.publish(Uninstalled::default()).unwrap());
+    wait_for("all messages in windows", || samples(&windows, Metric::CallbackDuration) == 10);
+    let is = |lacks: bool| if lacks { 0 } else { 10 };
+    let reception = is(middleware::lacks_reception_timestamps("delays of a type without introspection"));
+    let numbers = is(middleware::lacks_sequence_numbers("gaps of a type without introspection"));
+    for (metric, count) in [
+        (Metric::SourceToCallback, 10),
+        (Metric::SourceToReceive, reception),
+        (Metric::PublicationSeqGap, numbers.min(9)),
+        (Metric::MessageAge, 0),
+        (Metric::HeaderToSource, 0),
+        (Metric::HeaderToCallback, 0),
+    ] {
+        assert_eq!(samples(&windows, metric), count, "{metric}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "no file is created");
-}
-
-#[test]
-fn a_totals_file_that_can_no_longer_be_written_is_logged() {
-    in_a_process_of_its_own(|| {
-        warnings::collect();
-        let (_executor, node) = node("late", &[]);
-        let directory = tempfile::tempdir().unwrap();
-        let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
-        let statistics = NodeStatistics::with_options(&node, options).unwrap();
-        drop(directory);
-        drop(statistics);
-        // The thread that writes it may still run: the wait for its end has a limit.
-        wait_for("warning", || {
-            let is_it =
-                |line: &String| line.starts_with("The totals of the node \"/late\" cannot be written");
-            warnings::so_far().iter().any(is_it)
-        });
-    });
+    assert!(windows.lock().unwrap().iter().all(|window| !window.unstamped), "its stamps are not known");
+    wait_for("judged windows", || imu.health().borrow().cause == Cause::AsExpected);
 }
 
 #[test]

@@ -1,180 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ages on simulated time, with a simulator in a second process. Windows are always on the system clock.
+//! Ages on simulated time, and their distributions. The clock stands still, so all are exact.
 
 use std::time::{Duration, SystemTime};
 
 use rclrs::*;
 use rclrs_topic_statistics::{
     health::{Expectations, Level},
-    AgeSource, IntoMeasuredOptions, MeasuredSubscription, Metric, NodeStatistics, Summary,
-    TopicStatisticsOptions,
+    AgeSource, Distribution, IntoMeasuredOptions, Metric, NodeStatistics, NodeStatisticsOptions,
 };
-use ros_env::sensor_msgs::msg::Imu;
-use test_support::{collect, domain, middleware, node, wait_for, Program, Spinning, Windows};
+use ros_env::{
+    builtin_interfaces::msg::Time, rosgraph_msgs::msg::Clock, sensor_msgs::msg::Imu,
+    topic_statistics_interfaces::msg::MetricsDistribution,
+};
+use serde_json::{json, Value};
+use test_support::{collect, domain, node, wait_for, Program, Spinning, Windows};
 
-/// A node on simulated time that measures `imu`.
-struct Simulated {
-    imu: MeasuredSubscription<Imu>,
-    windows: Windows,
-    statistics: NodeStatistics,
-    _spinning: Spinning,
+use crate::support::{every, largest, samples, wait_for_subscriptions, Received};
+
+const MS: i64 = 1_000_000;
+
+fn time(nanoseconds: i64) -> Time {
+    Time { sec: (nanoseconds / (1000 * MS)) as i32, nanosec: (nanoseconds % (1000 * MS)) as u32 }
 }
 
-impl Simulated {
-    fn start(callback: fn()) -> Simulated {
-        let arguments = ["--ros-args", "-p", "use_sim_time:=true"];
-        let (executor, node) = node("simulated", &arguments);
-        let metrics = [
-            Metric::MessageAge,
-            Metric::MessagePeriod,
-            Metric::HeaderToSource,
-            Metric::SourceToReceive,
-            Metric::SourceToCallback,
-            Metric::HeaderToCallback,
-        ];
-        let options =
-            TopicStatisticsOptions::new().publish_period(Duration::from_millis(100)).metrics(metrics);
-        let statistics = NodeStatistics::with_options(&node, options).unwrap();
-        let imu = statistics.create_subscription("imu".keep_last(1000), move |_: Imu| callback()).unwrap();
-        let windows = collect(imu.watch());
-        Simulated { imu, windows, statistics, _spinning: Spinning::start(executor) }
+/// Returns the ages in all windows.
+fn merged(windows: &Windows) -> Distribution {
+    let mut all = Distribution::default();
+    for window in windows.lock().unwrap().iter() {
+        assert_eq!(window.unrecorded, 0);
+        window.distribution(Metric::MessageAge).into_iter().for_each(|ages| assert!(all.merge(ages)));
     }
+    all
+}
 
-    /// Returns the values of a metric in all windows from index `from` on.
-    fn all(&self, metric: Metric, from: usize) -> Vec<Summary> {
-        self.windows.lock().unwrap()[from..].iter().map(|window| *window.get(metric).unwrap()).collect()
-    }
-
-    /// Waits for a number of further windows with ages. Returns the number of windows before.
-    fn wait_for_ages(&self, what: &str, windows: usize) -> usize {
-        let from = self.windows.lock().unwrap().len();
-        wait_for(what, || {
-            self.all(Metric::MessageAge, from).iter().filter(|age| age.sample_count > 0).count() >= windows
+#[test]
+fn ages_of_simulated_time_are_exact_in_windows_distributions_and_totals() {
+    let (executor, node) = node("simulated", &["--ros-args", "-p", "use_sim_time:=true"]);
+    let metrics =
+        [Metric::MessageAge, Metric::HeaderToSource, Metric::SourceToCallback, Metric::HeaderToCallback];
+    let expected = Expectations::new().error_unless("age<100000".parse().unwrap()).raise_after(1);
+    let options = every(100).metrics(metrics).distributions(true).expect(expected);
+    let options = NodeStatisticsOptions::new().topic_statistics(options).topic_statistics_service(true);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let measured = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
+    let by_source = every(100).age_source(AgeSource::SourceTimestamp);
+    let by_source = statistics.create_subscription("imu".topic_statistics(by_source), |_: Imu| ()).unwrap();
+    let (windows, of_source) = (collect(measured.watch()), collect(by_source.watch()));
+    let published = Received::<MetricsDistribution>::on(&node, "/statistics/distribution".keep_last(1000));
+    let clock = node.create_publisher::<Clock>("/clock").unwrap();
+    let talker = node.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
+    let _spinning = Spinning::start(executor);
+    wait_for_subscriptions(&talker, 2);
+    let set = |now: i64| {
+        wait_for("simulated time", || {
+            clock.publish(Clock { clock: time(now) }).unwrap();
+            node.get_clock().now().nsec == now
         });
-        from
-    }
-}
+    };
+    // No more than one message is on its way, so that each is recorded even while a window ends.
+    let publish = |stamp: i64| {
+        let received = measured.totals().received;
+        let mut message = Imu::default();
+        message.header.stamp = time(stamp);
+        talker.publish(message).unwrap();
+        wait_for("the message", || measured.totals().received > received);
+    };
 
-#[test]
-fn ages_are_measured_on_simulated_time_and_windows_on_the_system_clock() {
-    let simulated = Simulated::start(|| ());
-    let by_source = simulated
-        .statistics
-        .create_subscription(
-            "imu".topic_statistics(TopicStatisticsOptions::new().age_source(AgeSource::SourceTimestamp)),
-            |_: Imu| (),
-        )
-        .unwrap();
-    // 0.5 s of simulated time are 0.17 s of real time.
-    let mut simulator =
-        Program::start("simulator.py", &["--speed", "3", "--stamp-age", "0.5", "--start", "2000"], domain());
-    let expected = Expectations::new().error_unless("age<100000".parse().unwrap());
-    let judged = simulated
-        .statistics
-        .create_subscription(
-            "imu".topic_statistics(TopicStatisticsOptions::new().expect(expected)),
-            |_: Imu| (),
-        )
-        .unwrap();
     wait_for("an error, because there is no clock", || {
-        let health = judged.health().borrow().clone();
-        health.level == Level::Error
-            && health.to_string().contains("age not measured, because there is no /clock")
+        publish(5000 * MS);
+        let health = measured.health().borrow().clone();
+        let reason = "age not measured, because there is no /clock";
+        health.level == Level::Error && health.to_string().contains(reason)
     });
-    wait_for("messages before the clock begins", || simulated.imu.totals().received > 20);
-    wait_for("window with messages", || {
-        simulated.all(Metric::MessagePeriod, 0).iter().any(|period| period.sample_count > 1)
-    });
-    for age in simulated.all(Metric::MessageAge, 0) {
-        assert!(age.sample_count == 0 && age.average.is_nan(), "simulated time has not begun: {age:?}");
-    }
+    assert_eq!(samples(&windows, Metric::MessageAge), 0);
 
-    simulator.send("begin");
-    let from = simulated.wait_for_ages("ages", 10);
-    wait_for("the end of the error", || judged.health().borrow().level == Level::Ok);
-    let ages: Vec<_> =
-        simulated.all(Metric::MessageAge, from).into_iter().filter(|age| age.sample_count > 0).collect();
-    for age in &ages {
-        // A clock that is 10 ms late in real time is 30 ms late in simulated time.
-        assert!(age.minimum > 400.0 && age.average < 2000.0, "0.5 s old: {ages:#?}");
+    const NOW: i64 = 1_000_000 * MS;
+    set(NOW);
+    let mut own = Distribution::default();
+    for number in 0..200 {
+        let age = number * number - 400; // milliseconds: some are negative, and one is 0
+        publish(NOW - age * MS);
+        assert!(own.accept(age as f64));
     }
-    assert!(ages.iter().any(|age| age.average < 700.0), "{ages:#?}");
-    for (whole, age) in simulated
-        .all(Metric::HeaderToCallback, from)
-        .iter()
-        .zip(simulated.all(Metric::MessageAge, from))
-        .filter(|(whole, _)| whole.sample_count > 0)
-    {
-        let figures =
-            |summary: &Summary| (summary.average, summary.minimum, summary.maximum, summary.sample_count);
-        assert_eq!(figures(whole), figures(&age), "header_to_callback_ms is also on simulated time");
-    }
-    for part in simulated.all(Metric::HeaderToSource, 0) {
-        assert!(part.sample_count == 0, "its two times are of different clocks: {part:?}");
-    }
-    let has_samples = |metric| simulated.all(metric, from).iter().any(|part| part.sample_count > 0);
-    assert!(has_samples(Metric::SourceToCallback), "both times are of the system clock");
+    wait_for("all ages in windows", || samples(&windows, Metric::MessageAge) == 200);
+    assert_eq!(merged(&windows), own);
+    assert_eq!(samples(&windows, Metric::HeaderToCallback), 200);
+    assert_eq!(samples(&windows, Metric::HeaderToSource), 0, "its times are of different clocks");
+    assert!(samples(&windows, Metric::SourceToCallback) > 200, "its times are of the system clock");
+    wait_for("the end of the error", || measured.health().borrow().level == Level::Ok);
+    assert!((0.0..5000.0).contains(&largest(&of_source, Metric::MessageAge)), "by the source timestamp");
+    let now = Duration::from_nanos(windows.lock().unwrap()[0].window.stop.as_nanoseconds() as u64);
     assert!(
-        middleware::lacks_reception_timestamps("source_to_receive_ms beside simulated time")
-            || has_samples(Metric::SourceToReceive)
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - now < Duration::from_secs(120)
     );
-    wait_for("age by the source timestamp", || {
-        let latest = by_source.latest();
-        let age = latest.as_ref().and_then(|window| window.get(Metric::MessageAge));
-        age.is_some_and(|age| age.sample_count > 0 && (0.0..400.0).contains(&age.minimum))
-    });
 
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
-    let windows = simulated.windows.lock().unwrap();
-    for window in windows.iter() {
-        assert!(
-            (now - window.window.stop.as_nanoseconds()).abs() < 60_000_000_000,
-            "on the system clock: {window:?}"
+    let ages = || {
+        let all = published.all().into_iter();
+        let is_age = |message: &MetricsDistribution| {
+            message.metrics_source == "message_age"
+                && message.measurement_source_name == measured.source_name()
+        };
+        all.filter(is_age).collect::<Vec<_>>()
+    };
+    wait_for("all ages on the topic", || ages().iter().map(|message| message.count).sum::<u64>() == 200);
+    for message in ages() {
+        let windows = windows.lock().unwrap();
+        let stop = |window: &rclrs_topic_statistics::WindowStatistics| window.window.stop.as_nanoseconds();
+        let at = test_support::nanoseconds(&message.window_stop);
+        let ages = windows
+            .iter()
+            .find(|window| stop(window) == at)
+            .unwrap()
+            .distribution(Metric::MessageAge)
+            .unwrap();
+        assert_eq!(
+            (message.count, message.minimum, message.maximum),
+            (ages.count(), ages.minimum(), ages.maximum())
         );
-        let length = window.length.as_secs_f64() * 1e3;
-        let stamped = window.window.stop.duration_since(window.window.start).unwrap().as_secs_f64() * 1e3;
-        assert!((stamped - length).abs() < 1.0, "its start and stop are of real time: {window:?}");
-        let period = window.get(Metric::MessagePeriod).unwrap();
-        let periods =
-            if period.sample_count == 0 { 0.0 } else { period.average * period.sample_count as f64 };
-        assert!(periods <= length, "its periods fit in it, because they are of real time: {window:?}");
+        assert_eq!((message.positive_offset, message.positive_counts.clone()), ages.positive_counts());
+        assert_eq!((message.unit.as_str(), message.scale), ("ms", ages.scale()));
     }
-    let whole: f64 = windows.iter().map(|window| window.length.as_secs_f64() * 1e3).sum();
-    assert!(whole / windows.len() as f64 > 99.0, "100 ms of real time: {windows:?}");
-}
 
-/// Simulated time jumps back and forth while messages from before a jump are not yet received. No age may be absurd.
-fn jumps(callback: fn(), lag: &str) {
-    let simulated = Simulated::start(callback);
-    let mut simulator = Program::start("simulator.py", &["--stamp-age", "0.05", "--lag", lag], domain());
-    simulator.send("begin");
-    simulated.wait_for_ages("ages", 5);
-    for by in ["-500", "700", "-0.5", "3", "-90"] {
-        simulator.send(&format!("jump {by}"));
-        simulated.wait_for_ages(&format!("ages after a jump by {by} s"), 10);
-    }
-    let delays = simulated.all(Metric::SourceToCallback, 0);
-    for (age, delay) in simulated.all(Metric::MessageAge, 0).iter().zip(&delays) {
-        // 50 ms, the lag, and the delays of a busy machine and of the queue of a slow callback. One that mixes the times
-        // before and after the jump by -0.5 s can be -450 ms.
-        let is_plausible =
-            age.sample_count == 0 || (age.minimum > -250.0 && age.maximum < delay.maximum + 400.0);
-        assert!(is_plausible, "{age:?} with {delay:?} of {:#?}", simulated.all(Metric::MessageAge, 0));
-    }
-}
+    // A jump back mixes no time: a stamp from before it has no age.
+    set(NOW / 2);
+    publish(NOW - MS);
+    set(NOW / 2 + 500 * MS);
+    publish(NOW / 2 + 423 * MS);
+    wait_for("the age after the jump", || samples(&windows, Metric::MessageAge) == 201);
+    own.accept(77.0);
+    assert_eq!(merged(&windows), own);
 
-#[test]
-fn a_jump_of_simulated_time_causes_no_absurd_age() {
-    jumps(|| (), "0");
-}
-
-#[test]
-fn a_jump_causes_no_absurd_age_of_messages_queued_for_a_slow_callback() {
-    jumps(|| std::thread::sleep(Duration::from_millis(19)), "0");
-}
-
-#[test]
-fn a_jump_causes_no_absurd_age_of_messages_of_a_publisher_with_a_late_clock() {
-    jumps(|| (), "0.1");
+    let ours = statistics.totals();
+    let total = ours.iter().find(|topic| topic.source_name == measured.source_name()).unwrap();
+    assert_eq!(total.distribution(Metric::MessageAge), Some(&own));
+    let mut client = Program::start("losses.py", &[], domain());
+    let answer: Value = serde_json::from_str(&client.request("totals /simulated")).unwrap();
+    let figures = &answer["totals"][0]["metrics"]["message_age"];
+    assert_eq!(
+        *figures,
+        json!(["ms", 201, own.quantile(0.5), own.quantile(0.99), own.maximum()]),
+        "{answer}"
+    );
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What several modules need: messages in and out, and what collected windows have.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use rclrs::*;
+use rclrs_topic_statistics::{Metric, TopicStatisticsOptions};
+use ros_env::sensor_msgs::msg::Imu;
+use rosidl_runtime_rs::Message;
+use test_support::{wait_for, warnings, Windows};
+
+/// Returns options with windows of this length.
+pub fn every(milliseconds: u64) -> TopicStatisticsOptions {
+    TopicStatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
+}
+
+/// The messages of a topic, from now on.
+pub struct Received<T: Message>(Arc<Mutex<Vec<T>>>, #[allow(dead_code)] Subscription<T>);
+
+impl<T: Message> Received<T> {
+    pub fn on<'a>(node: &Node, options: impl Into<SubscriptionOptions<'a>>) -> Self {
+        let all = Arc::new(Mutex::new(vec![]));
+        let to = Arc::clone(&all);
+        let store = move |message: T| to.lock().unwrap().push(message);
+        Self(all, node.create_subscription(options, store).unwrap())
+    }
+
+    pub fn all(&self) -> Vec<T> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub fn has(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+        self.0.lock().unwrap().iter().any(is_it)
+    }
+}
+
+/// Returns a message that was stamped so long ago.
+pub fn imu(age: Duration) -> Imu {
+    let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
+    let mut imu = Imu::default();
+    imu.header.stamp.sec = stamp.as_secs() as i32;
+    imu.header.stamp.nanosec = stamp.subsec_nanos();
+    imu
+}
+
+/// Waits until a publisher has found that many subscriptions.
+pub fn wait_for_subscriptions<T: Message>(publisher: &PublisherState<T>, count: usize) {
+    wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == count);
+}
+
+/// Returns the number of samples in all windows.
+pub fn samples(windows: &Windows, metric: Metric) -> u64 {
+    windows.lock().unwrap().iter().map(|window| window.get(metric).unwrap().sample_count).sum()
+}
+
+/// Returns the largest sample of all windows.
+pub fn largest(windows: &Windows, metric: Metric) -> f64 {
+    let windows = windows.lock().unwrap();
+    windows.iter().map(|window| window.get(metric).unwrap().maximum).fold(f64::NAN, f64::max)
+}
+
+/// Returns the number of warnings with a text.
+pub fn warnings_of(text: &str) -> usize {
+    warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
+}
