@@ -167,3 +167,84 @@ pub enum StatisticsError {
         source: RclrsError,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    #[test]
+    fn every_message_of_the_library_is_explained() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(project.join("docs/errors.md")).unwrap();
+        // The code in the first column of the tables, in which `...` stands for anything.
+        let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        let explained: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+
+        let error = fs::read_to_string(project.join("src/error.rs")).unwrap();
+        let enumeration =
+            error.split("pub enum StatisticsError {\n").nth(1).unwrap().split("\n}\n").next().unwrap();
+        let variants = enumeration.lines().filter_map(|line| line.strip_prefix("    "));
+        let variants = variants.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+        let variants: Vec<_> = variants.map(|line| line.trim_end_matches([' ', '{', ','])).collect();
+        assert!(variants.contains(&"SpawnThread"), "{variants:?}");
+        for variant in variants {
+            assert!(explained.contains(&variant), "docs/errors.md has no row for StatisticsError::{variant}");
+        }
+
+        let mut messages = vec![];
+        add_messages(&project.join("src"), &mut messages);
+        let build_script = fs::read_to_string(project.join("build.rs")).unwrap();
+        messages.extend(build_script.split("cargo::error=").skip(1).map(without_values));
+        assert!(
+            messages.iter().any(|message| message.starts_with("The ages of ... messages")),
+            "{messages:?}"
+        );
+        let is_explained = |message: &str| {
+            explained.iter().any(|pattern| {
+                let mut rest = Some(message);
+                for part in pattern.split("...") {
+                    rest = rest.and_then(|rest| Some(rest.split_once(part)?.1));
+                }
+                rest.is_some() && pattern.contains(' ')
+            })
+        };
+        messages.retain(|message| !is_explained(message));
+        assert!(messages.is_empty(), "docs/errors.md has no row for {messages:#?}");
+    }
+
+    /// Adds what the library's code formats into sentences, with `...` for each value: the texts of its log, and the
+    /// reasons for which it refuses a parameter.
+    fn add_messages(directory: &Path, messages: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                add_messages(&path, messages);
+            } else if path.file_name().unwrap() != "tests.rs" {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+                let is_code = |line: &&str| !line.trim_start().starts_with("//");
+                let code = code.lines().filter(is_code).collect::<Vec<_>>().join("\n");
+                for call in ["format!(", "write!(f,"] {
+                    let literals =
+                        code.split(call).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+                    messages.extend(literals.map(without_values).filter(|text| is_sentence(text)));
+                }
+            }
+        }
+    }
+
+    /// Returns the string literal at the start of `code`, with `...` for each value.
+    fn without_values(code: &str) -> String {
+        let end = code.match_indices('"').find(|(index, _)| !code[..*index].ends_with('\\')).unwrap().0;
+        let lines = code[..end].split("\\\n").map(str::trim_start);
+        let literal = lines.collect::<String>();
+        let mut parts = literal.split('{');
+        let first = parts.next().unwrap().to_owned();
+        parts.fold(first, |text, part| format!("{text}...{}", part.split_once('}').unwrap_or(("", part)).1))
+    }
+
+    fn is_sentence(text: &str) -> bool {
+        let words = text.split(|c: char| !c.is_ascii_lowercase()).filter(|word| word.len() > 1);
+        text.starts_with(|c: char| c.is_ascii_uppercase() || c == '.') && words.count() >= 4
+    }
+}

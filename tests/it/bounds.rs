@@ -4,22 +4,11 @@
 
 use std::{
     future::Future,
-    sync::{mpsc, Arc, Mutex},
     task::{Context as Task, Poll, Wake, Waker},
-    time::{Duration, Instant},
 };
 
-use rclrs::*;
-use rclrs_topic_statistics::{watch, NodeStatistics, NodeStatisticsOptions, WindowStatistics};
-use ros_env::sensor_msgs::msg::Imu;
-use test_support::{
-    domain, middleware, node, shares_its_process, wait_for, warnings, Program, Spinning, LIMIT,
-};
-
-use crate::{
-    lifetime::{has_thread, resources},
-    support::{every, warnings_of},
-};
+use crate::lifetime::{has_thread, resources};
+use crate::support::*;
 
 /// The longest time that a drop may take: the limit of one second, and a reserve for a busy machine.
 const DROP: Duration = Duration::from_millis(1500);

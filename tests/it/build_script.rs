@@ -156,7 +156,7 @@ struct Installed {
 }
 
 impl Installed {
-    fn with(packages: &[&str]) -> Installed {
+    fn new(packages: &[&str]) -> Installed {
         let script = Script::build();
         let [prefix, out] = ["ros", "crates"].map(|name| script.path(name));
         let found = env::var_os("AMENT_PREFIX_PATH").unwrap();
@@ -171,18 +171,15 @@ impl Installed {
             }
             files.iter().for_each(|file| copy(&from.join(file), &prefix.join(file)));
         }
-        let installed = Installed { script, prefix, out };
-        installed.generate();
-        installed
+        Installed { script, prefix, out }
     }
 
-    fn search(&self) -> Search {
-        Search::new([self.out.clone(), self.prefix.clone()])
-    }
-
-    fn generate(&self) {
-        let report = generate(&self.search(), &self.out, &mut |_, _, _| ()).unwrap();
-        assert!(report.skipped.is_empty(), "{report}");
+    /// Generates the crates of these packages, or of all. Returns those that are skipped.
+    fn generate(&self, packages: &[&str]) -> Vec<String> {
+        let search = Search::new([self.out.clone(), self.prefix.clone()]);
+        let search = if packages.is_empty() { search } else { search.only(packages.iter().copied()) };
+        let report = generate(&search, &self.out, &mut |_, _, _| ()).unwrap();
+        report.skipped.into_iter().map(|(package, _)| package).collect()
     }
 
     /// Asserts the errors of changed packages; the packages of the library are missing in this prefix.
@@ -201,86 +198,78 @@ impl Installed {
     }
 
     /// Changes the hash of a type in the type description of an interface.
-    fn change(&self, type_hash: &str, interface: &str) {
-        self.edit(interface, "json", type_hash, &type_hash.replace("RIHS01_", "RIHS01_0"));
-    }
-
-    fn hash(&self, interface: &str) -> String {
+    fn change(&self, type_name: &str, interface: &str) {
         let file = self.prefix.join("share").join(interface).with_extension("json");
         let description: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
         let types = description["type_hashes"].as_array().unwrap();
-        let own = types.iter().find(|own| own["type_name"] == interface).unwrap();
-        own["hash_string"].as_str().unwrap().to_owned()
+        let hash =
+            types.iter().find(|of| of["type_name"] == type_name).unwrap()["hash_string"].as_str().unwrap();
+        self.edit(interface, "json", hash, &hash.replace("RIHS01_", "RIHS01_0"));
     }
 }
 
 #[test]
-fn a_changed_type_is_an_error_until_it_is_generated_or_rebuilt() {
-    let installed = Installed::with(&["builtin_interfaces", "std_msgs"]);
-    installed.assert_errors(&[]);
-    let command = format!("ros_interface_crates generate --out {}`", installed.out.display());
-    let changed = "std_msgs was generated from another definition of std_msgs/msg/Bool";
-    installed.change(&installed.hash("std_msgs/msg/Bool"), "std_msgs/msg/Bool");
-    installed.assert_errors(&[&[changed, &command]]);
-    installed.generate();
-    installed.assert_errors(&[]);
-
-    // builtin_interfaces is rebuilt, with its crate; std_msgs is not, although its Header contains the type.
-    let time = installed.hash("builtin_interfaces/msg/Time");
-    installed.change(&time, "builtin_interfaces/msg/Time");
-    let only = installed.search().only(["builtin_interfaces"]);
-    generate(&only, &installed.out, &mut |_, _, _| ()).unwrap();
-    // Users without std_msgs remove its crate: only a compiled crate is an error.
-    let removes = format!("generate --out {}` removes its crate", installed.out.display());
-    let built = "std_msgs was built with another definition of builtin_interfaces/msg/Time";
-    installed.assert_errors(&[&[built, "rebuild std_msgs", &removes]]);
-    let report = generate(&installed.search(), &installed.out, &mut |_, _, _| ()).unwrap();
-    assert_eq!(report.skipped[0].0, "std_msgs");
-    installed.assert_errors(&[]);
-    installed.change(&time, "std_msgs/msg/Header");
-    installed.generate();
-    installed.assert_errors(&[]);
-
-    // A crate without a record is that of the package: rosidl_generator_rs writes none.
-    installed.change(&installed.hash("std_msgs/msg/Bool"), "std_msgs/msg/Bool");
-    fs::remove_file(installed.out.join("share/std_msgs/rust/definition.json")).unwrap();
-    installed.assert_errors(&[]);
-}
-
-#[test]
-fn a_changed_constant_is_an_error_and_a_comment_is_none() {
-    let packages = ["action_msgs", "builtin_interfaces", "service_msgs", "unique_identifier_msgs"];
-    let installed = Installed::with(&packages);
+fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
+    let interfaces =
+        ["action_msgs", "builtin_interfaces", "service_msgs", "std_msgs", "unique_identifier_msgs"];
+    let installed = Installed::new(&interfaces);
+    let generated = || assert_eq!(installed.generate(&[]), [""; 0]);
+    generated();
+    // Neither a comment nor what is left of an earlier interface is compiled.
     let edit = |interface, from, to| installed.edit(interface, "idl", from, to);
     edit("action_msgs/msg/GoalStatus", "The goal has been accepted", "const int8 OF_A_COMMENT = 1;");
-    // What is left of an earlier interface is not compiled.
     let messages = installed.prefix.join("share/action_msgs/msg");
     copy(&messages.join("GoalStatus.idl"), &messages.join("Renamed.idl"));
     installed.assert_errors(&[]);
+    let command = format!("ros_interface_crates generate --out {}`", installed.out.display());
+    let changed = |interface: &str, change: &dyn Fn()| {
+        change();
+        let package = interface.split('/').next().unwrap();
+        let text =
+            format!("{package} was generated from another definition of {interface} than the installed one");
+        installed.assert_errors(&[&[&text, &command]]);
+        generated();
+        installed.assert_errors(&[]);
+    };
+    changed("std_msgs/msg/Bool", &|| installed.change("std_msgs/msg/Bool", "std_msgs/msg/Bool"));
     let module = "module GoalInfo_Constants { const int8 A = 1; };\n struct GoalInfo";
     for (interface, from, to) in [
         ("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 1;", "STATUS_ACCEPTED = 7;"),
         ("action_msgs/srv/CancelGoal", "const int8 ERROR_NONE = 0;", ""),
         ("action_msgs/msg/GoalInfo", "struct GoalInfo", module),
     ] {
-        edit(interface, from, to);
-        let text = format!(
-            "action_msgs was generated from another definition of {interface} than the installed one"
-        );
-        installed.assert_errors(&[&[&text]]);
-        installed.generate();
-        installed.assert_errors(&[]);
+        changed(interface, &|| edit(interface, from, to));
     }
 
-    // The record of an earlier generator says nothing about constants.
+    // builtin_interfaces is rebuilt, with its crate; std_msgs is not, although its Header contains the type.
+    let time = "builtin_interfaces/msg/Time";
+    installed.change(time, time);
+    installed.generate(&["builtin_interfaces"]);
+    let errors = installed.script.errors(&[&installed.out, &installed.prefix]);
+    let error = errors.iter().find(|error| error.contains("rebuild std_msgs")).unwrap();
+    assert!(
+        error.contains("std_msgs was built with another definition of builtin_interfaces/msg/Time"),
+        "{error}"
+    );
+    // Users without std_msgs remove its crate: only a compiled crate is an error.
+    assert!(
+        error.contains(&format!("generate --out {}` removes its crate", installed.out.display())),
+        "{error}"
+    );
+    assert!(installed.generate(&[]).contains(&"std_msgs".to_owned()));
+    installed.assert_errors(&[]);
+
+    // The record of an earlier generator says nothing about constants, and rosidl_generator_rs writes none.
     let record = installed.out.join("share/action_msgs/rust/definition.json");
     let text = fs::read_to_string(&record).unwrap();
     let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
     fs::write(record, format!("{before}\n}}\n")).unwrap();
-    installed.assert_errors(&[]);
-    installed.generate();
     edit("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 7;", "STATUS_ACCEPTED = 8;");
-    installed.assert_errors(&[&["action_msgs was generated"]]);
+    installed.assert_errors(&[]);
+    let record = installed.out.join("share/unique_identifier_msgs/rust/definition.json");
+    installed.change("unique_identifier_msgs/msg/UUID", "unique_identifier_msgs/msg/UUID");
+    fs::remove_file(record).unwrap();
+    installed.assert_errors(&[]);
 
     // The generator reads constants as the build script does: the functions are copies.
     let generator = include_str!("../../ros_interface_crates/src/constants.rs");

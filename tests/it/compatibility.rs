@@ -2,12 +2,9 @@
 
 //! Incompatible publishers of a subscription are reported with the reason and the remedy.
 
-use rclrs::*;
-use rclrs_topic_statistics::{Incompatibility, NodeStatistics};
-use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, std_msgs::msg::Int32};
-use test_support::{domain, middleware, node, shares_its_process, wait_for, warnings, Program, Spinning};
+use rclrs_topic_statistics::Incompatibility;
 
-use crate::support::{warnings_of, Received};
+use crate::support::*;
 
 const BEST_EFFORT: &str =
     "Nothing is received from /publisher on /imu: it publishes best effort, and this subscription \

@@ -2,17 +2,9 @@
 
 //! Each part of a delay shows who was late: the driver, the network, or the callback.
 
-use std::{thread, time::Duration};
+use test_support::Metric as Published;
 
-use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics};
-use ros_env::sensor_msgs::msg::Imu;
-use test_support::{
-    collect, domain, middleware, node, of, program, wait_for, Metric as Published, Process, Reader, Spinning,
-    Windows,
-};
-
-use crate::support::{every, imu, largest, samples, wait_for_subscriptions};
+use crate::support::*;
 
 const DELAY: Duration = Duration::from_millis(500);
 

@@ -2,18 +2,7 @@
 
 //! A reader of `/diagnostics` is told what is wrong with a real topic.
 
-use std::{thread, time::Duration};
-
-use rclrs::*;
-use rclrs_topic_statistics::{
-    health::{Cause, Expectations, Level},
-    IntoMeasuredOptions, NodeStatistics, NodeStatisticsOptions,
-};
-use ros_env::sensor_msgs::msg::Imu;
-use serde_json::Value;
-use test_support::{context, domain, wait_for, Program, Spinning};
-
-use crate::support::every;
+use crate::support::*;
 
 /// Waits for a status of the subscription with this text in its message, or in what is failing.
 fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {

@@ -2,12 +2,9 @@
 
 //! In a healthy system the statistics log no error, and do not change the state of the process.
 
-use std::{process::Stdio, sync::mpsc::Receiver};
+use std::process::Stdio;
 
-use rclrs::*;
-use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, TopicStatisticsOptions};
-use ros_env::sensor_msgs::msg::Imu;
-use test_support::{domain, itself, lines, preload, program, wait_for, Process, Spinning, LIMIT};
+use crate::support::*;
 
 /// A program whose whole log is read.
 struct Logged(Process, Receiver<String>, Vec<String>);

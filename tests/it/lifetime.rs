@@ -6,32 +6,20 @@ use std::{
     any::Any,
     panic::{catch_unwind, AssertUnwindSafe},
     process::Output,
-    sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc, Arc, OnceLock,
-    },
-    time::{Duration, Instant, SystemTime},
+    sync::{atomic::AtomicBool, OnceLock},
 };
 
-use rclrs::*;
-use rclrs_topic_statistics::{
-    testing, watch, IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, NodeStatisticsOptions,
-    TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
-};
+use rclrs_topic_statistics::{testing, MeasuredExecutor};
 use ros_env::{
-    sensor_msgs::msg::{rmw, Imu},
-    statistics_msgs::msg::MetricsMessage,
+    sensor_msgs::msg::rmw,
     test_msgs::{
         action::Fibonacci,
         srv::{Empty, Empty_Request, Empty_Response},
     },
     topic_statistics_interfaces::msg::MessagesLostEvent,
 };
-use test_support::{
-    context, domain, itself, nanoseconds, node, preload, shares_its_process, wait_for, Spinning, LIMIT,
-};
 
-use crate::support::{every, Received};
+use crate::support::*;
 
 type Windows = watch::Receiver<Option<Arc<WindowStatistics>>>;
 
@@ -120,16 +108,6 @@ fn the_last_handle_ends_the_statistics() {
     }
 }
 
-/// Returns an order of four things, for each code below 24.
-fn order(mut code: usize) -> [usize; 4] {
-    let mut left = vec![0, 1, 2, 3];
-    [4, 3, 2, 1].map(|count| {
-        let next = left.remove(code % count);
-        code /= count;
-        next
-    })
-}
-
 #[test]
 fn all_is_created_and_dropped_in_any_order_while_messages_arrive() {
     let domain = domain();
@@ -138,45 +116,38 @@ fn all_is_created_and_dropped_in_any_order_while_messages_arrive() {
     let talker = listener.create_publisher::<Imu>("imu".keep_last(10).best_effort()).unwrap();
     let _spinning = Spinning::start(executor);
     let (done, dropped) = mpsc::channel();
-    for code in 0..24 {
+    for mut order in 0..24 {
         let done = done.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let executor = context(domain, &[]).create_basic_executor();
-            let node = executor.create_node(&format!("leaving_{code}")).unwrap();
-            let count = |counter: &Arc<AtomicU64>| {
-                let counter = Arc::clone(counter);
-                move |_: Imu| {
-                    counter.fetch_add(1, Ordering::Relaxed);
-                }
-            };
+            let node = executor.create_node(&format!("leaving_{order}")).unwrap();
             let [plain, called] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
-            let before = node.create_subscription("imu".best_effort(), count(&plain)).unwrap();
+            let before = node.create_subscription("imu".best_effort(), counting::<Imu>(&plain)).unwrap();
             let spinning = Spinning::start(executor);
             wait_for("the publisher's messages", || plain.load(Ordering::Relaxed) > 0);
-            // From here on messages arrive while the subscription is created, with a publisher of losses.
+            drop(before);
+            // Messages arrive while the subscription is created, with a publisher of losses.
             let losses = every(10).metrics([Metric::MessageAge, Metric::PublicationSeqGap]);
             let statistics = NodeStatistics::with_options(&node, losses).unwrap();
-            let imu = statistics.create_subscription("imu".best_effort(), count(&called)).unwrap();
-            drop(before);
+            let imu = statistics.create_subscription("imu".best_effort(), counting::<Imu>(&called)).unwrap();
             wait_for("as many messages as calls", || {
                 let received = imu.totals().received;
                 received > 3 && received == called.load(Ordering::Relaxed)
             });
             let source = imu.source_name().to_owned();
-            let mut things = (Some(imu), Some(statistics), Some(node), Some(spinning));
-            let mut silent_from = SystemTime::now();
-            for what in order(code) {
-                match what {
-                    0 => {
-                        drop(things.0.take());
-                        silent_from = SystemTime::now();
-                    }
-                    1 => drop(things.1.take()),
-                    2 => drop(things.2.take()),
-                    _ => drop(things.3.take()),
+            let mut things: Vec<Box<dyn Any>> =
+                vec![Box::new(imu), Box::new(statistics), Box::new(node), Box::new(spinning)];
+            let (mut numbers, mut silent_from) = (vec![0, 1, 2, 3], 0);
+            while !things.is_empty() {
+                let next = order % things.len();
+                order /= things.len();
+                drop(things.remove(next));
+                if numbers.remove(next) == 0 {
+                    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+                    silent_from = now.as_nanos() as i64;
                 }
             }
-            done.send((code, source, silent_from)).unwrap();
+            done.send((source, silent_from)).unwrap();
         });
     }
     let mut ends = vec![];
@@ -188,12 +159,11 @@ fn all_is_created_and_dropped_in_any_order_while_messages_arrive() {
     wait_for("end of all nodes", || {
         !listener.get_node_names().unwrap().iter().any(|other| other.name.starts_with("leaving"))
     });
-    for (code, source, silent_from) in ends {
-        let silent_from = silent_from.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
-        let is_late = |message: &MetricsMessage| {
-            message.measurement_source_name == source && nanoseconds(&message.window_stop) > silent_from
-        };
-        assert!(!published.has(is_late), "a window after the drop: {:?}", order(code));
+    for (source, silent_from) in ends {
+        let is_of = |message: &MetricsMessage| message.measurement_source_name == source;
+        let is_late =
+            |message: &MetricsMessage| is_of(message) && nanoseconds(&message.window_stop) > silent_from;
+        assert!(!published.has(is_late), "a window of {source} after its drop");
     }
 }
 
@@ -214,31 +184,26 @@ fn creating_and_dropping_200_times_leaks_no_thread_file_or_memory() {
     let (executor, node) = node("rounds", &[]);
     let _spinning = Spinning::start(executor);
     let plain = || {
-        let _publisher = node.create_publisher::<MetricsMessage>("/statistics").unwrap();
-        let _imu = node.create_subscription::<Imu, _>("imu", |_: Imu| ()).unwrap();
-        let _number = node.create_subscription::<Imu, _>("other", |_: Imu| ()).unwrap();
+        let _statistics = node.create_publisher::<MetricsMessage>("/statistics").unwrap();
         let _events = node.create_publisher::<MessagesLostEvent>("/events/messages_lost").unwrap();
         let _imus = node.create_publisher::<Imu>("imu").unwrap();
+        let _imu = ["imu", "other"].map(|topic| node.create_subscription(topic, |_: Imu| ()).unwrap());
     };
     let measured = || {
         // Without the service: rclrs 0.8 keeps the thread of a worker until its executor ends.
-        let statistics = NodeStatistics::with_options(&node, every(10)).unwrap();
+        let all = every(10).metrics(Metric::OF_SUBSCRIPTIONS);
+        let statistics = NodeStatistics::with_options(&node, all).unwrap();
         let _imus = statistics.create_publisher::<Imu>("imu").unwrap();
         let stopwatches = statistics.create_stopwatches("call", 0..3);
         let _running = stopwatches[0].start();
         statistics.create_counter("calls").increment();
-        let all = TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS);
-        let _imu = statistics.create_subscription("imu", |_: Imu| ()).unwrap();
-        let _number = statistics.create_subscription("other".topic_statistics(all), |_: Imu| ()).unwrap();
+        let _imu = ["imu", "other"].map(|topic| statistics.create_subscription(topic, |_: Imu| ()).unwrap());
     };
     // rclrs 0.8 sometimes misses the wake-up of a drop, with or without statistics: another subscription wakes it.
     let wait_for_end = || {
         wait_for("end of the subscriptions", || {
             drop(node.create_subscription::<Imu, _>("wakes_the_wait_set", |_: Imu| ()).unwrap());
             ["/imu", "/other"].iter().all(|topic| node.count_subscriptions(topic).unwrap() == 0)
-        });
-        wait_for("end of the publishers", || {
-            ["/imu", "/statistics"].iter().all(|topic| node.count_publishers(topic).unwrap() == 0)
         });
     };
     let growth = |round: &dyn Fn()| {
@@ -310,7 +275,7 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
     let on_bad_worker = statistics.create_worker_subscription(&bad, imu(), panics_at(1.0)).unwrap();
     let on_worker = statistics.create_worker_subscription(&good, imu(), |_: Imu| ()).unwrap();
     let on_node = statistics.create_subscription(imu(), panics_at(2.0)).unwrap();
-    let spinning = std::thread::spawn(move || {
+    let spinning = thread::spawn(move || {
         let spin = || executor.spin(SpinOptions::default().timeout(LIMIT));
         (catch_unwind(AssertUnwindSafe(spin)).is_err(), executor)
     });
@@ -332,10 +297,7 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
     continues(replaced.watch());
     let subscription: Subscription<rmw::Imu> = testing::rclrs_subscription(&replaced).unwrap();
     let count = Arc::new(AtomicU64::new(0));
-    let others = Arc::clone(&count);
-    subscription.set_callback(move |_: rmw::Imu| {
-        others.fetch_add(1, Ordering::Relaxed);
-    });
+    subscription.set_callback(counting::<rmw::Imu>(&count));
     publish(0.0, "messages of the other callback", &mut || count.load(Ordering::Relaxed) >= 10);
     replaced.set_state(TopicStatisticsState::Enable);
     assert!(!replaced.is_enabled(), "it cannot be measured any more");
@@ -361,18 +323,7 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
         on_node.latest().is_some_and(|window| window.window.start > silent_from && window.count == 0)
     });
     // The process does not exit while a thread ends an object of the middleware.
-    drop((
-        replaced,
-        subscription,
-        on_bad_worker,
-        on_worker,
-        on_node,
-        statistics,
-        talker,
-        bad,
-        good,
-        node,
-        executor,
-    ));
+    drop((replaced, subscription, on_bad_worker, on_worker, on_node, statistics));
+    drop((talker, bad, good, node, executor));
     wait_for("end of the thread", || !has_thread());
 }

@@ -2,23 +2,7 @@
 
 //! Options of the statistics of a node and of a source, on real topics.
 
-use std::{
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        Arc,
-    },
-    time::Duration,
-};
-
-use rclrs::*;
-use rclrs_topic_statistics::{
-    AgeSource, FirstPeriod, IntoMeasuredOptions, Metric, NodeStatistics, SourceName, TopicStatisticsOptions,
-    TopicStatisticsState,
-};
-use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage, std_msgs::msg::Int32};
-use test_support::{collect, middleware, node, wait_for, Spinning, Windows};
-
-use crate::support::{every, imu, largest, samples, wait_for_subscriptions, Received};
+use crate::support::*;
 
 #[test]
 fn names_qos_and_states_are_those_of_rclrs_and_of_the_options() {

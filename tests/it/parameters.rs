@@ -2,18 +2,7 @@
 
 //! The ROS parameters of a node's statistics: at the start, and at run time.
 
-use std::{thread, time::Duration};
-
-use rclrs::*;
-use rclrs_topic_statistics::{
-    health::{Cause, Level},
-    IntoMeasuredOptions, Metric, NodeStatistics, SourceName, TopicStatisticsState,
-};
-use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu, std_msgs::msg::String as Text};
-use serde_json::{json, Value};
-use test_support::{domain, node, shares_its_process, wait_for, Program, Spinning};
-
-use crate::support::{every, imu, Received};
+use crate::support::*;
 
 #[test]
 fn those_of_the_start_override_the_options_of_the_first_statistics() {

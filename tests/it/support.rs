@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What several modules need: messages in and out, and what collected windows have.
+//! What the modules use, and helpers for messages in and out and for collected windows.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+pub use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver},
+        Arc, Mutex,
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
-use rclrs::*;
-use rclrs_topic_statistics::{Metric, TopicStatisticsOptions};
-use ros_env::sensor_msgs::msg::Imu;
+pub use rclrs::*;
+pub use rclrs_topic_statistics::{
+    health::{Cause, Expectations, Level},
+    watch, AgeSource, Distribution, FirstPeriod, IntoMeasuredOptions, Metric, NodeStatistics,
+    NodeStatisticsOptions, SourceName, StatisticsError, Timestamp, TopicStatisticsOptions,
+    TopicStatisticsState, WindowStatistics,
+};
+pub use ros_env::{
+    rcl_interfaces::msg::Log,
+    sensor_msgs::msg::Imu,
+    statistics_msgs::msg::MetricsMessage,
+    std_msgs::msg::{Int32, String as Text},
+};
 use rosidl_runtime_rs::Message;
-use test_support::{wait_for, warnings, Windows};
+pub use serde_json::{json, Value};
+pub use test_support::{
+    collect, context, domain, itself, lines, middleware, nanoseconds, node, of, preload, program,
+    shares_its_process, wait_for, warnings, Process, Program, Reader, Spinning, Windows, LIMIT,
+};
 
 /// Returns options with windows of this length.
 pub fn every(milliseconds: u64) -> TopicStatisticsOptions {
@@ -66,4 +85,12 @@ pub fn largest(windows: &Windows, metric: Metric) -> f64 {
 /// Returns the number of warnings with a text.
 pub fn warnings_of(text: &str) -> usize {
     warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
+}
+
+/// Returns a callback that counts.
+pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static {
+    let count = Arc::clone(count);
+    move |_: T| {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
 }
