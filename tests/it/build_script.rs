@@ -241,6 +241,15 @@ fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
         changed(interface, &|| edit(interface, from, to));
     }
 
+    // The record of an earlier generator says nothing about constants.
+    let record = |package| installed.out.join("share").join(package).join("rust/definition.json");
+    let text = fs::read_to_string(record("action_msgs")).unwrap();
+    let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
+    fs::write(record("action_msgs"), format!("{before}\n}}\n")).unwrap();
+    edit("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 7;", "STATUS_ACCEPTED = 8;");
+    installed.assert_errors(&[]);
+    generated();
+
     // builtin_interfaces is rebuilt, with its crate; std_msgs is not, although its Header contains the type.
     let time = "builtin_interfaces/msg/Time";
     installed.change(time, time);
@@ -259,16 +268,9 @@ fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
     assert!(installed.generate(&[]).contains(&"std_msgs".to_owned()));
     installed.assert_errors(&[]);
 
-    // The record of an earlier generator says nothing about constants, and rosidl_generator_rs writes none.
-    let record = installed.out.join("share/action_msgs/rust/definition.json");
-    let text = fs::read_to_string(&record).unwrap();
-    let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
-    fs::write(record, format!("{before}\n}}\n")).unwrap();
-    edit("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 7;", "STATUS_ACCEPTED = 8;");
-    installed.assert_errors(&[]);
-    let record = installed.out.join("share/unique_identifier_msgs/rust/definition.json");
+    // rosidl_generator_rs writes no record: its crate is that of the package.
+    fs::remove_file(record("unique_identifier_msgs")).unwrap();
     installed.change("unique_identifier_msgs/msg/UUID", "unique_identifier_msgs/msg/UUID");
-    fs::remove_file(record).unwrap();
     installed.assert_errors(&[]);
 
     // The generator reads constants as the build script does: the functions are copies.

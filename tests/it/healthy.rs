@@ -41,29 +41,25 @@ fn touching_listener() {
     let executor = Context::default_from_env().unwrap().create_basic_executor();
     let node = executor.create_node("touching").unwrap();
     let _publisher = node.create_publisher::<Imu>("silent".best_effort()).unwrap();
+    let received = |_: Imu| println!("received");
+    if std::env::var_os("WITH_STATISTICS").is_none() {
+        let _imu = node.create_subscription("imu", received).unwrap();
+        let _silent = node.create_subscription("silent", |_: Imu| ()).unwrap();
+        let _spinning = Spinning::start(executor);
+        return lines(std::io::stdin()).iter().for_each(drop);
+    }
     let directory = tempfile::tempdir().unwrap();
-    let mut listening: Vec<Box<dyn std::any::Any>> = vec![];
-    let mut searched = None;
-    if std::env::var_os("WITH_STATISTICS").is_some() {
-        let options = NodeStatisticsOptions::new()
-            .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
-            .topic_statistics_service(true)
-            .log_table(true)
-            .totals_file(directory.path().join("totals.yaml"));
-        let statistics = NodeStatistics::with_options(&node, options).unwrap();
-        listening
-            .push(Box::new(statistics.create_subscription("imu", |_: Imu| println!("received")).unwrap()));
-        searched = Some(statistics.create_subscription("silent", |_: Imu| ()).unwrap());
-    } else {
-        listening.push(Box::new(node.create_subscription("imu", |_: Imu| println!("received")).unwrap()));
-        listening.push(Box::new(node.create_subscription("silent", |_: Imu| ()).unwrap()));
-    }
+    let options = NodeStatisticsOptions::new()
+        .topic_statistics(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS))
+        .topic_statistics_service(true)
+        .log_table(true)
+        .totals_file(directory.path().join("totals.yaml"));
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let _imu = statistics.create_subscription("imu", received).unwrap();
+    let silent = subscribe::<Imu>(&statistics, "silent");
     let _spinning = Spinning::start(executor);
-    if let Some(silent) = searched {
-        wait_for("a publisher that does not serve it", || !silent.incompatible_publishers().is_empty());
-        println!("searched");
-        listening.push(Box::new(silent));
-    }
+    wait_for("a publisher that does not serve it", || !silent.incompatible_publishers().is_empty());
+    println!("searched");
     lines(std::io::stdin()).iter().for_each(drop);
 }
 

@@ -10,9 +10,8 @@ fn names_qos_and_states_are_those_of_rclrs_and_of_the_options() {
     let arguments = ["--ros-args", "-r", "imu:=rear_imu", "-r", "__ns:=/robot"];
     let (_executor, node) = node("naming", &arguments);
     let qos = QoSProfile::topics_default().keep_last(7).best_effort().transient_local();
-    let options = TopicStatisticsOptions::new().qos(qos).publish_topic("own");
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    let subscribe = |name: &str| statistics.create_subscription(name, |_: Imu| ()).unwrap();
+    let own = TopicStatisticsOptions::new;
+    let statistics = NodeStatistics::with_options(&node, own().qos(qos).publish_topic("own")).unwrap();
     for (name, topic) in [
         ("imu", "/robot/rear_imu"),
         ("odom", "/robot/odom"),
@@ -20,18 +19,14 @@ fn names_qos_and_states_are_those_of_rclrs_and_of_the_options() {
         ("~/odom", "/robot/naming/odom"),
         ("{node}/tf", "/robot/naming/tf"),
     ] {
-        let (plain, measured) =
-            (node.create_subscription::<Imu, _>(name, |_: Imu| ()).unwrap(), subscribe(name));
+        let plain = node.create_subscription(name, |_: Imu| ()).unwrap();
+        let measured = subscribe::<Imu>(&statistics, name);
         assert_eq!((&*measured.topic_name(), &*plain.topic_name()), (topic, topic), "{name}");
         assert_eq!(measured.source_name(), format!("/robot/naming:{topic}"));
     }
-    let mut whole = SubscriptionOptions::new("whole");
-    whole.qos = QoSProfile::sensor_data_default();
-    let whole = statistics.create_subscription(whole, |_: Imu| ()).unwrap();
-    assert_eq!(whole.qos(), QoSProfile::sensor_data_default());
     let sentence = "imu".keep_last(3).best_effort().topic_statistics(every(2000));
-    let sentence = statistics.create_subscription(sentence, |_: Imu| ()).unwrap();
-    assert_eq!(sentence.qos(), QoSProfile::topics_default().keep_last(3).best_effort());
+    let asked = QoSProfile::topics_default().keep_last(3).best_effort();
+    assert_eq!(subscribe::<Imu>(&statistics, sentence).qos(), asked);
     let mut offered = vec![];
     wait_for("publisher of the statistics", || {
         offered = node.get_publishers_info_by_topic("/robot/own").unwrap();
@@ -41,113 +36,93 @@ fn names_qos_and_states_are_those_of_rclrs_and_of_the_options() {
     assert_eq!((offered.reliability, offered.durability), (qos.reliability, qos.durability));
 
     // Equal names have numbers, and a source that is created again continues the old name. rclcpp's are equal.
-    let [first, second] = ["/tf"; 2].map(subscribe);
+    let named =
+        |name: SourceName| subscribe::<Imu>(&statistics, "/tf".topic_statistics(own().source_name(name)));
+    let [first, second] = [(); 2].map(|()| named(SourceName::NodeAndTopic));
     drop(first);
-    let again = subscribe("/tf");
+    let again = named(SourceName::NodeAndTopic);
     assert_eq!([second.source_name(), again.source_name()], ["/robot/naming:/tf (2)", "/robot/naming:/tf"]);
+    assert_eq!(named(SourceName::Node).source_name(), "naming");
+    assert_eq!(named(SourceName::Custom("front".to_owned())).source_name(), "front");
     let (stopwatch, counter) = (statistics.create_stopwatch("frames"), statistics.create_counter("frames"));
     let names = [stopwatch.source_name(), counter.source_name()];
     assert_eq!(names, ["/robot/naming:frames", "/robot/naming:frames (2)"]);
-    let named = |name: SourceName| {
-        let options = "/tf".topic_statistics(TopicStatisticsOptions::new().source_name(name));
-        statistics.create_subscription(options, |_: Imu| ()).unwrap().source_name().to_owned()
-    };
-    assert_eq!(named(SourceName::Node), "naming");
-    assert_eq!(named(SourceName::Custom("front".to_owned())), "front");
 
     for node_enabled in [true, false] {
         statistics.set_state(node_enabled.into());
         for (state, enabled) in [(Enable, true), (Disable, false), (NodeDefault, node_enabled)] {
-            let options = "imu".topic_statistics(TopicStatisticsOptions::new().state(state));
-            let own = statistics.create_subscription(options, |_: Imu| ()).unwrap();
-            assert_eq!(own.is_enabled(), enabled, "{state:?}, the node's: {node_enabled}");
+            let created = subscribe::<Imu>(&statistics, "imu".topic_statistics(own().state(state)));
             again.set_state(state);
-            assert_eq!(again.is_enabled(), enabled, "{state:?} by set_state, the node's: {node_enabled}");
+            assert_eq!([created.is_enabled(), again.is_enabled()], [enabled; 2], "{state:?}, {node_enabled}");
         }
     }
-    drop(statistics);
-    let off = TopicStatisticsOptions::new().state(Disable);
-    let off = NodeStatistics::with_options(&node, off).unwrap();
-    assert!(!off.create_subscription("imu", |_: Imu| ()).unwrap().is_enabled());
+    let off = NodeStatistics::with_options(&node, own().state(Disable)).unwrap();
+    assert!(!subscribe::<Imu>(&off, "imu").is_enabled());
 }
 
 #[test]
 fn each_source_has_its_own_windows_topic_ages_and_state() {
-    let (executor, node) = node("various", &[]);
-    let statistics = NodeStatistics::with_options(&node, every(100)).unwrap();
+    let (executor, node, statistics) = measured("various", every(100));
+    let own = TopicStatisticsOptions::new;
     let calls = Arc::new(AtomicU64::new(0));
-    let subscribe = |options: TopicStatisticsOptions| {
-        let calls = Arc::clone(&calls);
-        let count = move |_: Imu| {
-            calls.fetch_add(1, Ordering::Relaxed);
-        };
+    let create = |options: TopicStatisticsOptions| {
         let imu = "imu".keep_last(1000).topic_statistics(options);
-        let imu = statistics.create_subscription(imu, count).unwrap();
+        let imu = statistics.create_subscription(imu, counting::<Imu>(&calls)).unwrap();
         let windows = collect(imu.watch());
         (imu, windows)
     };
-    let own = TopicStatisticsOptions::new;
-    let all = || own().metrics([Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap]);
-    let (by_stamp, stamped) = subscribe(all());
-    let (_slow, slow) = subscribe(every(1000));
-    let (_by_source, by_source) = subscribe(own().age_source(AgeSource::SourceTimestamp));
-    let (_carried, carried) = subscribe(own().first_period(FirstPeriod::CarriedOver));
-    let elsewhere = "imu".topic_statistics(own().publish_topic("own_statistics"));
-    let elsewhere = statistics.create_subscription(elsewhere, |_: Imu| ()).unwrap();
-    let number = own().age_source(AgeSource::SourceTimestamp);
-    let number = statistics.create_subscription("number".topic_statistics(number), |_: Int32| ()).unwrap();
-    let headless = collect(number.watch());
+    let all = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
+    let (measured, stamped) = create(own().metrics(all));
+    let (_slow, slow) = create(every(1000));
+    let (_by_source, by_source) = create(own().age_source(AgeSource::SourceTimestamp));
+    let (_carried, carried) = create(own().first_period(FirstPeriod::CarriedOver));
+    let elsewhere = own().publish_topic("elsewhere").age_source(AgeSource::SourceTimestamp);
+    let elsewhere = subscribe::<Int32>(&statistics, "number".topic_statistics(elsewhere));
+    let headless = collect(elsewhere.watch());
     let talker = node.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let numbers = node.create_publisher::<Int32>("number").unwrap();
-    let published = Received::<MetricsMessage>::on(&node, "/own_statistics".keep_last(1000));
+    let published = Received::<MetricsMessage>::on(&node, "/elsewhere".keep_last(1000));
     let _spinning = Spinning::start(executor);
-    wait_for_subscriptions(&talker, 5);
+    wait_for_subscriptions(&talker, 4);
     wait_for_subscriptions(&numbers, 1);
 
     // Each message is in a window of its own, unless the windows are longer.
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();
+        let has_all = |windows: &&Windows| samples(windows, Metric::MessageAge) == count;
         wait_for("windows with the message", || {
-            [&stamped, &by_source, &carried, &headless]
-                .iter()
-                .all(|windows| samples(windows, Metric::MessageAge) == count)
+            [&stamped, &by_source, &carried, &headless].iter().all(has_all)
         });
     }
-    assert_eq!((samples(&stamped, Metric::MessagePeriod), samples(&carried, Metric::MessagePeriod)), (0, 2));
-    assert!((60_000.0..65_000.0).contains(&largest(&stamped, Metric::MessageAge)), "a minute by the stamp");
-    for windows in [&by_source, &headless] {
-        let age = largest(windows, Metric::MessageAge);
-        assert!((0.0..5000.0).contains(&age), "{age} ms by the source timestamp");
-    }
+    assert_eq!([&stamped, &carried].map(|windows| samples(windows, Metric::MessagePeriod)), [0, 2]);
+    let ages = [&stamped, &by_source, &headless].map(|windows| largest(windows, Metric::MessageAge));
+    let is_near = |age: f64, expected: f64| (expected..expected + 5000.0).contains(&age);
+    assert!(is_near(ages[0], 60_000.0) && is_near(ages[1], 0.0) && is_near(ages[2], 0.0), "{ages:?}");
     wait_for("slow windows", || slow.lock().unwrap().len() == 2);
-    let first = |windows: &Windows| windows.lock().unwrap()[0].length;
-    assert!(first(&slow) >= Duration::from_secs(1), "no first window is shorter than its period");
+    assert!(slow.lock().unwrap()[0].length >= Duration::from_secs(1), "none is shorter than its period");
     let lengths = stamped.lock().unwrap().iter().map(|window| window.length).min();
     assert!(lengths < Some(Duration::from_millis(500)));
     wait_for("windows on the other topic", || published.all().len() > 2);
-    let is_own = |message: &MetricsMessage| message.measurement_source_name != elsewhere.source_name();
-    assert!(!published.has(is_own), "{:?}", published.all());
+    assert!(!published.has(|message| message.measurement_source_name != elsewhere.source_name()));
     drop(elsewhere);
-    wait_for("end of the unused publisher", || node.count_publishers("/own_statistics").unwrap() == 0);
+    wait_for("end of the unused publisher", || node.count_publishers("/elsewhere").unwrap() == 0);
     assert_eq!(node.count_publishers("/statistics").unwrap(), 1);
 
     // What comes while the statistics of a source are disabled is not measured, and not lost.
-    let publish = |count: u64| {
+    let publish = || {
         let called = calls.load(Ordering::Relaxed);
-        (0..count).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
-        wait_for("all calls", || calls.load(Ordering::Relaxed) == called + 4 * count);
+        (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
+        wait_for("all calls", || calls.load(Ordering::Relaxed) == called + 40);
     };
-    by_stamp.set_state(TopicStatisticsState::Disable);
-    let window = || by_stamp.latest().unwrap().window;
+    measured.set_state(TopicStatisticsState::Disable);
+    let window = || measured.latest().unwrap().window;
     let (last, others) = (window(), carried.lock().unwrap().len());
-    publish(10);
+    publish();
     wait_for("windows of another source", || carried.lock().unwrap().len() > others + 3);
-    assert_eq!((window(), by_stamp.totals().received), (last, 3));
-    by_stamp.set_state(TopicStatisticsState::NodeDefault);
-    publish(10);
-    assert_eq!(by_stamp.totals().received, 13);
-    if !middleware::lacks_sequence_numbers("messages while statistics are disabled") {
-        assert_eq!(by_stamp.totals().lost, Some(0));
-    }
+    assert_eq!((window(), measured.totals().received), (last, 3));
+    measured.set_state(TopicStatisticsState::NodeDefault);
+    publish();
+    let is_known = !middleware::lacks_sequence_numbers("messages while statistics are disabled");
+    assert_eq!((measured.totals().received, measured.totals().lost), (13, is_known.then_some(0)));
 }

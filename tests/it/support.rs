@@ -15,9 +15,9 @@ pub use std::{
 pub use rclrs::*;
 pub use rclrs_topic_statistics::{
     health::{Cause, Expectations, Level},
-    watch, AgeSource, Distribution, FirstPeriod, IntoMeasuredOptions, Metric, NodeStatistics,
-    NodeStatisticsOptions, SourceName, StatisticsError, Timestamp, TopicStatisticsOptions,
-    TopicStatisticsState, WindowStatistics,
+    watch, AgeSource, Distribution, FirstPeriod, IntoMeasuredOptions, MeasuredSubscription,
+    MeasuredSubscriptionOptions, Metric, NodeStatistics, NodeStatisticsOptions, SourceName, StatisticsError,
+    Timestamp, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
 };
 pub use ros_env::{
     rcl_interfaces::msg::Log,
@@ -93,4 +93,19 @@ pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static
     move |_: T| {
         count.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Creates a node with statistics.
+pub fn measured(name: &str, options: impl Into<NodeStatisticsOptions>) -> (Executor, Node, NodeStatistics) {
+    let (executor, node) = node(name, &[]);
+    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    (executor, node, statistics)
+}
+
+/// Creates a subscription whose callback does nothing.
+pub fn subscribe<'a, T: Message>(
+    statistics: &NodeStatistics,
+    options: impl Into<MeasuredSubscriptionOptions<'a>>,
+) -> MeasuredSubscription<T> {
+    statistics.create_subscription(options, |_: T| ()).unwrap()
 }
