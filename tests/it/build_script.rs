@@ -57,11 +57,6 @@ fn write(file: &Path) {
     fs::write(file, "").unwrap();
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to.parent().unwrap()).unwrap();
-    fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-}
-
 /// Asserts that there is one error for each list of texts, which contains them.
 fn assert_errors(errors: &[String], expected: &[&[&str]]) {
     assert_eq!(errors.len(), expected.len(), "{errors:?}");
@@ -148,130 +143,102 @@ fn a_left_over_crate_is_reported_with_the_command_that_removes_it() {
     }
 }
 
-/// Packages as they are installed, in a prefix of the test's own, with their crates in another prefix.
-struct Installed {
-    script: Script,
-    prefix: PathBuf,
-    out: PathBuf,
-}
-
-impl Installed {
-    fn new(packages: &[&str]) -> Installed {
-        let script = Script::build();
-        let [prefix, out] = ["ros", "crates"].map(|name| script.path(name));
-        let found = env::var_os("AMENT_PREFIX_PATH").unwrap();
-        for package in packages {
-            let index = Path::new("share/ament_index/resource_index/rosidl_interfaces").join(package);
-            let from = env::split_paths(&found).find(|prefix| prefix.join(&index).is_file()).unwrap();
-            let share = Path::new("share").join(package);
-            let mut files = vec![index, share.join("package.xml")];
-            for namespace in ["msg", "srv", "action"].map(|namespace| share.join(namespace)) {
-                let entries = fs::read_dir(from.join(&namespace)).into_iter().flatten();
-                files.extend(entries.map(|file| namespace.join(file.unwrap().file_name())));
-            }
-            files.iter().for_each(|file| copy(&from.join(file), &prefix.join(file)));
-        }
-        Installed { script, prefix, out }
+#[test]
+fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
+    let script = Script::build();
+    let [prefix, out] = ["ros", "crates"].map(|name| script.path(name));
+    fs::create_dir(&prefix).unwrap();
+    let found = env::var_os("AMENT_PREFIX_PATH").unwrap();
+    for package in ["action_msgs", "builtin_interfaces", "service_msgs", "std_msgs", "unique_identifier_msgs"]
+    {
+        let [index, share] = ["share/ament_index/resource_index/rosidl_interfaces", "share"]
+            .map(|directory| format!("{directory}/{package}"));
+        let from = env::split_paths(&found).find(|prefix| prefix.join(&index).is_file()).unwrap();
+        let mut copy = Command::new("cp");
+        copy.args(["-rL", "--parents", &index, &share]).arg(&prefix).current_dir(from);
+        assert!(copy.status().unwrap().success());
+        let _no_crate_there = fs::remove_dir_all(prefix.join(share).join("rust"));
     }
-
-    /// Generates the crates of these packages, or of all. Returns those that are skipped.
-    fn generate(&self, packages: &[&str]) -> Vec<String> {
-        let search = Search::new([self.out.clone(), self.prefix.clone()]);
-        let search = if packages.is_empty() { search } else { search.only(packages.iter().copied()) };
-        let report = generate(&search, &self.out, &mut |_, _, _| ()).unwrap();
-        report.skipped.into_iter().map(|(package, _)| package).collect()
-    }
-
-    /// Asserts the errors of changed packages; the packages of the library are missing in this prefix.
-    fn assert_errors(&self, expected: &[&[&str]]) {
-        let mut errors = self.script.errors(&[&self.out, &self.prefix]);
+    // Returns the packages that are skipped.
+    let generate_from = |search: Search| {
+        let report = generate(&search, &out, &mut |_, _, _| ()).unwrap();
+        report.skipped.into_iter().map(|(package, _)| package).collect::<Vec<_>>()
+    };
+    let search = || Search::new([out.clone(), prefix.clone()]);
+    let generated = || assert_eq!(generate_from(search()), [""; 0]);
+    // The packages of the library are missing in this prefix.
+    let errors = || {
+        let mut errors = script.errors(&[&out, &prefix]);
         errors.retain(|error| !error.contains("is not on AMENT_PREFIX_PATH"));
-        assert_errors(&errors, expected);
-    }
-
-    /// Replaces a text in a file of an interface, as a build of another definition does.
-    fn edit(&self, interface: &str, extension: &str, from: &str, to: &str) {
-        let file = self.prefix.join("share").join(interface).with_extension(extension);
+        errors
+    };
+    let file = |interface: &str, extension| prefix.join("share").join(interface).with_extension(extension);
+    let edit = |interface: &str, extension, from: &str, to: &str| {
+        let file = file(interface, extension);
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{interface} contains {from}");
         fs::write(file, text.replace(from, to)).unwrap();
-    }
-
-    /// Changes the hash of a type in the type description of an interface.
-    fn change(&self, type_name: &str, interface: &str) {
-        let file = self.prefix.join("share").join(interface).with_extension("json");
-        let description: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    };
+    // Changes the hash of a type in its type description.
+    let change = |name: &str| {
+        let text = fs::read(file(name, "json")).unwrap();
+        let description: serde_json::Value = serde_json::from_slice(&text).unwrap();
         let types = description["type_hashes"].as_array().unwrap();
-        let hash =
-            types.iter().find(|of| of["type_name"] == type_name).unwrap()["hash_string"].as_str().unwrap();
-        self.edit(interface, "json", hash, &hash.replace("RIHS01_", "RIHS01_0"));
-    }
-}
+        let own = types.iter().find(|of| of["type_name"] == name).unwrap();
+        let hash = own["hash_string"].as_str().unwrap();
+        edit(name, "json", hash, &hash.replace("RIHS01_", "RIHS01_0"));
+    };
 
-#[test]
-fn a_changed_definition_is_an_error_until_it_is_generated_or_rebuilt() {
-    let interfaces =
-        ["action_msgs", "builtin_interfaces", "service_msgs", "std_msgs", "unique_identifier_msgs"];
-    let installed = Installed::new(&interfaces);
-    let generated = || assert_eq!(installed.generate(&[]), [""; 0]);
     generated();
     // Neither a comment nor what is left of an earlier interface is compiled.
-    let edit = |interface, from, to| installed.edit(interface, "idl", from, to);
-    edit("action_msgs/msg/GoalStatus", "The goal has been accepted", "const int8 OF_A_COMMENT = 1;");
-    let messages = installed.prefix.join("share/action_msgs/msg");
-    copy(&messages.join("GoalStatus.idl"), &messages.join("Renamed.idl"));
-    installed.assert_errors(&[]);
-    let command = format!("ros_interface_crates generate --out {}`", installed.out.display());
-    let changed = |interface: &str, change: &dyn Fn()| {
-        change();
-        let package = interface.split('/').next().unwrap();
-        let text =
-            format!("{package} was generated from another definition of {interface} than the installed one");
-        installed.assert_errors(&[&[&text, &command]]);
+    let status = "action_msgs/msg/GoalStatus";
+    edit(status, "idl", "The goal has been accepted", "const int8 OF_A_COMMENT = 1;");
+    fs::copy(file(status, "idl"), file("action_msgs/msg/Renamed", "idl")).unwrap();
+    assert_errors(&errors(), &[]);
+    let command = format!("ros_interface_crates generate --out {}`", out.display());
+    let assert_changed = |package: &str, interface: &str| {
+        let text = format!("{package} was generated from another definition of {interface} than");
+        assert_errors(&errors(), &[&[&text, &command]]);
         generated();
-        installed.assert_errors(&[]);
+        assert_errors(&errors(), &[]);
     };
-    changed("std_msgs/msg/Bool", &|| installed.change("std_msgs/msg/Bool", "std_msgs/msg/Bool"));
+    change("std_msgs/msg/Bool");
+    assert_changed("std_msgs", "std_msgs/msg/Bool");
     let module = "module GoalInfo_Constants { const int8 A = 1; };\n struct GoalInfo";
     for (interface, from, to) in [
-        ("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 1;", "STATUS_ACCEPTED = 7;"),
+        (status, "STATUS_ACCEPTED = 1;", "STATUS_ACCEPTED = 7;"),
         ("action_msgs/srv/CancelGoal", "const int8 ERROR_NONE = 0;", ""),
         ("action_msgs/msg/GoalInfo", "struct GoalInfo", module),
     ] {
-        changed(interface, &|| edit(interface, from, to));
+        edit(interface, "idl", from, to);
+        assert_changed("action_msgs", interface);
     }
 
     // The record of an earlier generator says nothing about constants.
-    let record = |package| installed.out.join("share").join(package).join("rust/definition.json");
+    let record = |package| out.join("share").join(package).join("rust/definition.json");
     let text = fs::read_to_string(record("action_msgs")).unwrap();
     let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
     fs::write(record("action_msgs"), format!("{before}\n}}\n")).unwrap();
-    edit("action_msgs/msg/GoalStatus", "STATUS_ACCEPTED = 7;", "STATUS_ACCEPTED = 8;");
-    installed.assert_errors(&[]);
+    edit(status, "idl", "STATUS_ACCEPTED = 7;", "STATUS_ACCEPTED = 8;");
+    assert_errors(&errors(), &[]);
     generated();
 
     // builtin_interfaces is rebuilt, with its crate; std_msgs is not, although its Header contains the type.
-    let time = "builtin_interfaces/msg/Time";
-    installed.change(time, time);
-    installed.generate(&["builtin_interfaces"]);
-    let errors = installed.script.errors(&[&installed.out, &installed.prefix]);
-    let error = errors.iter().find(|error| error.contains("rebuild std_msgs")).unwrap();
-    assert!(
-        error.contains("std_msgs was built with another definition of builtin_interfaces/msg/Time"),
-        "{error}"
-    );
+    change("builtin_interfaces/msg/Time");
+    generate_from(search().only(["builtin_interfaces"]));
+    let mut of_std_msgs = errors();
+    of_std_msgs.retain(|error| error.contains("rebuild std_msgs"));
     // Users without std_msgs remove its crate: only a compiled crate is an error.
-    assert!(
-        error.contains(&format!("generate --out {}` removes its crate", installed.out.display())),
-        "{error}"
-    );
-    assert!(installed.generate(&[]).contains(&"std_msgs".to_owned()));
-    installed.assert_errors(&[]);
+    let removes = format!("generate --out {}` removes its crate", out.display());
+    let built = "std_msgs was built with another definition of builtin_interfaces/msg/Time";
+    assert_errors(&of_std_msgs, &[&[built, &removes]]);
+    assert!(generate_from(search()).contains(&"std_msgs".to_owned()));
+    assert_errors(&errors(), &[]);
 
     // rosidl_generator_rs writes no record: its crate is that of the package.
     fs::remove_file(record("unique_identifier_msgs")).unwrap();
-    installed.change("unique_identifier_msgs/msg/UUID", "unique_identifier_msgs/msg/UUID");
-    installed.assert_errors(&[]);
+    change("unique_identifier_msgs/msg/UUID");
+    assert_errors(&errors(), &[]);
 
     // The generator reads constants as the build script does: the functions are copies.
     let generator = include_str!("../../ros_interface_crates/src/constants.rs");

@@ -16,9 +16,7 @@ fn is_delayed(milliseconds: f64) -> bool {
 #[test]
 fn each_part_of_a_delay_shows_who_was_late() {
     let lacks_reception = middleware::lacks_reception_timestamps("the parts of a delay");
-    let (executor, node) = node("delayed", &[]);
-    let statistics =
-        NodeStatistics::with_options(&node, every(100).metrics(Metric::OF_SUBSCRIPTIONS)).unwrap();
+    let (executor, node, statistics) = measured("delayed", every(100).metrics(Metric::OF_SUBSCRIPTIONS));
     // The message with this number has a slow callback.
     let slow = |message: Imu| {
         if message.linear_acceleration.x == 1.0 {

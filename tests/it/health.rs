@@ -25,10 +25,8 @@ fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
 #[test]
 fn a_reader_of_diagnostics_is_told_each_fault_and_its_end() {
     let domain = domain();
-    let executor = context(domain, &[]).create_basic_executor();
-    let node = executor.create_node(NodeOptions::new("listener").namespace("/r1")).unwrap();
     let options = NodeStatisticsOptions::new().topic_statistics(every(200)).hardware_id("imu_7");
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let (executor, node, statistics) = measured("listener", options);
     assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off unless something is expected");
     let expected = Expectations::new()
         .warn_unless("rate>=50 age<250ms lost=0".parse().unwrap())

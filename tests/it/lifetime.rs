@@ -21,7 +21,7 @@ use ros_env::{
 
 use crate::support::*;
 
-type Windows = watch::Receiver<Option<Arc<WindowStatistics>>>;
+type Finished = watch::Receiver<Option<Arc<WindowStatistics>>>;
 
 /// Returns whether the thread of some statistics runs in this process.
 pub fn has_thread() -> bool {
@@ -30,24 +30,13 @@ pub fn has_thread() -> bool {
     names.any(|name| name.trim() == "topic_stats")
 }
 
-fn wait_for_window(windows: &mut Windows) {
+fn wait_for_window(windows: &mut Finished) {
     windows.mark_unchanged();
     wait_for("a window", || windows.has_changed().unwrap());
 }
 
-fn wait_for_end(windows: &Windows) {
+fn wait_for_end(windows: &Finished) {
     wait_for("the end", || windows.has_changed().is_err() && !has_thread());
-}
-
-/// Defines functions that create a handle and drop the statistics: a set-up function may return a handle only.
-macro_rules! creations {
-    ($statistics:ident => $($handle:expr),+ $(,)?) => {
-        [$(|$statistics: NodeStatistics| {
-            let handle = $handle;
-            let windows = handle.watch();
-            (Box::new(handle), windows)
-        }),+]
-    };
 }
 
 #[test]
@@ -55,31 +44,41 @@ fn the_last_handle_ends_the_statistics() {
     if shares_its_process() {
         return;
     }
-    type Create = fn(NodeStatistics) -> (Box<dyn Any>, Windows);
-    let creations: [Create; 9] = creations![statistics =>
-        statistics.create_subscription("imu", |_: Imu| ()).unwrap(),
-        statistics.create_publisher::<Imu>("imu").unwrap(),
-        statistics.create_service::<Empty, _>("empty", |_: Empty_Request| Empty_Response::default()).unwrap(),
-        statistics.create_client::<Empty>("empty").unwrap(),
-        statistics.create_timer_repeating(Duration::from_secs(1), || ()).unwrap(),
-        statistics.create_action_server::<Fibonacci, _>("plan", |goal| async { goal.reject() }).unwrap(),
-        statistics.create_action_client::<Fibonacci>("plan").unwrap(),
-        statistics.create_stopwatch("call"),
-        statistics.create_counter("calls"),
+    macro_rules! kept {
+        ($handle:expr) => {{
+            let handle = $handle;
+            let windows = handle.watch();
+            (Box::new(handle), windows)
+        }};
+    }
+    type Create = fn(&NodeStatistics) -> (Box<dyn Any>, Finished);
+    let creations: [Create; 9] = [
+        |of| kept!(of.create_subscription("imu", |_: Imu| ()).unwrap()),
+        |of| kept!(of.create_publisher::<Imu>("imu").unwrap()),
+        |of| {
+            kept!(of
+                .create_service::<Empty, _>("empty", |_: Empty_Request| Empty_Response::default())
+                .unwrap())
+        },
+        |of| kept!(of.create_client::<Empty>("empty").unwrap()),
+        |of| kept!(of.create_timer_repeating(Duration::from_secs(1), || ()).unwrap()),
+        |of| kept!(of.create_action_server::<Fibonacci, _>("plan", |goal| async { goal.reject() }).unwrap()),
+        |of| kept!(of.create_action_client::<Fibonacci>("plan").unwrap()),
+        |of| kept!(of.create_stopwatch("call")),
+        |of| kept!(of.create_counter("calls")),
     ];
-    let measured = context(domain(), &[]).create_executor(MeasuredExecutor::new()); // a source without a handle
-    let returning = measured.create_node("returning").unwrap();
+    let executor = context(domain(), &[]).create_executor(MeasuredExecutor::new()); // a source without a handle
+    let returning = executor.create_node("returning").unwrap();
     let create = || NodeStatistics::with_options(&returning, every(10)).unwrap();
     for create_handle in creations {
-        let (handle, mut windows) = create_handle(create());
+        let (handle, mut windows) = create_handle(&create());
         (0..3).for_each(|_| wait_for_window(&mut windows));
         drop(handle);
         wait_for_end(&windows);
     }
 
     // The executor drops the callback with the handle that it has captured.
-    let (executor, capturing) = node("capturing", &[]);
-    let statistics = NodeStatistics::with_options(&capturing, every(10)).unwrap();
+    let (executor, capturing, statistics) = measured("capturing", every(10));
     let call = statistics.create_stopwatch("call");
     let mut windows = call.watch();
     drop(statistics.create_subscription("imu", move |_: Imu| call.time(|| ())).unwrap());
@@ -88,24 +87,15 @@ fn the_last_handle_ends_the_statistics() {
     drop(executor);
     wait_for_end(&windows);
 
-    // A handle in its own callback is a circle, because a subscription of rclrs holds its callback.
-    for is_weak in [true, false] {
-        let statistics = create();
-        let own = Arc::new(OnceLock::<Box<dyn Any + Send + Sync>>::new());
-        let captured = Arc::clone(&own);
-        let imu =
-            statistics.create_subscription("imu", move |_: Imu| assert!(captured.get().is_some())).unwrap();
-        let mut windows = imu.watch();
-        own.get_or_init(|| match is_weak {
-            true => Box::new(Arc::downgrade(&imu)),
-            false => Box::new(Arc::clone(&imu)),
-        });
-        drop((imu, own, statistics));
-        match is_weak {
-            true => wait_for_end(&windows),
-            false => (0..3).for_each(|_| wait_for_window(&mut windows)),
-        }
-    }
+    // A subscription of rclrs holds its callback: its own handle in it is a circle, and a weak one is none.
+    let statistics = create();
+    let own = Arc::new(OnceLock::new());
+    let captured = Arc::clone(&own);
+    let imu = statistics.create_subscription("imu", move |_: Imu| assert!(captured.get().is_some())).unwrap();
+    own.get_or_init(|| Arc::downgrade(&imu));
+    let windows = imu.watch();
+    drop((imu, own, statistics));
+    wait_for_end(&windows);
 }
 
 #[test]
@@ -256,9 +246,8 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
     if shares_its_process() {
         return;
     }
-    let (mut executor, node) = node("panicking", &[]);
+    let (mut executor, node, statistics) = measured("panicking", every(10));
     let talker = node.create_publisher::<Imu>("imu".keep_last(100)).unwrap();
-    let statistics = NodeStatistics::with_options(&node, every(10)).unwrap();
     let panicked = Arc::new(AtomicBool::new(false));
     let panics_at = |number: f64| {
         let panicked = Arc::clone(&panicked);
@@ -271,7 +260,7 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
     };
     let imu = || "imu".keep_last(100);
     let (bad, good) = (node.create_worker(()), node.create_worker(()));
-    let replaced = statistics.create_subscription(imu(), |_: Imu| ()).unwrap();
+    let replaced = subscribe::<Imu>(&statistics, imu());
     let on_bad_worker = statistics.create_worker_subscription(&bad, imu(), panics_at(1.0)).unwrap();
     let on_worker = statistics.create_worker_subscription(&good, imu(), |_: Imu| ()).unwrap();
     let on_node = statistics.create_subscription(imu(), panics_at(2.0)).unwrap();
@@ -287,7 +276,7 @@ fn a_replaced_callback_or_a_panic_ends_no_other_statistics() {
             is_there()
         });
     };
-    let continues = |mut windows: Windows| {
+    let continues = |mut windows: Finished| {
         windows.mark_unchanged();
         publish(0.0, "windows with messages", &mut || {
             windows.has_changed().unwrap()

@@ -28,16 +28,14 @@ fn events_have_new_losses_and_the_service_and_the_file_have_totals() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("totals.yaml");
     std::fs::write(&file, "an older file").unwrap();
-    let (executor, node) = node("lossy", &[]);
     let options = NodeStatisticsOptions::new()
         .topic_statistics(every(100).metrics([Metric::PublicationSeqGap, Metric::MessageSize]))
         .max_event_rate(100.0)
         .topic_statistics_service(true)
         .totals_file(&file);
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
+    let (executor, node, statistics) = measured("lossy", options);
     let unmeasured = TopicStatisticsOptions::new().metrics([Metric::MessagePeriod]);
-    let unknown =
-        statistics.create_subscription("unknown".topic_statistics(unmeasured), |_: Imu| ()).unwrap();
+    let unknown = subscribe::<Imu>(&statistics, "unknown".topic_statistics(unmeasured));
     let event_publishers = || node.count_publishers("/events/messages_lost").unwrap();
     assert_eq!(event_publishers(), 0, "no losses are measured");
     let (slow, called, release) = waiting::<Imu>();

@@ -28,13 +28,12 @@ fn merged(windows: &Windows) -> Distribution {
 #[test]
 fn ages_of_simulated_time_are_exact_in_windows_distributions_and_totals() {
     let (executor, node) = node("simulated", &["--ros-args", "-p", "use_sim_time:=true"]);
-    let metrics =
-        [Metric::MessageAge, Metric::HeaderToSource, Metric::SourceToCallback, Metric::HeaderToCallback];
+    let metrics = Metric::OF_SUBSCRIPTIONS;
     let expected = Expectations::new().error_unless("age<100000".parse().unwrap()).raise_after(1);
     let options = every(100).metrics(metrics).distributions(true).expect(expected);
     let options = NodeStatisticsOptions::new().topic_statistics(options).topic_statistics_service(true);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    let measured = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
+    let measured = subscribe::<Imu>(&statistics, "imu".keep_last(1000));
     let windows = collect(measured.watch());
     let published = Received::<MetricsDistribution>::on(&node, "/statistics/distribution".keep_last(1000));
     let clock = node.create_publisher::<Clock>("/clock").unwrap();

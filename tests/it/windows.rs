@@ -18,15 +18,13 @@ fn every_report_has_the_windows_of_the_process() {
     }
     const NAMES: [&str; 3] = ["/relay:/imu", "/relay:/imu (2)", "/relay:/imu (3)"];
     const MESSAGES: u64 = 239;
-    let (executor, node) = node("relay", &[]);
     let expected = Expectations::new().warn_unless("/imu: rate>=0".parse().unwrap());
     let metrics = [Metric::MessagePeriod, Metric::MessageSize, Metric::ClockOffset];
     let options = NodeStatisticsOptions::new()
         .topic_statistics(every(200).metrics(metrics).expect(expected))
         .log_table(true);
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    let subscribe = || statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
-    let (first, second) = (subscribe(), subscribe());
+    let (executor, _node, statistics) = measured("relay", options);
+    let [first, second] = [(); 2].map(|()| subscribe::<Imu>(&statistics, "imu".keep_last(1000)));
     let publisher = statistics.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let counter = statistics.create_counter("frames");
     assert_eq!([first.source_name(), second.source_name(), publisher.source_name()], NAMES);
