@@ -387,6 +387,36 @@ mod tests {
     }
 
     #[test]
+    fn a_publisher_is_reported_after_15_s_once_until_it_leaves() {
+        let (_executor, node) = test_support::node("careful", &[]);
+        let create = |count: usize| {
+            let publishers: Vec<_> = (0..count)
+                .map(|_| node.create_publisher::<ros_env::sensor_msgs::msg::Imu>("imu").unwrap())
+                .collect();
+            test_support::wait_for("publishers", || node.count_publishers("/imu").unwrap() == count);
+            publishers
+        };
+        let request =
+            Request { topic: "/imu".into(), message_type: "other_msgs/msg/Imu".into(), qos: qos().into() };
+        let (check, start) = (PublisherCheck::new(&node, request), Instant::now());
+        let reported = |seconds: std::ops::Range<u64>| {
+            let mut warnings = vec![];
+            for second in seconds {
+                check.run(false, start + Duration::from_secs(second), &mut warnings);
+            }
+            warnings.retain(|warning| warning.contains("it publishes sensor_msgs/msg/Imu"));
+            warnings.len()
+        };
+        let first = create(1);
+        assert_eq!([reported(0..15), reported(15..100)], [0, 1]);
+        drop(first);
+        create(0);
+        assert_eq!((reported(100..102), check.incompatible().len()), (0, 0), "it has left");
+        let _again = create(1);
+        assert_eq!([reported(102..117), reported(117..150)], [0, 1]);
+    }
+
+    #[test]
     fn another_type_is_named_with_both() {
         let request = Request { topic: "/ns/imu".into(), message_type: IMU.into(), qos: qos().into() };
         let publisher = TopicEndpointInfo {

@@ -2,11 +2,6 @@
 
 //! Memory is bounded, a drop returns soon, and a fault of one part does not affect the others.
 
-use std::{
-    future::Future,
-    task::{Context as Task, Poll, Wake, Waker},
-};
-
 use crate::{
     lifetime::{has_thread, resources},
     support::*,
@@ -50,24 +45,11 @@ fn a_stopped_reader_does_not_fill_the_memory_or_block_the_drop() {
 
 /// Runs code on the thread that ends the next window, as the wakers of some executors do.
 fn at_the_next_window(
-    mut windows: watch::Receiver<Option<Arc<WindowStatistics>>>,
+    windows: watch::Receiver<Option<Arc<WindowStatistics>>>,
     code: impl FnOnce() + Send + 'static,
 ) {
-    struct Inline(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-    impl Wake for Inline {
-        fn wake(self: Arc<Self>) {
-            let code = self.0.lock().unwrap().take();
-            code.into_iter().for_each(|code| code());
-        }
-    }
-    let waker = Waker::from(Arc::new(Inline(Mutex::new(Some(Box::new(code))))));
-    std::thread::spawn(move || loop {
-        let mut changed = Box::pin(windows.changed());
-        match changed.as_mut().poll(&mut Task::from_waker(&waker)) {
-            Poll::Pending => return std::thread::park_timeout(LIMIT), // the future is not dropped before
-            Poll::Ready(changed) => changed.unwrap(),                 // a window ended before this poll
-        }
-    });
+    let mut code = Some(code);
+    on_each(windows, move |_| code.take().into_iter().for_each(|code| code()));
 }
 
 #[test]

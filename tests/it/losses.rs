@@ -4,18 +4,13 @@
 
 use crate::support::*;
 
-/// Returns a callback that counts, and waits at its first message until the test lets it go on.
-fn waiting<T: 'static>() -> (impl Fn(T) + Send + Sync + 'static, Arc<AtomicU64>, mpsc::Sender<()>) {
-    let (release, released) = mpsc::channel();
-    let released: Mutex<Receiver<()>> = Mutex::new(released);
-    let called = Arc::new(AtomicU64::new(0));
-    let counts = Arc::clone(&called);
-    let callback = move |_: T| {
-        if counts.fetch_add(1, Ordering::Relaxed) == 0 {
-            let _end_of_test = released.lock().unwrap().recv();
-        }
-    };
-    (callback, called, release)
+/// Returns a callback that counts, and waits while a gate is locked.
+fn waiting<T>(called: &Arc<AtomicU64>, gate: &Arc<Mutex<()>>) -> impl Fn(T) + Send + Sync + 'static {
+    let (called, gate) = (Arc::clone(called), Arc::clone(gate));
+    move |_: T| {
+        called.fetch_add(1, Ordering::Relaxed);
+        drop(gate.lock());
+    }
 }
 
 #[test]
@@ -38,15 +33,17 @@ fn events_have_new_losses_and_the_service_and_the_file_have_totals() {
     let unknown = subscribe::<Imu>(&statistics, "unknown".topic_statistics(unmeasured));
     let event_publishers = || node.count_publishers("/events/messages_lost").unwrap();
     assert_eq!(event_publishers(), 0, "no losses are measured");
-    let (slow, called, release) = waiting::<Imu>();
+    let [called, blocked] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+    let gates = [(); 2].map(|()| Arc::new(Mutex::new(())));
+    let [release, unblock] = gates.each_ref().map(|gate| gate.lock().unwrap());
+    let slow = waiting::<Imu>(&called, &gates[0]);
     let [worker, other] = [(); 2].map(|()| node.create_worker(()));
     let lossy = statistics.create_worker_subscription(&worker, "imu".keep_last(1), slow).unwrap();
     let number = "number".keep_last(1000);
     let number = statistics.create_worker_subscription(&other, number, |_: Int32| ()).unwrap();
     wait_for("publisher of events", || event_publishers() > 0);
     assert_eq!(event_publishers(), 1, "one for the node");
-    let (blocks, blocked, unblock) = waiting::<Int32>();
-    let _blocking = node.create_subscription("block", blocks).unwrap();
+    let _blocking = node.create_subscription("block", waiting::<Int32>(&blocked, &gates[1])).unwrap();
     let blocking = node.create_publisher::<Int32>("block").unwrap();
     let spinning = Spinning::start(executor);
     let mut reader = Program::start("losses.py", &["--matched"], domain);
@@ -73,7 +70,7 @@ fn events_have_new_losses_and_the_service_and_the_file_have_totals() {
         numbers.publish(Int32::default()).unwrap();
     }
     wait_for("all numbers", || number.totals().received == COUNT - 1);
-    release.send(()).unwrap();
+    drop(release);
     wait_for("the last message", || {
         let totals = lossy.totals();
         totals.received + totals.lost.unwrap() == COUNT

@@ -28,7 +28,7 @@ pub use ros_env::{
 use rosidl_runtime_rs::Message;
 pub use serde_json::{json, Value};
 pub use test_support::{
-    collect, context, domain, itself, lines, middleware, nanoseconds, node, of, preload, program,
+    collect, context, domain, itself, lines, middleware, nanoseconds, node, of, on_each, preload, program,
     shares_its_process, wait_for, warnings, Process, Program, Reader, Spinning, Windows, LIMIT,
 };
 
