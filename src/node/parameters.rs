@@ -270,7 +270,7 @@ mod tests {
             (Double(f64::NAN), format!("A publish period of NaN s {range}")),
             (Double(f64::INFINITY), format!("A publish period of inf s {range}")),
             (Integer(86_401), format!("A publish period of 86401 s {range}")),
-            (String("soon\n".into()), format!("{number} the text \"soon\\u{a}\"")),
+            (String("soon\n".into()), format!("{number} the text \"soon\\u{{a}}\"")),
             (Bool(true), format!("{number} true")),
             (IntegerArray([1].into()), format!("{number} a list")),
         ] {
