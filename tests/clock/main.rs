@@ -2,448 +2,192 @@
 
 //! A step of the system clock makes no value wrong: a value is correct or NaN.
 //!
-//! Talker and listener are processes whose clock is stepped while they run. The listener prints each window, together
-//! with the measurements of its callbacks on a clock that is not stepped: the truth. Other processes, on the machine's
-//! clock, read the messages, the service and the log.
+//! The processes of a host run on clocks that the test steps. Readers run on the machine's clock, which is not stepped.
+//! The rules are exact in the core's unit tests and in the simulator: here a wrong value differs by a step, and all
+//! steps are far longer than any delay.
 
-mod check;
-mod listener;
+mod host;
 mod monitor;
-mod waiting;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Condvar, Mutex},
-    thread::available_parallelism,
-    time::Instant,
-};
+use std::collections::BTreeMap;
 
-use check::{Check, Expected, HELD_UP};
-use listener::{Figures, Listener, Settings, TotalTruth, Window, SECOND, TENTH};
-use rclrs::*;
-use ros_env::{rcl_interfaces::msg::Log, sensor_msgs::msg::Imu};
-use serde_json::Value;
-use test_support::{clock::SteppedClock, context, domain, node, Process, Program, Reader, Spinning};
+use test_support::{clock::SteppedClock, domain, itself, lines, of, Metric, Process, Program, Reader};
 
 /// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
 
-/// Steps in both directions: shorter than a window and much longer.
-const STEPS: [i64; 4] = [-60 * S, -S / 2, S / 2, 3600 * S];
-
-/// The clock of the talker.
-#[derive(Clone, Copy, PartialEq)]
-enum Talker {
-    /// The clock of the listener, which is stepped: both are on one host.
-    OnTheSameHost,
-    /// A clock that is not stepped.
-    OnAnotherHost,
+/// What happens to the clock of a host.
+#[derive(Clone, Copy)]
+enum Change {
+    /// By seconds.
+    Step(i64),
+    /// For seconds.
+    Suspend(i64),
+    /// In parts per million.
+    Slew(i64),
 }
 
-/// A listener whose clock is stepped, and the readers of its statistics.
-struct Rig {
-    clock: SteppedClock,
-    domain: u32,
-    listener: Listener,
-    talker: Option<Process>,
-    reader: Reader,
-    service: Program,
-    rosout: Arc<Mutex<Vec<Log>>>,
-    _rosout_subscription: (Subscription<Log>, Spinning),
-    /// The steps so far, in nanoseconds.
-    steps: Vec<i64>,
-    /// The part of the steps during which the host was suspended, so that the time did pass.
-    suspended: i64,
-    /// Descriptions of all wrong values.
-    faults: Vec<String>,
-    _turn: Turn,
-}
+impl Change {
+    fn apply(self, clock: &SteppedClock) {
+        match self {
+            Self::Step(seconds) => clock.step(seconds * S),
+            Self::Suspend(seconds) => clock.suspend(seconds * S),
+            Self::Slew(ppm) => clock.slew(ppm),
+        }
+    }
 
-/// One of as many rigs as there are processors. Each is four processes that compute; with more of them, windows would
-/// be held up for longer than the checks allow for.
-struct Turn;
-
-static RIGS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
-
-impl Turn {
-    /// Waits until there are fewer rigs.
-    fn take() -> Self {
-        let most = available_parallelism().map_or(1, usize::from);
-        let (rigs, ended) = &RIGS;
-        *ended.wait_while(rigs.lock().unwrap(), |rigs| *rigs >= most).unwrap() += 1;
-        Self
+    /// Returns the step that is seen, in seconds.
+    fn step(self) -> Option<i64> {
+        match self {
+            Self::Step(seconds) | Self::Suspend(seconds) => Some(seconds),
+            Self::Slew(_) => None,
+        }
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let (rigs, ended) = &RIGS;
-        *rigs.lock().unwrap() -= 1;
-        ended.notify_one();
+/// Figures in ms. A wrong one differs by a step of a second at least.
+const RIGHT: std::ops::Range<f64> = -250.0..5000.0;
+/// The age of simulated stamps is a simulated second.
+const SIMULATED: std::ops::Range<f64> = 500.0..5000.0;
+
+/// The metrics that are waited for, of each source: they have samples with any middleware.
+const METRICS: [(&str, &[&str]); 7] = [
+    (host::OWN, &["message_period", "callback_duration_ms", "header_to_source_ms", "message_age"]),
+    (host::QUEUED, &["message_period", "callback_duration_ms", "source_to_callback_ms", "message_age"]),
+    (host::FOREIGN, &["message_period", "source_to_callback_ms", "message_age"]),
+    (host::SIMULATED, &["message_period", "source_to_callback_ms", "message_age"]),
+    ("/stepped:/serve", &["request_period", "callback_duration_ms", "source_to_callback_ms"]),
+    ("/caller:/serve", &["round_trip_ms", "source_to_callback_ms"]),
+    ("/caller:timer/50ms", &["timer_period", "timer_lateness_ms"]),
+];
+
+/// How a metric depends on the clock of the host.
+enum Kind {
+    /// Not at all.
+    Elapsed,
+    /// It compares two times of the host.
+    OneHost,
+    /// It compares a time of another host with a time of this one.
+    TwoHosts,
+    /// It compares simulated times.
+    Simulated,
+}
+
+fn kind(source: &str, metric: &str) -> Kind {
+    let is_across = [host::FOREIGN, host::SIMULATED].contains(&source);
+    match metric {
+        "message_age" | "header_to_callback_ms" if source == host::SIMULATED => Kind::Simulated,
+        "message_age" | "header_to_callback_ms" | "source_to_receive_ms" | "source_to_callback_ms" => {
+            if is_across {
+                Kind::TwoHosts
+            } else {
+                Kind::OneHost
+            }
+        }
+        "header_to_source_ms" | "receive_to_callback_ms" => Kind::OneHost,
+        _ => Kind::Elapsed,
     }
 }
 
-impl Rig {
-    /// Returns `None` if clocks cannot be stepped.
-    fn start(settings: &Settings) -> Option<Rig> {
-        let (clock, domain, turn) = (SteppedClock::new()?, domain(), Turn::take());
-        let rosout = Arc::new(Mutex::new(vec![]));
-        let to = Arc::clone(&rosout);
-        let store = move |log: Log| to.lock().unwrap().push(log);
-        let (executor, node) = node("operator", &[]);
-        let options = "/rosout".keep_last(100).transient_local();
-        let subscription = node.create_subscription(options, store).unwrap();
-        let rosout_subscription = (subscription, Spinning::start(executor));
-        let reader = Reader::start_with_depth(domain, 2000); // deep enough for a pause of the reader
-        let service = Program::start("losses.py", &[], domain);
-        let listener = Listener::start(domain, settings, &clock);
-        let (talker, steps, suspended, faults) = (None, vec![], 0, vec![]);
-        Some(Rig {
-            clock,
-            domain,
-            listener,
-            talker,
-            reader,
-            service,
-            rosout,
-            _rosout_subscription: rosout_subscription,
-            steps,
-            suspended,
-            faults,
-            _turn: turn,
-        })
-    }
-
-    fn start_talker(&mut self, talker: Talker, rate: f64) {
-        let clock = (talker == Talker::OnTheSameHost).then_some(&self.clock);
-        self.talker = Some(listener::start_talker(self.domain, rate, clock));
-        self.wait_for_messages();
-    }
-
-    /// Waits until each source has three windows with messages.
-    fn wait_for_messages(&mut self) {
-        self.listener.read_until("windows with messages", |windows| {
-            let number = |source| {
-                let windows = windows.iter().filter(|window| window.source == source);
-                windows.filter(|window| window.metrics["message_period"].count > 0).count()
-            };
-            number(SECOND) >= 3 && number(TENTH) >= 3
-        });
-        self.reader.read_until("windows on /statistics", |metrics| {
-            [SECOND, TENTH].iter().all(|source| metrics.iter().any(|metric| metric.source == *source))
-        });
-    }
-
-    /// Steps the clock. Waits for the end of the window of the step and of the two windows after it.
-    fn step(&mut self, by: i64) {
-        // Each step is at a different time within a second.
-        self.listener.wait_for_windows(TENTH, 3 * self.steps.len() % 10);
-        self.clock.step(by);
-        self.settle(by);
-    }
-
-    /// Suspends the host. Waits as [`step`](Self::step) does.
-    fn suspend(&mut self, by: i64) {
-        self.clock.suspend(by);
-        self.suspended += by;
-        self.settle(by);
-    }
-
-    fn settle(&mut self, step: i64) {
-        self.steps.push(step);
-        self.listener.wait_for_windows(SECOND, 3);
-        self.check_service();
-    }
-
-    /// Compares the totals of the service with those of the callbacks.
-    fn check_service(&mut self) {
-        // The service answers between these two readings.
-        let before = self.listener.truth();
-        let answer: Value = serde_json::from_str(&self.service.request("totals /clocked")).unwrap();
-        let truth = [before, self.listener.truth()];
-        assert_eq!(answer["totals"].as_array().unwrap().len(), truth[1].len(), "{answer}");
-        for total in answer["totals"].as_array().unwrap() {
-            let when = format!("service after steps of {:?} ns", self.steps);
-            self.check_totals(
-                &when,
-                &total["source"],
-                [&total["rate"], &total["first"], &total["last"]],
-                &truth,
-            );
+/// Returns the wrong windows of a metric: in order, with a gap at each step.
+fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
+    let (mut seen, mut stop, mut faults) = (vec![], windows[0].start, vec![]);
+    for window in windows {
+        let gap = window.start - stop;
+        stop = window.stop;
+        let is_of_step = gap.abs() > S / 1000;
+        if is_of_step {
+            seen.push((gap as f64 / S as f64).round() as i64);
         }
-    }
-
-    /// Compares totals (rate, first message and last message) with those of the callbacks, read before and after.
-    fn check_totals(
-        &mut self,
-        report: &str,
-        source: &Value,
-        totals: [&Value; 3],
-        [before, after]: &[Vec<TotalTruth>; 2],
-    ) {
-        let truth = |truths: &[TotalTruth]| truths.iter().position(|truth| truth.source == *source).unwrap();
-        let (before, truth) = (&before[truth(before)], &after[truth(after)]);
-        let [shortest, active] = [before, truth].map(|truth| truth.received as f64 / truth.rate);
-        let rate = totals[0].as_f64().unwrap_or(f64::NAN);
-        // Smaller than the effect of the smallest step.
-        let tolerance = 1.001 + HELD_UP / 1e3 / active;
-        let (lowest, highest) = (before.rate.min(truth.rate), before.rate.max(truth.rate));
-        let is_right = (lowest / tolerance..=highest * tolerance).contains(&rate);
-        if !is_right {
-            self.faults
-                .push(format!("{report}: {rate:.3} Hz of {source}; truth {lowest:.3} to {highest:.3}"));
-        }
-        let [first, last] = [totals[1], totals[2]].map(|time| time.as_i64().unwrap());
-        let between = (last - first - self.suspended) as f64 / S as f64;
-        let tolerance = 2.0 * HELD_UP / 1e3;
-        if !(shortest.min(active) - tolerance..=active + tolerance).contains(&between) {
-            let what = format!(
-                "{between:.3} s from the first to the last of {source}; truth {shortest:.3} to {active:.3}"
-            );
-            self.faults.push(format!("{report}: {what}"));
-        }
-    }
-
-    /// Ends the listener. Checks its windows, messages, warnings and its file of totals.
-    fn end(mut self, expected: &Expected) {
-        let (truth, file, log) = self.listener.end();
-        let truth = [truth.clone(), truth];
-        for topic in file["topics"].as_array().unwrap() {
-            let totals = [&topic["messages_rate"], &topic["first_message"], &topic["last_message"]];
-            self.check_totals("file", &topic["measurement_source_name"], totals, &truth);
-        }
-        for source in [SECOND, TENTH] {
-            self.check_windows(source, expected);
-            self.check_published(source);
-        }
-        let warnings = log.into_iter().filter(|line| line.contains("[WARN]") || line.contains("[ERROR]"));
-        self.check_warnings("log", warnings.collect());
-        let rosout = self.rosout.lock().unwrap().clone();
-        let warnings = rosout.into_iter().filter(|log| log.name == "clocked" && log.level > Log::INFO);
-        self.check_warnings("/rosout", warnings.map(|log| log.msg).collect());
-        let faults = &self.faults;
-        assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
-    }
-
-    /// Checks that each step has one warning with its size. Only one other kind of warning is allowed: the thread that
-    /// ends the windows was held up.
-    fn check_warnings(&mut self, output: &str, mut lines: Vec<String>) {
-        lines.retain(|line| !line.contains("was preempted for too long"));
-        let size = |line: &String| {
-            let size = line.split("The system clock was stepped by ").nth(1)?.split(" s: ").next()?;
-            Some((size.parse::<f64>().ok()? * S as f64) as i64)
+        let stepped = seen.iter().sum::<i64>() as f64 * 1e3;
+        let (right, offset, count) = match kind(&window.source, &window.metric) {
+            Kind::Elapsed => (0.0..RIGHT.end, 0.0, window.count()),
+            Kind::Simulated => (SIMULATED, 0.0, window.count()),
+            // The window of a step has no age.
+            Kind::OneHost if is_of_step => (RIGHT, 0.0, 0.0),
+            Kind::TwoHosts if is_of_step => (RIGHT, 0.0, 0.0),
+            Kind::OneHost => (RIGHT, 0.0, window.count()),
+            Kind::TwoHosts => (RIGHT, stepped, window.count()),
         };
-        let sizes: Option<Vec<i64>> = lines.iter().map(size).collect();
-        if !sizes.is_some_and(|sizes| are_same(&sizes, &self.steps)) {
-            self.faults.push(format!("{output}: {lines:#?} of steps of {:?} ns", self.steps));
+        let is_right = |figure: f64| figure.is_nan() || right.contains(&(figure - offset));
+        let figures = [window.minimum(), window.average(), window.maximum()];
+        if window.count() != count || !figures.into_iter().all(is_right) || window.length() >= 5.0 {
+            faults.push(format!("after steps of {seen:?} s: {window:?}"));
         }
     }
-
-    /// Returns the start and stop of the published windows of a source.
-    fn published(&self, source: &str) -> Vec<(i64, i64)> {
-        test_support::of(&self.reader.metrics, source, "message_period")
-            .map(|metric| (metric.start, metric.stop))
-            .collect()
+    if seen != steps {
+        faults.push(format!("{}: gaps of {seen:?} s; steps of {steps:?} s", windows[0].source));
     }
-
-    fn windows(&self, source: &str) -> Vec<Window> {
-        self.listener.windows.iter().filter(|window| window.source == source).cloned().collect()
-    }
-
-    /// Checks the windows of a source in the process.
-    fn check_windows(&mut self, source: &str, expected: &Expected) {
-        let windows = self.windows(source);
-        let last = windows.last().unwrap().stop;
-        self.reader.read_until("last window", |metrics| {
-            test_support::of(metrics, source, "message_period").any(|metric| metric.stop == last)
-        });
-        let (mut steps, mut since_step, mut on_the_way) = (vec![], None::<f64>, 0.0);
-        for (index, window) in windows.iter().enumerate() {
-            let length = window.length as f64 / 1e6;
-            if let Some(step) = window.clock_step {
-                steps.push(step);
-                since_step = Some(-length);
-                let has_ages = |earlier: &&Window| earlier.metrics["message_age"].count > 0;
-                let slowest = windows[..index].iter().rfind(has_ages).map_or(0.0, check::on_the_way);
-                // After a small step back, stamps are doubtful until the clock has passed the same times again.
-                let back = if (-10 * S..0).contains(&step) { -step as f64 / 1e6 } else { 0.0 };
-                on_the_way = slowest.max(back + 250.0);
-            }
-            let stepped = steps.iter().sum::<i64>() as f64 / 1e6;
-            let check = Check { window, since_step, on_the_way, stepped, expected };
-            let mut faults = [check.figures(), check.ages()].concat();
-            faults.extend(
-                index.checked_sub(1).map(|before| check.length(&windows[before])).into_iter().flatten(),
-            );
-            // A listener that is held up sees windows together, some after the step of a later one.
-            let later = &windows[index + 1..];
-            let together = later.iter().take_while(|later| later.seen == window.seen).count();
-            if later.iter().take(together + 1).all(|later| later.clock_step.is_none()) {
-                faults.extend(check.stop());
-            }
-            since_step = since_step.map(|since| since + length);
-            let at = window.seen / 1e3;
-            self.faults.extend(faults.into_iter().map(|fault| format!("{source} at {at:.3} s: {fault}")));
-        }
-        let (all, lacking) = (windows.len(), windows.iter().filter(|window| window.lacks_figures()).count());
-        if lacking > 1 + all / 20 {
-            self.faults.push(format!("{source}: {lacking} of {all} windows lack figures"));
-        }
-        if !are_same(&steps, &self.steps) {
-            self.faults.push(format!("{source}: windows with steps of {steps:?} ns; truth {:?}", self.steps));
-        }
-    }
-
-    /// Checks the published windows of a source. They have the same values as in the process. There are no gaps between
-    /// them except those of the steps.
-    fn check_published(&mut self, source: &str) {
-        for window in self.windows(source) {
-            let metrics = self.reader.metrics.iter();
-            for metric in metrics.filter(|metric| metric.source == source && metric.stop == window.stop) {
-                let Figures { average, minimum, maximum, count } = window.metrics[&metric.metric];
-                let figures = [metric.average(), metric.minimum(), metric.maximum()];
-                let figures = figures.map(|figure| (!figure.is_nan()).then_some(figure));
-                if metric.start != window.start
-                    || figures != [average, minimum, maximum]
-                    || metric.count() != count as f64
-                {
-                    self.faults.push(format!("{source}: {metric:?} was published for {window:?}"));
-                }
-            }
-        }
-        let published = self.published(source);
-        let gaps = published.iter().zip(&published[1..]).map(|(window, next)| next.0 - window.1);
-        let gaps: Vec<i64> = gaps.filter(|gap| *gap != 0).collect();
-        if !are_same(&gaps, &self.steps) {
-            self.faults.push(format!("{source}: gaps of {gaps:?} ns; steps of {:?}", self.steps));
-        }
-        let backwards = published.iter().filter(|(start, stop)| stop <= start);
-        let backwards: BTreeSet<i64> = backwards.map(|(start, stop)| start - stop).collect();
-        if !backwards.is_empty() {
-            self.faults.push(format!("{source}: windows stop {backwards:?} ns before they start"));
-        }
-    }
+    faults
 }
 
-/// Returns whether the sizes are those of the steps, to within a millisecond.
-fn are_same(seen: &[i64], steps: &[i64]) -> bool {
-    seen.len() == steps.len() && seen.iter().zip(steps).all(|(seen, step)| (seen - step).abs() < S / 1000)
-}
-
-/// Steps the clock of a host, at a message rate. Values are correct or NaN, in the windows of the steps and in all
-/// others.
-fn steps_of_a_host(rate: f64, body: f64) {
-    let Some(mut rig) = Rig::start(&Settings { body, ..Settings::default() }) else { return };
-    rig.start_talker(Talker::OnTheSameHost, rate);
-    STEPS.into_iter().for_each(|step| rig.step(step));
-    rig.step(-S); // a leap second
-    rig.suspend(30 * S);
-    // Steps during silence.
-    rig.talker.as_ref().unwrap().signal("STOP");
-    rig.step(-60 * S);
-    rig.step(S / 2);
-    rig.end(&Expected::default());
-}
-
-#[test]
-fn steps_of_a_hosts_clock_spoil_no_figure_at_20_hz() {
-    steps_of_a_host(20.0, 0.025);
-}
-
-#[test]
-fn steps_of_a_hosts_clock_spoil_no_figure_at_1_khz() {
-    steps_of_a_host(1000.0, 0.0002);
-}
-
-#[test]
-fn a_step_of_the_listeners_clock_changes_only_the_ages_of_messages_from_another_host() {
-    let Some(mut rig) = Rig::start(&Settings::default()) else { return };
-    rig.start_talker(Talker::OnAnotherHost, 50.0);
-    STEPS.into_iter().for_each(|step| rig.step(step));
-    rig.end(&Expected { ages_grow: true, ..Expected::default() });
-}
-
-#[test]
-fn messages_queued_during_a_step_of_the_clock_have_no_age_that_is_wrong_by_the_step() {
-    // A callback takes longer than the period of the messages, so that ten messages always wait.
-    let settings = Settings { body: 0.03, on_workers_only: true, ..Settings::default() };
-    let Some(mut rig) = Rig::start(&settings) else { return };
-    rig.start_talker(Talker::OnTheSameHost, 50.0);
-    STEPS.into_iter().for_each(|step| rig.step(step));
-    // More small steps, each at a different time within a window. Their errors would be the hardest to detect.
-    for step in [-S / 2, S / 2].into_iter().cycle().take(6) {
-        rig.step(step);
-    }
-    rig.end(&Expected::default());
-}
-
-#[test]
-fn a_clock_that_is_slewed_spoils_no_figure() {
-    let Some(mut rig) = Rig::start(&Settings::default()) else { return };
-    // This node is on the machine's clock, which is not slewed.
-    let executor = context(rig.domain, &[]).create_basic_executor();
-    let receptions = Arc::new(Mutex::new(vec![]));
-    let to = Arc::clone(&receptions);
-    let _imu = executor
-        .create_node("by_another_clock")
-        .unwrap()
-        .create_subscription::<Imu, _>("imu".keep_last(100), move |_: Imu| {
-            to.lock().unwrap().push(Instant::now())
-        })
-        .unwrap();
-    let _spinning = Spinning::start(executor);
-    rig.start_talker(Talker::OnTheSameHost, 20.0);
-    rig.clock.slew(500);
-    // A window lacks its first period, so late messages at its edges move its average: on a busy machine by more than a
-    // clock that is wrong would.
-    const ATTEMPTS: usize = 6;
-    let mut attempts = vec![];
-    let is_right = (0..ATTEMPTS).any(|_| {
-        let (from, first) = (rig.windows(SECOND).len(), receptions.lock().unwrap().len());
-        rig.listener.wait_for_windows(SECOND, 12);
-        let truth = period(&receptions.lock().unwrap()[first..]);
-        let windows = &rig.windows(SECOND)[from..];
-        let mut periods: Vec<f64> =
-            windows.iter().filter_map(|window| window.metrics["message_period"].average).collect();
-        periods.sort_by(f64::total_cmp);
-        let median = periods[periods.len() / 2];
-        attempts.push(format!("{median} ms; truth {truth} ms; {periods:?}"));
-        (median / truth - 1.0).abs() < 0.002
-    });
-    assert!(is_right, "{attempts:#?}");
-    rig.check_service();
-    rig.end(&Expected::default());
-}
-
-/// Returns the period in ms: the median over stretches of twenty periods, so that a few late messages have no effect.
-fn period(times: &[Instant]) -> f64 {
-    const STRETCH: usize = 20;
-    let stretches = times.iter().zip(&times[STRETCH..]);
-    let mut periods: Vec<f64> =
-        stretches.map(|(from, to)| (*to - *from).as_secs_f64() * 1e3 / STRETCH as f64).collect();
-    periods.sort_by(f64::total_cmp);
-    periods[periods.len() / 2]
-}
-
-#[test]
-fn a_step_of_the_system_clock_does_not_change_ages_on_simulated_time() {
-    let arguments = ["--ros-args", "-p", "use_sim_time:=true"].map(str::to_owned).to_vec();
-    let Some(mut rig) = Rig::start(&Settings { arguments, ..Settings::default() }) else { return };
-    let mut simulator = Program::start("simulator.py", &["--stamp-age", "1.0"], rig.domain);
+/// Changes the clock of a host. Checks all windows, its warnings and its file of totals.
+fn change_the_clock(changes: &[Change]) {
+    let Some(clock) = SteppedClock::new() else { return };
+    let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("totals.yaml");
+    let mut reader = Reader::start_with_depth(domain, 2000); // deep enough for a pause of the reader
+    let mut simulator = Program::start("simulator.py", &["--stamp-age", "1.0"], domain);
     simulator.send("begin");
-    rig.wait_for_messages();
-    // Wait until the listener has received the simulated clock.
-    rig.listener.read_until("ages", |windows| {
-        windows
-            .iter()
-            .rfind(|window| window.source == SECOND)
-            .is_some_and(|window| window.metrics["message_age"].count == window.count)
-    });
-    let begun = rig.listener.windows.len();
-    rig.listener.windows.drain(..begun);
-    rig.listener.wait_for_windows(SECOND, 1);
-    STEPS.into_iter().for_each(|step| rig.step(step));
-    // An age that is wrong by half a second of system time is outside this range. The clock of the simulator is not
-    // stepped.
-    rig.end(&Expected { simulated_ages: Some(550.0..=1450.0), ages_grow: true });
+    let _foreign = host::start_talker_on_another_host();
+    let mut command = itself("host::stepped_host", domain);
+    command.env(host::TOTALS, &file).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    clock.preload(&mut command);
+    let mut process = Process::spawn(&mut command);
+    let log = lines(process.errors());
+
+    // A window is measured if there is a sample in it.
+    let metrics =
+        || METRICS.iter().flat_map(|(source, all)| all.iter().map(move |metric| (*source, *metric)));
+    let measured = |read: &[Metric]| -> BTreeMap<_, usize> {
+        let count = |(source, metric)| of(read, source, metric).filter(|window| window.count() > 0.0).count();
+        metrics().map(|metric| (metric, count(metric))).collect()
+    };
+    let mut before = measured(&[]);
+    for change in [None].into_iter().chain(changes.iter().copied().map(Some)) {
+        change.inspect(|change| change.apply(&clock));
+        // A reader may be a window behind when the clock is changed.
+        reader.read_until("windows of each metric", |read| {
+            measured(read).iter().all(|(metric, count)| *count >= before[metric] + 3)
+        });
+        before = measured(&reader.metrics);
+    }
+    drop(process.input());
+    assert!(process.wait().success());
+
+    let steps: Vec<i64> = changes.iter().filter_map(|change| change.step()).collect();
+    let mut windows: BTreeMap<(&str, &str), Vec<&Metric>> = BTreeMap::new();
+    for window in reader.metrics.iter().filter(|window| METRICS.iter().any(|of| of.0 == window.source)) {
+        windows.entry((&window.source, &window.metric)).or_default().push(window);
+    }
+    let faults: Vec<String> = windows.values().flat_map(|windows| faults(windows, &steps)).collect();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(60)].join("\n"));
+
+    let size = |line: String| -> Option<i64> {
+        let (node, size) = line.split_once("The system clock was stepped by ")?;
+        let size: f64 = size.split(" s: ").next()?.parse().ok()?;
+        node.contains("[stepped]").then_some(size.round() as i64)
+    };
+    assert_eq!(log.iter().filter_map(size).collect::<Vec<_>>(), steps, "one warning for each step");
+    let file: serde_json::Value = yaml_serde::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let topics = file["topics"].as_array().unwrap();
+    assert_eq!(topics.len(), 3);
+    for topic in topics {
+        let [first, last] = ["first_message", "last_message"].map(|time| topic[time].as_i64().unwrap());
+        assert!((0..600 * S).contains(&(last - first)), "no step is in between: {topic}");
+        let rate = topic["messages_rate"].as_f64().unwrap();
+        assert!((1.0..200.0).contains(&rate), "{topic}");
+    }
+}
+
+#[test]
+fn steps_and_a_suspend_spoil_no_figure() {
+    // A second back is also a leap second.
+    change_the_clock(&[Change::Step(-60), Change::Step(3600), Change::Step(-1), Change::Suspend(30)]);
+}
+
+#[test]
+fn a_slewed_clock_is_not_stepped() {
+    // The library calls 10 µs between the two clocks a step: a window of half a second has 250 µs.
+    change_the_clock(&[Change::Slew(500)]);
 }
