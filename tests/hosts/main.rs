@@ -4,16 +4,12 @@
 //!
 //! The tests need root, `ip` and /dev/net/tun. If one is missing, the tests are skipped, and a line reports which.
 
+mod chain;
 mod cut;
 mod delays;
-mod end;
 mod losses;
 mod monitor;
-mod preloaded;
-mod programs;
-mod recorded;
-mod robots;
-mod waiting;
+mod program;
 
 use std::{
     ffi::OsStr,
@@ -22,9 +18,14 @@ use std::{
 };
 
 use test_support::{
-    network::{Host, Network},
-    Process, Reader,
+    network::{Conditions, Host, Network},
+    preload, Reader,
 };
+
+/// The network loses a tenth of the messages, and nothing else.
+fn lossy() -> Conditions {
+    Conditions { loss: 0.1, only_messages: true, ..Conditions::default() }
+}
 
 /// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {
@@ -46,10 +47,11 @@ fn command(program: impl AsRef<OsStr>, arguments: &[&str], domain: u32) -> Comma
     on_the_network(test_support::command(program, arguments, domain))
 }
 
-/// Starts a program on a host, with ROS arguments.
-fn start(host: &Host, program: impl AsRef<OsStr>, arguments: &str, domain: u32) -> Process {
-    let arguments: Vec<&str> = ["--ros-args"].into_iter().chain(arguments.split_whitespace()).collect();
-    host.spawn(command(program, &arguments, domain)).into()
+/// Preloads the library of the statistics of any process, with all metrics and windows of half a second.
+fn preload(mut command: Command) -> Command {
+    preload::preload(&mut command, &preload::statistics());
+    command.envs([("TOPIC_STATISTICS_PERIOD", "0.5"), ("TOPIC_STATISTICS_METRICS", "all")]);
+    command
 }
 
 /// Starts a reader of /statistics on a host.
@@ -60,14 +62,4 @@ fn read_statistics(host: &Host, domain: u32) -> Reader {
 /// Returns the system time in nanoseconds since the epoch, as the times of windows are.
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
-}
-
-/// Returns the source name of a node's subscription to a topic.
-fn source(node: &str, topic: &str) -> String {
-    format!("{node}:{topic}")
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

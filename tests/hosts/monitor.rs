@@ -40,22 +40,20 @@ impl Monitor {
         (count("received"), count("lost"))
     }
 
+    /// Returns the number of publishers from which it has received messages.
+    pub fn senders(&mut self) -> usize {
+        self.last()["senders"].as_array().map_or(0, Vec::len)
+    }
+
     /// Returns the messages received and lost when no message is on the network any more: when two windows that began
     /// after the call have the same totals.
     pub fn settled(&mut self) -> (u64, u64) {
-        let after = now();
-        let mut before = None;
-        loop {
-            let line = self.program.read("line of the monitor");
-            self.last = serde_json::from_str(&line).unwrap();
-            if self.last["window_start"].as_i64().unwrap() > after {
-                let total = Some(self.total());
-                if before == total {
-                    return self.total();
-                }
-                before = total;
-            }
-        }
+        let (after, mut before) = (now(), Value::Null);
+        self.wait("two windows with the same totals", |object| {
+            let is_later = object["window_start"].as_i64() > Some(after);
+            is_later && std::mem::replace(&mut before, object["total"].clone()) == object["total"]
+        });
+        self.total()
     }
 
     /// Ends it by SIGINT.

@@ -4,7 +4,7 @@
 Reads commands from standard input, one per line, and answers each with a line: `publish N` publishes that many messages
 at 50 Hz on the last topic; `count` is the number of messages that it has published, `received` of those on its inputs;
 `age` is the mean time in ms from the header stamp of a message to its publication, of those since the last `age`;
-`last` is the stamp of the last one. The program ends when its input ends.
+`last` is the stamp of the last one, `seen` of the last message on its inputs. The program ends when its input ends.
 """
 
 import argparse
@@ -39,7 +39,7 @@ if arguments.best_effort:
 publisher = node.create_publisher(Imu, output, qos)
 ages = []
 count = received = 0
-last = Imu()
+last = seen = Imu()
 
 
 def publish(message):
@@ -53,8 +53,9 @@ def publish(message):
 
 
 def receive(message):
-    global received
+    global received, seen
     received += 1
+    seen = message
     if not arguments.drop or received % arguments.drop:
         publish(message)
 
@@ -81,8 +82,9 @@ def read_commands():
         elif command == 'age':
             print(sum(ages) / max(len(ages), 1), flush=True)
             ages.clear()
-        elif command == 'last':
-            print(last.header.stamp.sec * 10**9 + last.header.stamp.nanosec, flush=True)
+        elif command in ('last', 'seen'):
+            stamp = (last if command == 'last' else seen).header.stamp
+            print(stamp.sec * 10**9 + stamp.nanosec, flush=True)
         elif command == 'received':
             print(received, flush=True)
         else:

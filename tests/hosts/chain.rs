@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A chain over two hosts, as the preloaded library and `topic_monitor --chains` see it.
+
+use serde_json::Value;
+use test_support::{
+    domain,
+    network::{Conditions, Host, Way},
+    of, wait_for, Metric, Program,
+};
+
+use super::{lossy, monitor::Monitor, now, on_the_network, preload, read_statistics, two_hosts};
+
+/// Starts a node of a chain whose messages may be lost.
+fn chain(host: &Host, arguments: &[&str], domain: u32) -> Program {
+    let arguments = [arguments, &["--best-effort"]].concat();
+    host.spawn(preload(on_the_network(Program::command("chain.py", &arguments, domain)))).into()
+}
+
+/// Returns a count of each hop of a path.
+fn counts(path: &Value, what: &str) -> Vec<u64> {
+    path["hops"].as_array().into_iter().flatten().filter_map(|hop| hop[what].as_u64()).collect()
+}
+
+#[test]
+fn a_chain_over_hosts_shows_which_hop_loses_and_which_node_drops_messages() {
+    const FIGURES: [&str; 3] = ["received", "count", "lost"];
+    const SOURCES: [&str; 3] = ["/first:/scan", "/second:/points", "/third:/plan"];
+    let Some(network) = two_hosts() else { return };
+    let domain = domain();
+    let mut reader = read_statistics(&network.listening, domain);
+    let mut source = chain(&network.talking, &["source", "/scan"], domain);
+    let mut nodes = [
+        chain(&network.talking, &["first", "/scan", "/points"], domain),
+        chain(&network.listening, &["second", "/points", "/plan", "--delay", "0.01", "--drop", "5"], domain),
+        chain(&network.listening, &["third", "/plan", "/cmd_vel"], domain),
+    ];
+    let mut monitor = Monitor::start(&network.listening, &["--chains", "/scan", "/cmd_vel"], domain);
+    monitor.wait("all hops", |path| {
+        source.request("publish 1");
+        path["mean"].is_number()
+    });
+    // Returns how many messages each node has received and published, when none is under way any more.
+    let mut settle = |source: &mut Program| -> [[u64; 2]; 3] {
+        wait_for("end of the messages", || {
+            let (sent, before) = (source.request("last"), nodes[1].request("last"));
+            nodes[1].request("seen") == sent && nodes[2].request("seen") == before
+        });
+        let after = now();
+        reader.read_until("windows without messages", |read| {
+            let is_empty = |window: &&Metric| window.start > after && window.count() == 0.0;
+            SOURCES.iter().all(|source| of(read, source, "message_period").filter(is_empty).count() >= 2)
+        });
+        nodes.each_mut().map(|node| ["received", "count"].map(|what| node.request(what).parse().unwrap()))
+    };
+    let before = settle(&mut source);
+    (0..4).for_each(|_| monitor.wait("windows without messages", |path| path["hops"].is_array()));
+    let figures_before = FIGURES.map(|what| counts(monitor.last(), what));
+
+    network.link.set(Way::There, lossy());
+    source.request("publish 300");
+    network.link.set(Way::There, Conditions::default());
+    source.request("publish 20");
+    let after = settle(&mut source);
+    let [received, published] =
+        [0, 1].map(|of| [0, 1, 2].map(|node| after[node][of] - before[node][of]).to_vec());
+    let lost = vec![0, published[0] - received[1], 0];
+    assert!(received[0] == 320 && lost[1] > 3 && published[1] < received[1], "{received:?}, {published:?}");
+    let expected = [received, published, lost];
+    monitor.wait(&format!("{expected:?} more than {figures_before:?}"), |path| {
+        let figures = FIGURES.map(|what| counts(path, what));
+        (0..3).all(|what| {
+            let pairs = figures[what].iter().zip(&figures_before[what]);
+            pairs.map(|(after, before)| after - before).eq(expected[what].iter().copied())
+        })
+    });
+    assert_eq!(monitor.last()["worst"]["node"], "/second");
+}
