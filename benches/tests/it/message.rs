@@ -12,11 +12,7 @@ use benchmarks::{collector::Distribution, InstrumentedCallback, Metric, Recorder
 use rclrs::*;
 use ros_env::sensor_msgs::msg::rmw;
 
-use crate::ONE_AT_A_TIME;
-
-fn options() -> RecorderOptions {
-    RecorderOptions::new()
-}
+use crate::counting::{allocations, bytes};
 
 /// Returns a message, and the middleware's report with it.
 fn message() -> (rmw::Imu, MessageInfo) {
@@ -32,52 +28,51 @@ fn message() -> (rmw::Imu, MessageInfo) {
     (message, info)
 }
 
-/// Returns how many bytes a value takes: the median of 21, because the test harness allocates and frees a few strings
-/// meanwhile.
-fn bytes_of<T>(create: impl Fn() -> T) -> usize {
-    let bytes = || dhat::HeapStats::get().curr_bytes;
-    let mut all = std::array::from_fn::<_, 21, _>(|_| {
-        let before = bytes();
-        // Otherwise the compiler removes an allocation that nobody uses.
-        let created = black_box(create());
-        let after = bytes();
-        drop(created);
-        after.saturating_sub(before)
-    });
-    all.sort_unstable();
-    all[all.len() / 2]
+/// Returns a value, and how many bytes it takes.
+fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
+    let before = bytes();
+    // Otherwise the compiler removes an allocation that nobody uses.
+    let created = black_box(create());
+    (created, bytes() - before)
 }
 
 #[test]
-fn memory_is_constant_over_a_million_messages() {
-    let _one = ONE_AT_A_TIME.lock();
-    let _profiler = dhat::Profiler::builder().testing().build();
-    let bytes = || dhat::HeapStats::get().curr_bytes;
-    for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
-        let measured = InstrumentedCallback::new(&options);
-        let (message, mut info) = message();
-        measured.message(&message, &info);
-        let before = bytes();
-        for _ in 0..1_000_000 {
-            info.publication_sequence_number += 1;
+fn a_message_allocates_nothing_and_a_window_1500_bytes_a_distribution() {
+    const MESSAGES: u64 = 1_000_000;
+    let (message, mut info) = message();
+    let measured = |metrics: &[Metric], distributions: bool| {
+        let options = RecorderOptions::new().metrics(metrics.iter().copied());
+        InstrumentedCallback::<rmw::Imu>::of(&options, distributions)
+    };
+    drop(measured(&[], false)); // what is allocated once
+    for (metrics, distributions) in
+        [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
+    {
+        let (plain, without) = weigh(|| measured(metrics, false));
+        let (with_distributions, with) = weigh(|| measured(metrics, true));
+        let each = (with - without) / distributions;
+        assert!((1200..=1500).contains(&each), "{with} bytes with {distributions}, {without} without");
+        for measured in [plain, with_distributions] {
             measured.message(&message, &info);
+            let before = (allocations(), bytes());
+            for _ in 1..MESSAGES {
+                info.publication_sequence_number += 1;
+                measured.message(&message, &info);
+            }
+            assert_eq!((allocations(), bytes()), before);
+            let window = measured.end_window().unwrap();
+            assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, MESSAGES - 1);
+            assert!(window.distribution(Metric::MessageAge).is_none_or(|ages| ages.count() == MESSAGES));
         }
-        // The test harness allocates a few strings meanwhile. One byte per message would be a million bytes.
-        assert!(bytes() < before + 100_000, "{before} bytes before, {} after", bytes());
-        assert_eq!(
-            measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count,
-            1_000_000
-        );
     }
 }
 
 #[test]
 fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
-    let _one = ONE_AT_A_TIME.lock();
-    let _profiler = dhat::Profiler::builder().testing().build();
-    let bytes = bytes_of(|| Box::new(Distribution::default()));
-    let mut distribution = Box::new(Distribution::default());
-    let created = dhat::HeapStats::get();
+    let (mut distribution, bytes) = weigh(|| Box::new(Distribution::default()));
+    println!("bytes_per_distribution={bytes}");
+    assert!((1200..=1500).contains(&bytes), "{bytes} bytes");
+    let before = allocations();
     let mut sample = 1e-3;
     for number in 0..1_000_000 {
         // Both signs, over nine orders of magnitude.
@@ -86,55 +81,16 @@ fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
     }
     let minute = black_box(distribution.clone());
     assert!(distribution.merge(&minute) && distribution.quantile(0.99).is_finite());
-    let allocations = dhat::HeapStats::get().total_blocks - created.total_blocks;
-    println!("bytes_per_distribution={bytes}");
-    assert!((1200..=1500).contains(&bytes), "{bytes} bytes");
-    // The clone is one; the test harness allocates a few strings meanwhile.
-    assert!((1..100).contains(&allocations), "{allocations} allocations");
-}
-
-#[test]
-fn a_message_with_distributions_allocates_nothing_and_a_window_1500_bytes_a_metric() {
-    let _one = ONE_AT_A_TIME.lock();
-    let _profiler = dhat::Profiler::builder().testing().build();
-    let (message, mut info) = message();
-    drop(InstrumentedCallback::<rmw::Imu>::of(&options(), false)); // what is allocated once
-    for (metrics, distributions) in
-        [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
-    {
-        let measured = |distributions: bool| {
-            InstrumentedCallback::<rmw::Imu>::of(&options().metrics(metrics), distributions)
-        };
-        let bytes = |distributions| bytes_of(|| measured(distributions));
-        let (with, without) = (bytes(true), bytes(false));
-        let measured = measured(true);
-        let each = with.saturating_sub(without) / distributions;
-        println!("bytes_per_window_distribution={each}");
-        assert!(
-            (1200..=1500).contains(&each),
-            "{with} bytes with {distributions} distributions, {without} without"
-        );
-        measured.message(&message, &info);
-        let before = dhat::HeapStats::get().total_blocks;
-        for _ in 0..100_000 {
-            info.publication_sequence_number += 1;
-            measured.message(&message, &info);
-        }
-        let allocations = dhat::HeapStats::get().total_blocks - before;
-        assert!(allocations < 100, "{allocations} allocations"); // of the test harness
-        let window = measured.end_window().unwrap();
-        assert_eq!(window.distribution(Metric::MessageAge).unwrap().count(), 100_001);
-    }
+    assert_eq!(allocations(), before + 1, "the clone");
 }
 
 /// Takes a second in a release build, and a minute in others.
 #[test]
 #[ignore = "is run by `cargo xtask bench --soak`"]
 fn soak_of_a_hundred_million_messages() {
-    let _profiler = dhat::Profiler::builder().testing().build();
     let (windows, messages) = (50, 1_000_000);
-    let before = dhat::HeapStats::get().curr_bytes;
-    for options in [options(), options().metrics(Metric::OF_SUBSCRIPTIONS)] {
+    let before = bytes();
+    for options in [RecorderOptions::new(), RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)] {
         let measured = InstrumentedCallback::new(&options);
         let (message, mut info) = message();
         let mut now = 1_790_000_000_000_000_000;
@@ -148,12 +104,9 @@ fn soak_of_a_hundred_million_messages() {
             let period = window.get(Metric::MessagePeriod).unwrap();
             assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
             assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
-            let lost = window.get(Metric::PublicationSeqGap).map(|gaps| gaps.maximum);
-            assert!(lost.is_none_or(|lost| lost == 0.0), "{lost:?}");
         }
     }
-    let after = dhat::HeapStats::get().curr_bytes;
-    assert!(after < before + 100_000, "{before} bytes before, {after} after");
+    assert_eq!(bytes(), before);
 }
 
 /// The program whose instructions valgrind counts. The environment variable `MESSAGES` is the number of messages.
@@ -161,7 +114,7 @@ fn soak_of_a_hundred_million_messages() {
 #[ignore = "is run by the test below"]
 fn messages_for_valgrind() {
     let count: u64 = std::env::var("MESSAGES").unwrap().parse().unwrap();
-    let measured = InstrumentedCallback::new(&options());
+    let measured = InstrumentedCallback::new(&RecorderOptions::new());
     let (message, info) = message();
     let mut now = 1_790_000_000_000_000_000;
     for _ in 0..count {
@@ -189,7 +142,6 @@ fn instructions(messages: u64) -> Option<u64> {
 #[test]
 fn a_message_costs_120_instructions_at_most_without_the_clock() {
     const MESSAGES: u64 = 100_000;
-    let _one = ONE_AT_A_TIME.lock(); // to start processes allocates
     let (Some(once), Some(twice)) = (instructions(MESSAGES), instructions(2 * MESSAGES)) else {
         println!("instructions_per_message=NA");
         test_support::skip("counting instructions", "there is no valgrind");

@@ -115,7 +115,6 @@ impl Messages {
         let counts = [
             "instructions_per_message",
             "allocations_per_message",
-            "c_allocations_beyond_plain",
             "bytes_per_subscription",
             "bytes_per_distribution",
         ];
