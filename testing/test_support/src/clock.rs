@@ -58,11 +58,6 @@ impl SteppedClock {
         self.set(2, parts_per_million);
     }
 
-    /// Returns the sum of all steps of the system clock, in nanoseconds.
-    pub fn stepped(&self) -> i64 {
-        self.realtime.load(Ordering::Relaxed)
-    }
-
     fn set(&self, index: u64, value: i64) {
         let file: &File = self.shift.as_file();
         file.write_all_at(&value.to_ne_bytes(), 8 * index).unwrap();

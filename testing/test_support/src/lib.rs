@@ -569,25 +569,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "fails"]
-    fn fails_in_a_process_of_its_own() {
-        in_a_process_of_its_own(|| panic!("the panic of process {}", std::process::id()));
-    }
-
-    #[test]
-    fn a_test_in_a_process_of_its_own_fails_with_the_output_of_that_process() {
-        let arguments = ["--ignored", "--exact", "tests::fails_in_a_process_of_its_own"];
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let test = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let id = test.id();
-        let output = test.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(!output.status.success() && text.contains("1 failed"), "{text}");
-        let own = text.split("the panic of process ").nth(1).unwrap().lines().next().unwrap();
-        assert_ne!(own, id.to_string(), "{text}");
-    }
-
-    #[test]
     #[ignore = "skips"]
     fn is_skipped() {
         skip("a test", "it is an example");

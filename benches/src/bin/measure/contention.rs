@@ -43,25 +43,8 @@ fn settle(priority: Option<i32>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The durations of a record, in nanoseconds; `None` if the process may not set the priorities of its threads.
-#[derive(Default)]
-pub struct Contention(Option<Histogram<u64>>);
-
-impl Contention {
-    pub fn table(&self) -> Table {
-        let mut table = Table::new("records | 50 % | 99 % | 99.99 % | maximum");
-        let Some(times) = &self.0 else {
-            table.row("not measured: this process may not set priorities | | | | ".to_owned());
-            return table;
-        };
-        let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
-        let [p50, p99, p9999, longest] = [0.5, 0.99, 0.9999, 1.0].map(us);
-        table.row(format!("{} | {p50:.2} us | {p99:.2} us | {p9999:.2} us | {longest:.2} us", times.len()));
-        table
-    }
-}
-
-pub fn measure(seconds: f64) -> Result<Contention> {
+pub fn measure(seconds: f64) -> Result<Table> {
+    let mut table = Table::new("records | 50 % | 99 % | 99.99 % | maximum");
     let measured = InstrumentedCallback::new(&RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
     let message = Imu::default();
     let mut info = MessageInfo {
@@ -112,7 +95,11 @@ pub fn measure(seconds: f64) -> Result<Contention> {
     });
     if let Err(error) = ran {
         eprintln!("skipped: this process may not set its threads' priorities: {error}");
-        return Ok(Contention(None));
+        table.row("not measured: this process may not set priorities | | | | ".to_owned());
+        return Ok(table);
     }
-    Ok(Contention(Some(times)))
+    let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
+    let [p50, p99, p9999, longest] = [0.5, 0.99, 0.9999, 1.0].map(us);
+    table.row(format!("{} | {p50:.2} us | {p99:.2} us | {p9999:.2} us | {longest:.2} us", times.len()));
+    Ok(table)
 }

@@ -5,10 +5,10 @@
 use anyhow::Result;
 
 use crate::{
-    listener::{Listened, Runtime, Scope, Statistics},
-    process::{argument, report, talker},
+    listener::{Listened, Options, Runtime, Scope, Statistics},
+    process::report,
     table::{quantile, Table},
-    talker::Kind,
+    talker::{self, Kind},
 };
 
 /// Two listeners that are compared, without statistics and with them, except where the name says something else: the
@@ -52,18 +52,19 @@ const COMPARISONS: [Comparison; 13] = {
     ]
 };
 
-/// The pairs of runs of a comparison.
-pub struct Compared {
-    name: &'static str,
-    pairs: Vec<[Listened; 2]>,
-}
+/// How often each comparison is run.
+const PAIRS: usize = 4;
 
-/// Runs each comparison that many times.
-pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
-    let compare = |(name, message, rate, [without, with]): Comparison| {
+/// Runs each comparison.
+pub fn measure(seconds: f64) -> Result<Table> {
+    let mut table = Table::new(
+        "without -> with statistics | messages/s | CPU, us per message | ratio | latency, us | with, us | worst | \
+         peak memory, MB | CPU to the start, ms",
+    );
+    for (name, message, rate, [without, with]) in COMPARISONS {
         eprintln!("{name} ...");
         let run = |listener| listen(message, rate, listener, seconds);
-        let pairs = (0..pairs).map(|pair| {
+        let pairs = (0..PAIRS).map(|pair| {
             // The order alternates, so that a drift of the machine has no effect on the ratios.
             if pair % 2 == 0 {
                 Ok([run(without)?, run(with)?])
@@ -72,33 +73,8 @@ pub fn measure(pairs: usize, seconds: f64) -> Result<Vec<Compared>> {
                 Ok([run(without)?, with])
             }
         });
-        Ok(Compared { name, pairs: pairs.collect::<Result<_>>()? })
-    };
-    COMPARISONS.into_iter().map(compare).collect()
-}
-
-/// Runs a talker and a listener. Returns the listener's report.
-pub fn listen(
-    message: Kind,
-    rate: f64,
-    (statistics, scope, runtime): Setting,
-    seconds: f64,
-) -> Result<Listened> {
-    let message = argument(message);
-    let _talker = talker(&[&message, &rate.to_string(), "10", "load"]);
-    let setting = [argument(statistics), argument(scope), argument(runtime)];
-    let [statistics, scope, runtime] = setting.each_ref().map(String::as_str);
-    report(&["listener", &message, statistics, scope, runtime, &seconds.to_string()])
-}
-
-pub fn table(compared: &[Compared]) -> Table {
-    let mut table = Table::new(
-        "without -> with statistics | messages/s | CPU, us per message | ratio | latency, us | with, us | worst | \
-         peak memory, MB | CPU to the start, ms",
-    );
-    for Compared { name, pairs } in compared {
-        let median =
-            |figure: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(figure).collect(), 0.5);
+        let pairs: Vec<[Listened; 2]> = pairs.collect::<Result<_>>()?;
+        let median = |figure: &dyn Fn(&[Listened; 2]) -> f64| quantile(pairs.iter().map(figure), 0.5);
         let both = |decimals: usize, figure: &dyn Fn(&Listened) -> f64| {
             let [without, with] = [0, 1].map(|listener| median(&|pair| figure(&pair[listener])));
             format!("{without:.decimals$} -> {with:.decimals$}")
@@ -121,5 +97,16 @@ pub fn table(compared: &[Compared]) -> Table {
             both(0, &|listened| listened.start_cpu * 1e3),
         ));
     }
-    table
+    Ok(table)
+}
+
+/// Runs a talker and a listener. Returns the listener's report.
+pub fn listen(
+    message: Kind,
+    rate: f64,
+    (statistics, scope, runtime): Setting,
+    seconds: f64,
+) -> Result<Listened> {
+    let _talker = talker::start(message, rate, 10, &["load".to_owned()])?;
+    report("listener", &Options { message, statistics, scope, runtime, seconds })
 }

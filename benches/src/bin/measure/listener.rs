@@ -3,17 +3,17 @@
 //! A listener: receives a talker's messages for some seconds, and reports their cost.
 
 use std::{
+    any::Any,
     sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::{anyhow, Result};
-use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use rclrs::*;
 use rclrs_topic_statistics::{
-    watch, InstrumentCallback, InstrumentWorkerCallback, IntoMeasuredOptions, MeasuredExecutor, Metric,
-    NodeStatistics, TopicStatisticsOptions, TopicStatisticsState, WindowStatistics,
+    IntoMeasuredOptions, MeasuredExecutor, Metric, NodeStatistics, TopicStatisticsOptions,
+    TopicStatisticsState,
 };
 use ros_env::{
     sensor_msgs::msg::{Image, Imu},
@@ -21,6 +21,7 @@ use ros_env::{
 };
 use rosidl_runtime_rs::Message;
 use serde::{Deserialize, Serialize};
+use test_support::on_each;
 
 use crate::{
     process::{cpu_time, memory},
@@ -28,7 +29,7 @@ use crate::{
 };
 
 /// The statistics of the listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
     /// None, but a publisher that publishes nothing.
@@ -39,27 +40,27 @@ pub enum Statistics {
 }
 
 /// What the subscription belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Node,
     Worker,
 }
 
 /// What the listener spins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
     Basic,
     Measured,
     SingleThreaded,
 }
 
-#[derive(clap::Args)]
+#[derive(Serialize, Deserialize)]
 pub struct Options {
-    message: Kind,
-    statistics: Statistics,
-    scope: Scope,
-    runtime: Runtime,
-    seconds: f64,
+    pub message: Kind,
+    pub statistics: Statistics,
+    pub scope: Scope,
+    pub runtime: Runtime,
+    pub seconds: f64,
 }
 
 /// A listener's report. It begins when the creation of the node and discovery are complete.
@@ -93,7 +94,7 @@ impl Listened {
 /// After this time the creation and discovery are complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// The messages and windows since the warm-up.
+/// The messages since the warm-up.
 struct Received {
     first: Option<Instant>,
     /// The end of the warm-up, and the CPU time until then.
@@ -104,35 +105,38 @@ struct Received {
     all: u64,
     /// From source timestamp to callback, in microseconds.
     latency: Histogram<u64>,
-    /// The number of windows, and the number of windows that did not start at the stop of the window before.
-    windows: (u64, u64),
 }
 
 impl Received {
-    fn lost(&self) -> u64 {
-        self.numbers.map_or(0, |(first, last)| (last - first + 1).saturating_sub(self.all))
+    fn receive(&mut self, info: &MessageInfo) {
+        let number = info.publication_sequence_number;
+        let (first, last) = self.numbers.unwrap_or((number, number));
+        self.numbers = Some((first, last.max(number)));
+        self.all += 1;
+        let first = *self.first.get_or_insert_with(Instant::now);
+        if self.begun.is_none() {
+            if first.elapsed() < WARM_UP {
+                return;
+            }
+            self.begun = Some((Instant::now(), cpu_time()));
+        }
+        self.messages += 1;
+        let latency = info.source_timestamp.and_then(|source| SystemTime::now().duration_since(source).ok());
+        self.latency.saturating_record(latency.unwrap_or_default().as_micros() as u64);
     }
 }
 
-pub fn run(options: &Options) -> Result<()> {
-    let received = Received {
-        first: None,
-        begun: None,
-        messages: 0,
-        numbers: None,
-        all: 0,
-        latency: Histogram::new_with_bounds(1, 60_000_000, 3)?,
-        windows: (0, 0),
-    };
-    let received = Arc::new(Mutex::new(received));
+pub fn run(options: Options) -> Result<()> {
     match options.message {
-        Kind::Image => listen::<Image>(options, received),
-        Kind::Imu => listen::<Imu>(options, received),
+        Kind::Image => listen::<Image>(&options),
+        Kind::Imu => listen::<Imu>(&options),
     }
 }
 
-fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Result<()> {
-    let seconds = Duration::from_secs_f64(options.seconds);
+fn listen<T: Message>(options: &Options) -> Result<()> {
+    let latency = Histogram::new_with_bounds(1, 60_000_000, 3)?;
+    let received = Received { first: None, begun: None, messages: 0, numbers: None, all: 0, latency };
+    let received = Arc::new(Mutex::new(received));
     let context = Context::default_from_env()?;
     let mut executor = match options.runtime {
         Runtime::Basic => context.create_basic_executor(),
@@ -141,30 +145,55 @@ fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Resu
     };
     let node = executor.create_node("bench_listener")?;
     let worker = node.create_worker(());
-    let count = Arc::clone(&received);
-    let callback = move |_: T, info: MessageInfo| note(&count, &info);
+    let to = Arc::clone(&received);
+    let callback = move |_: T, info: MessageInfo| lock(&to).receive(&info);
     let topic = "load".keep_last(10);
-    let (windows, _subscription) = subscribe(&node, &worker, options, topic, callback)?;
-    if let Some(windows) = windows {
-        drop(executor.commands().run(count_windows(windows, Arc::clone(&received))));
-    }
+    let measured = match options.statistics {
+        Statistics::Off | Statistics::Publisher => None,
+        Statistics::On => Some(TopicStatisticsOptions::new()),
+        Statistics::All => Some(TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)),
+        Statistics::Disabled => Some(TopicStatisticsOptions::new().state(TopicStatisticsState::Disable)),
+    };
+    let publisher = matches!(options.statistics, Statistics::Publisher);
+    let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;
+    // Windows, those that did not start at the stop of the one before, and that stop.
+    let windows = Arc::new(Mutex::new((0, 0, None)));
+    let _subscription: Box<dyn Any> = match (measured, options.scope) {
+        (None, Scope::Node) => Box::new(node.create_subscription::<T, _>(topic, callback)?),
+        (None, Scope::Worker) => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
+        (Some(measured), scope) => {
+            let (topic, statistics) = (topic.topic_statistics(measured), NodeStatistics::new(&node)?);
+            let subscription = match scope {
+                Scope::Worker => statistics.create_worker_subscription(&worker, topic, callback)?,
+                Scope::Node => statistics.create_subscription(topic, callback)?,
+            };
+            let to = Arc::clone(&windows);
+            on_each(subscription.watch(), move |window| {
+                let (windows, gaps, stop) = &mut *lock(&to);
+                let Some(window) = window.map(|window| window.window) else { return };
+                *windows += 1;
+                *gaps += u64::from(stop.is_some_and(|stop| stop != window.start));
+                *stop = Some(window.stop);
+            });
+            Box::new((subscription, statistics))
+        }
+    };
 
-    let commands = Arc::clone(executor.commands());
-    let watched = Arc::clone(&received);
+    let (commands, seconds) = (Arc::clone(executor.commands()), Duration::from_secs_f64(options.seconds));
     let report = std::thread::spawn(move || {
         let (begun, start) = loop {
-            if let Some(begun) = lock(&watched).begun {
+            if let Some(begun) = lock(&received).begun {
                 break begun;
             }
             std::thread::sleep(Duration::from_millis(1));
         };
         std::thread::sleep(seconds.saturating_sub(begun.elapsed()));
-        let received = lock(&watched);
+        let (received, (windows, gaps, _)) = (lock(&received), *lock(&windows));
         let (elapsed, cpu) = (begun.elapsed(), cpu_time() - start);
-        let (windows, gaps) = received.windows;
+        let (first, last) = received.numbers.unwrap_or_default();
         let listened = Listened {
             received: received.messages,
-            lost: received.lost(),
+            lost: (last - first + 1).saturating_sub(received.all),
             windows,
             gaps,
             seconds: elapsed.as_secs_f64(),
@@ -181,80 +210,6 @@ fn listen<T: Message>(options: &Options, received: Arc<Mutex<Received>>) -> Resu
     });
     executor.spin(SpinOptions::default()).first_error()?;
     report.join().map_err(|_| anyhow!("the thread of the report panicked"))?
-}
-
-/// The windows of a measured subscription.
-type Windows = watch::Receiver<Option<Arc<WindowStatistics>>>;
-
-/// A subscription, and its windows if it has any.
-type Subscribed = (Option<Windows>, Box<dyn std::any::Any>);
-
-async fn count_windows(mut windows: Windows, received: Arc<Mutex<Received>>) {
-    let mut stop = None;
-    while windows.changed().await.is_ok() {
-        let Some(window) = windows.borrow_and_update().as_ref().map(|window| window.window) else { continue };
-        let mut received = lock(&received);
-        received.windows.0 += 1;
-        received.windows.1 += u64::from(stop.is_some_and(|stop| stop != window.start));
-        stop = Some(window.stop);
-    }
-}
-
-/// Creates the subscription, plain or with statistics. It exists as long as the returned value.
-fn subscribe<T: Message, Callback>(
-    node: &rclrs::Node,
-    worker: &rclrs::Worker<()>,
-    options: &Options,
-    topic: PrimitiveOptions<'_>,
-    callback: Callback,
-) -> Result<Subscribed>
-where
-    Callback: Fn(T, MessageInfo) + Send + Sync + 'static,
-    Callback: InstrumentCallback<T, (T, MessageInfo)> + InstrumentWorkerCallback<T, (), (T, MessageInfo)>,
-{
-    let statistics = match options.statistics {
-        Statistics::Off | Statistics::Publisher => {
-            let subscription: Box<dyn std::any::Any> = match options.scope {
-                Scope::Worker => Box::new(worker.create_subscription::<T, _>(topic, callback)?),
-                Scope::Node => Box::new(node.create_subscription::<T, _>(topic, callback)?),
-            };
-            let publisher = match options.statistics {
-                Statistics::Publisher => Some(node.create_publisher::<MetricsMessage>("/statistics")?),
-                _ => None,
-            };
-            return Ok((None, Box::new((subscription, publisher))));
-        }
-        Statistics::On => TopicStatisticsOptions::new(),
-        Statistics::All => TopicStatisticsOptions::new().metrics(Metric::OF_SUBSCRIPTIONS),
-        Statistics::Disabled => TopicStatisticsOptions::new().state(TopicStatisticsState::Disable),
-    };
-    let topic = topic.topic_statistics(statistics);
-    let statistics = NodeStatistics::new(node)?;
-    let subscription = match options.scope {
-        Scope::Worker => statistics.create_worker_subscription::<T, _, _>(worker, topic, callback)?,
-        Scope::Node => statistics.create_subscription::<T, _>(topic, callback)?,
-    };
-    Ok((Some(subscription.watch()), Box::new((subscription, statistics))))
-}
-
-fn note(received: &Mutex<Received>, info: &MessageInfo) {
-    let mut received = lock(received);
-    let number = info.publication_sequence_number;
-    received.numbers =
-        Some(received.numbers.map_or((number, number), |(first, last)| (first, last.max(number))));
-    received.all += 1;
-    let first = *received.first.get_or_insert_with(Instant::now);
-    if received.begun.is_none() {
-        if first.elapsed() < WARM_UP {
-            return;
-        }
-        received.begun = Some((Instant::now(), cpu_time()));
-    }
-    received.messages += 1;
-    let latency = info.source_timestamp.and_then(|source| SystemTime::now().duration_since(source).ok());
-    if let Some(latency) = latency {
-        received.latency.saturating_record(latency.as_micros() as u64);
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -42,8 +42,15 @@ const ROWS: [(&str, &str); 30] = [
     ("building the statuses of 1000 sources", "health/statuses_1000"),
 ];
 
+/// What the tests print.
+const COUNTS: [&str; 4] = [
+    "instructions_per_message",
+    "allocations_per_message",
+    "bytes_per_subscription",
+    "bytes_per_distribution",
+];
+
 /// The figures of a run.
-#[derive(Default)]
 pub struct Messages {
     /// Medians in nanoseconds, by criterion's names.
     times: BTreeMap<&'static str, f64>,
@@ -78,11 +85,6 @@ impl Messages {
         self.times.get(name).copied().unwrap_or(f64::NAN)
     }
 
-    /// Returns a count by its name: `NA` if it was not counted.
-    fn count(&self, name: &str) -> String {
-        self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())
-    }
-
     pub fn table(&self) -> Table {
         let [clock, lock] = ["floor/clock", "floor/std_mutex"].map(|name| self.time(name));
         let mut table = Table::new(" | ns | clocks | `Mutex`es");
@@ -96,30 +98,31 @@ impl Messages {
     }
 
     /// Returns the figures that the page has outside of the table.
-    pub fn figures(&self) -> Vec<(&'static str, String)> {
-        let clock = self.time("floor/clock");
-        let clocks = |name: &str| format!("{:.2}", self.time(name) / clock);
-        let beyond = |with: &str, without: &str| format!("{:.1}", self.time(with) - self.time(without));
-        let ns = |name: &str| format!("{:.1}", self.time(name));
-        let mut figures = vec![
-            ("record_ns", ns("default/record")),
-            ("clock_ns", ns("floor/clock")),
-            ("record_with_clock_ns", ns("default/record_with_clock")),
+    pub fn figures(&self) -> Vec<(String, String)> {
+        let [clock, record, with_clock] =
+            ["floor/clock", "default/record", "default/record_with_clock"].map(|name| self.time(name));
+        let [all, all_with_clock] =
+            ["all_metrics/record", "all_metrics/record_with_clock"].map(|name| self.time(name));
+        let beyond = |with: &str, without: &str| self.time(with) - self.time(without);
+        let times = [
+            ("clock_ns", clock),
+            ("record_ns", record),
+            ("record_with_clock_ns", with_clock),
             ("size_ns", beyond("size/fixed_with", "size/fixed_without")),
             ("distribution_ns", beyond("collector/summary_with_distribution", "collector/summary")),
-            ("record_clocks", clocks("default/record")),
-            ("record_with_clock_clocks", clocks("default/record_with_clock")),
-            ("all_metrics_clocks", clocks("all_metrics/record")),
-            ("all_metrics_with_clock_clocks", clocks("all_metrics/record_with_clock")),
         ];
-        let counts = [
-            "instructions_per_message",
-            "allocations_per_message",
-            "bytes_per_subscription",
-            "bytes_per_distribution",
+        let clocks = [
+            ("record_clocks", record / clock),
+            ("record_with_clock_clocks", with_clock / clock),
+            ("all_metrics_clocks", all / clock),
+            ("all_metrics_with_clock_clocks", all_with_clock / clock),
         ];
-        figures.extend(counts.map(|name| (name, self.count(name))));
-        figures
+        let times = times.map(|(name, time)| (name.to_owned(), format!("{time:.1}")));
+        let clocks = clocks.map(|(name, clocks)| (name.to_owned(), format!("{clocks:.2}")));
+        // `NA` if it was not counted.
+        let counts = COUNTS
+            .map(|name| (name.to_owned(), self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())));
+        times.into_iter().chain(clocks).chain(counts).collect()
     }
 
     /// Returns all figures in a line for scripts.

@@ -7,7 +7,7 @@ use test_support::{preload, Program};
 
 use crate::{
     process::build,
-    table::{quantile, Table},
+    table::{median, Table},
 };
 
 const COUNT: &str = "3000000";
@@ -17,7 +17,7 @@ const DEFAULT: &str = "message_age,message_period";
 /// The columns of costs.py; the last one are the allocations.
 const COLUMNS: usize = 5;
 
-pub fn measure() -> Result<Table> {
+pub fn measure(_seconds: f64) -> Result<Table> {
     let library = build("topic_statistics_preload", "libtopic_statistics_preload.so")?;
     let compiled = |name| preload::library(name).context("There is no C compiler");
     let (rmw, counting) = (compiled("null_rmw")?, compiled("count_malloc")?);
@@ -54,8 +54,7 @@ pub fn measure() -> Result<Table> {
     let mut table = Table::new(
         "metrics | a take, ns | a publication, ns | a call, ns | a request, ns | a subscription, bytes",
     );
-    let medians: Vec<[f64; COLUMNS]> =
-        runs.into_iter().map(|runs| runs.map(|times| quantile(times.to_vec(), 0.5))).collect();
+    let medians: Vec<[f64; COLUMNS]> = runs.into_iter().map(|runs| runs.map(median)).collect();
     for ((name, metrics), times) in variants.iter().zip(&medians) {
         let cells = times.iter().zip(medians[0]).map(|(time, plain)| match metrics {
             None => format!("{time:.0}"),

@@ -10,10 +10,8 @@ use std::{
 };
 
 use anyhow::{ensure, Context, Result};
-use clap::ValueEnum;
 use nix::time::{clock_gettime, ClockId};
-use serde::de::DeserializeOwned;
-use test_support::Process;
+use serde::{de::DeserializeOwned, Serialize};
 
 /// Returns the command that runs a program on the ROS domain of this measurement, on this machine only.
 ///
@@ -27,27 +25,22 @@ pub fn command(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Returns the command that runs this program as another process.
-pub fn itself(arguments: &[&str]) -> Command {
+/// Returns the command that runs this program as a process of a measurement, with its options.
+pub fn itself(process: &str, options: &impl Serialize) -> Result<Command> {
     // Its file may be gone: `cargo test` builds it anew, because it unifies features with those of dev-dependencies.
     let mut command = command("/proc/self/exe");
-    command.args(arguments);
-    command
+    command.arg(process).arg(serde_json::to_string(options)?);
+    Ok(command)
 }
 
-/// Returns a value as the argument that selects it.
-pub fn argument(value: impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+/// Runs this program as a process of a measurement. Returns what it reports.
+pub fn report<T: DeserializeOwned>(process: &str, options: &impl Serialize) -> Result<T> {
+    read_report(&mut itself(process, options)?)
 }
 
-/// Starts a talker: `KIND RATE DEPTH TOPIC...`.
-pub fn talker(arguments: &[&str]) -> Process {
-    Process::spawn(&mut itself(&[&["talker"], arguments].concat()))
-}
-
-/// Runs this program as another process. Returns what it reports as JSON.
-pub fn report<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
-    serde_json::from_str(&output(&mut itself(arguments))?).context("The report of a process cannot be read")
+/// Runs a process. Returns what it reports as JSON.
+pub fn read_report<T: DeserializeOwned>(command: &mut Command) -> Result<T> {
+    serde_json::from_str(&output(command)?).context("The report of a process cannot be read")
 }
 
 /// Runs cargo. Returns its output.

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -12,53 +12,26 @@ use anyhow::{anyhow, Result};
 use rclrs::*;
 use rclrs_topic_statistics::NodeStatistics;
 use ros_env::{sensor_msgs::msg::Imu, statistics_msgs::msg::MetricsMessage};
-use serde::{Deserialize, Serialize};
 
 use crate::{
     process::{cpu_time, memory, report},
     table::Table,
 };
 
-/// The report of a process: its cost includes the publishers of the messages, and a reader of `/statistics`.
-#[derive(Serialize, Deserialize)]
-pub struct Many {
-    subscriptions: usize,
-    cpu_percent: f64,
-    memory_kb: u64,
-    threads: usize,
-    /// The longest time from the stop of a window to the publication of its message.
-    tick_ms: f64,
-    /// Messages on `/statistics`.
-    published: u64,
-    /// Gaps between two messages of one source and metric.
-    missing: u64,
-    /// Subscriptions that had a window.
-    with_window: usize,
-}
-
-pub fn measure(seconds: u64) -> Result<Vec<Many>> {
-    let run = |count: u64| report(&["many", &count.to_string(), &seconds.to_string()]);
-    [1, 10, 100, 1000].map(run).into_iter().collect()
-}
-
-pub fn table(runs: &[Many]) -> Table {
+/// The cells of a row, after the number of subscriptions: they include the publishers, and a reader of `/statistics`.
+pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new(
         "subscriptions | CPU | memory | threads | tick | messages on `/statistics` | missing | with a window",
     );
-    for Many { subscriptions, cpu_percent, memory_kb, threads, tick_ms, published, missing, with_window } in
-        runs
-    {
-        table.row(format!(
-            "{subscriptions} | {cpu_percent:.1} % | {} MB | {threads} | {tick_ms:.1} ms | {published} | {missing} | \
-             {with_window}",
-            memory_kb / 1000
-        ));
+    for count in [1, 10, 100, 1000] {
+        let cells: String = report("many", &(count, seconds as u64))?;
+        table.row(format!("{count} | {cells}"));
     }
-    table
+    Ok(table)
 }
 
 /// The process that is measured.
-pub fn run(count: usize, seconds: u64) -> Result<()> {
+pub fn run((count, seconds): (usize, u64)) -> Result<()> {
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
     let statistics = NodeStatistics::new(&node)?;
@@ -68,27 +41,22 @@ pub fn run(count: usize, seconds: u64) -> Result<()> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // The tick, messages and gaps of the report.
+    // The longest time in ms from the stop of a window to the publication of its message, the messages, and the gaps
+    // between two of one source and metric.
     let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
-    let _reader = {
-        let ticks = Arc::clone(&ticks);
-        let worker = node.create_worker(());
-        let mut stops = HashMap::new();
-        worker.create_subscription::<MetricsMessage, _>(
-            "/statistics".keep_last(4000),
-            move |message: MetricsMessage, info: MessageInfo| {
-                let stop = Duration::new(message.window_stop.sec as u64, message.window_stop.nanosec);
-                let published = info.source_timestamp.unwrap_or(SystemTime::UNIX_EPOCH);
-                let after = published.duration_since(UNIX_EPOCH + stop).unwrap_or_default();
-                let source_and_metric = (message.measurement_source_name, message.metrics_source);
-                let before = stops.insert(source_and_metric, message.window_stop);
-                let is_missing = before.is_some_and(|stop| stop != message.window_start);
-                let mut ticks = ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                *ticks =
-                    (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1, ticks.2 + u64::from(is_missing));
-            },
-        )?
+    let (to, mut stops) = (Arc::clone(&ticks), HashMap::new());
+    let read = move |message: MetricsMessage, info: MessageInfo| {
+        let stop = Duration::new(message.window_stop.sec as u64, message.window_stop.nanosec);
+        let published = info.source_timestamp.unwrap_or(SystemTime::UNIX_EPOCH);
+        let after = published.duration_since(UNIX_EPOCH + stop).unwrap_or_default();
+        let source_and_metric = (message.measurement_source_name, message.metrics_source);
+        let before = stops.insert(source_and_metric, message.window_stop);
+        let is_missing = before.is_some_and(|stop| stop != message.window_start);
+        let mut ticks = to.lock().unwrap_or_else(PoisonError::into_inner);
+        *ticks = (ticks.0.max(after.as_secs_f64() * 1e3), ticks.1 + 1, ticks.2 + u64::from(is_missing));
     };
+    let statistics_topic = "/statistics".keep_last(4000);
+    let _reader = node.create_worker(()).create_subscription::<MetricsMessage, _>(statistics_topic, read)?;
     let commands = Arc::clone(executor.commands());
     let talking = std::thread::spawn(move || {
         let started = Instant::now();
@@ -105,18 +73,13 @@ pub fn run(count: usize, seconds: u64) -> Result<()> {
         }
         let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
         let with_window = held.iter().filter(|(subscription, _)| subscription.latest().is_some()).count();
-        let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let many = Many {
-            subscriptions: count,
-            cpu_percent: (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64(),
-            memory_kb: memory("self", "VmRSS")?,
-            threads,
-            tick_ms,
-            published,
-            missing,
-            with_window,
-        };
-        println!("{}", serde_json::to_string(&many)?);
+        let (tick_ms, published, missing) = *ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let cpu = (cpu_time() - before).as_secs_f64() * 100.0 / started.elapsed().as_secs_f64();
+        let megabytes = memory("self", "VmRSS")? / 1000;
+        let cells = format!(
+            "{cpu:.1} % | {megabytes} MB | {threads} | {tick_ms:.1} ms | {published} | {missing} | {with_window}"
+        );
+        println!("{}", serde_json::to_string(&cells)?);
         commands.halt_spinning();
         drop(held);
         anyhow::Ok(())

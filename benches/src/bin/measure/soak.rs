@@ -14,20 +14,17 @@ use crate::{
 };
 
 /// Records 1e8 messages, then listens for a tenth of the time and for the whole time.
-pub fn measure(seconds: f64) -> Result<Vec<Listened>> {
+pub fn measure(seconds: f64) -> Result<Table> {
     let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];
     cargo(&[&test[..], &["--", "--ignored", "message::soak"]].concat())?;
     eprintln!("100000000 messages recorded: memory constant, every message in its window");
-    let run = |seconds| listen(Kind::Imu, 2000.0, (Statistics::All, Scope::Node, Runtime::Basic), seconds);
-    [seconds / 10.0, seconds].map(run).into_iter().collect()
-}
-
-pub fn table(runs: &[Listened]) -> Table {
     let mut table =
         Table::new("2000 Hz, all metrics | messages | windows | gaps between windows | peak memory, MB");
-    for Listened { seconds, received, windows, gaps, peak_kb, .. } in runs {
-        let peak = *peak_kb as f64 / 1e3;
+    for seconds in [seconds / 10.0, seconds] {
+        let setting = (Statistics::All, Scope::Node, Runtime::Basic);
+        let Listened { received, windows, gaps, peak_kb, .. } = listen(Kind::Imu, 2000.0, setting, seconds)?;
+        let peak = peak_kb as f64 / 1e3;
         table.row(format!("{seconds:.0} s | {received} | {windows} | {gaps} | {peak:.2}"));
     }
-    table
+    Ok(table)
 }

@@ -5,38 +5,47 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use rclrs::*;
 use ros_env::{
     builtin_interfaces::msg::Time,
     sensor_msgs::msg::{Image, Imu},
 };
+use serde::{Deserialize, Serialize};
+use test_support::Process;
+
+use crate::process::itself;
 
 /// What it publishes: `sensor_msgs/Imu`, or an `Image` of 1 MB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Imu,
     Image,
 }
 
-#[derive(clap::Args)]
+#[derive(Serialize, Deserialize)]
 pub struct Options {
-    kind: Kind,
+    pub kind: Kind,
     /// In Hz, of each topic. 0 is as fast as possible.
-    rate: f64,
+    pub rate: f64,
     /// The depth of the publishers' history.
-    depth: u32,
-    topics: Vec<String>,
+    pub depth: u32,
+    pub topics: Vec<String>,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+/// Starts a talker as a process.
+pub fn start(kind: Kind, rate: f64, depth: u32, topics: &[String]) -> Result<Process> {
+    let options = Options { kind, rate, depth, topics: topics.to_vec() };
+    Ok(Process::spawn(&mut itself("talker", &options)?))
+}
+
+pub fn run(options: Options) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_talker")?;
     match options.kind {
-        Kind::Imu => publish(&node, options, Imu::default(), |imu, stamp| imu.header.stamp = stamp),
+        Kind::Imu => publish(&node, &options, Imu::default(), |imu, stamp| imu.header.stamp = stamp),
         Kind::Image => {
             let image = Image { data: vec![0; 1_000_000], ..Image::default() };
-            publish(&node, options, image, |image, stamp| image.header.stamp = stamp)
+            publish(&node, &options, image, |image, stamp| image.header.stamp = stamp)
         }
     }
 }
