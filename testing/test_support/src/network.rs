@@ -65,8 +65,6 @@ type Start = (Command, Sender<std::io::Result<Child>>);
 pub struct Host {
     starts: Option<Sender<Start>>,
     thread: Option<JoinHandle<()>>,
-    /// The namespace as /proc names it: `net:[4026532201]`.
-    pub namespace: String,
 }
 
 impl Host {
@@ -75,9 +73,9 @@ impl Host {
         let (starts, to_start) = mpsc::channel::<Start>();
         let (sender, made) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let namespace = enter_a_new_namespace().and_then(|namespace| Ok((namespace, open_device()?)));
-            let is_made = namespace.is_ok();
-            let _made = sender.send(namespace);
+            let device = enter_a_new_namespace().and_then(|()| open_device());
+            let is_made = device.is_ok();
+            let _made = sender.send(device);
             if !is_made {
                 return;
             }
@@ -87,9 +85,8 @@ impl Host {
                 let _child = child.send(command.spawn());
             }
         });
-        let mut host = Host { starts: Some(starts), thread: Some(thread), namespace: String::new() };
-        let (namespace, device) = made.recv().unwrap()?;
-        host.namespace = namespace;
+        let host = Host { starts: Some(starts), thread: Some(thread) };
+        let device = made.recv().unwrap()?;
         host.configure(number, other)?;
         Ok((host, device))
     }
@@ -138,10 +135,9 @@ impl Drop for Host {
     }
 }
 
-fn enter_a_new_namespace() -> Result<String, String> {
+fn enter_a_new_namespace() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(|error| format!("this process may not create network namespaces (root may): {error}"))?;
-    Ok(std::fs::read_link("/proc/thread-self/ns/net").unwrap().into_os_string().into_string().unwrap())
+        .map_err(|error| format!("this process may not create network namespaces (root may): {error}"))
 }
 
 /// The name of the device of each host.
@@ -194,10 +190,7 @@ pub struct Conditions {
 /// message that is sent to two subscriptions, or is sent again, counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    pub frames: u64,
-    pub bytes: u64,
     pub lost_frames: u64,
-    pub messages: u64,
     pub lost_messages: u64,
     pub duplicated_messages: u64,
     pub held_messages: u64,
@@ -326,9 +319,6 @@ impl Copier {
         let mut ways = self.shared.ways.lock().unwrap();
         let (conditions, counts) = &mut ways[way];
         let messages = messages(bytes);
-        counts.frames += 1;
-        counts.bytes += bytes.len() as u64;
-        counts.messages += messages;
         let [is_lost, comes_twice, is_held] = match messages > 0 || !conditions.only_messages {
             true => [conditions.loss, conditions.duplicates, conditions.held]
                 .map(|share| self.random.f64() < share),
