@@ -3,15 +3,15 @@
 use std::{
     fmt,
     sync::{Arc, Weak},
-    time::Instant,
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use rclrs::MessageInfo;
+use rclrs::{MessageInfo, PublisherGid};
 use rclrs_topic_statistics::{
     testing::{self, metrics_message, status, NodeNames, Probe},
     Counter, Stopwatch, TopicStatisticsState, WindowStatistics,
 };
-use ros_env::sensor_msgs::msg::Imu;
+use ros_env::sensor_msgs::msg::{rmw, Imu};
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::{
     health::{Expectations, NodeExpectations},
@@ -74,6 +74,21 @@ impl<T: Message> InstrumentedCallback<T> {
     pub fn end_window(&self) -> Option<WindowStatistics> {
         self.recorder.end_window(&HostClock).map(|window| window.statistics)
     }
+}
+
+/// Returns a message with a stamp, and the middleware's report with it.
+pub fn message() -> (rmw::Imu, MessageInfo) {
+    let mut message = rmw::Imu::default();
+    message.header.stamp.sec = 1_790_000_000;
+    let stamp = UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+    let info = MessageInfo {
+        source_timestamp: Some(stamp + Duration::from_micros(100)),
+        received_timestamp: Some(stamp + Duration::from_micros(200)),
+        publication_sequence_number: 1,
+        reception_sequence_number: u64::MAX,
+        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
+    };
+    (message, info)
 }
 
 /// Creates the messages of a window. Returns their number.

@@ -4,7 +4,7 @@
 
 mod driver;
 
-pub use driver::{clock, counter, messages, stopwatch, InstrumentedCallback, JudgedSubscriptions};
+pub use driver::{clock, counter, message, messages, stopwatch, InstrumentedCallback, JudgedSubscriptions};
 pub use topic_statistics_core::{collector, record::recorder::RecorderOptions, Metric, WindowStatistics};
 
 /// Returns the bytes of this process's heap that are in use.

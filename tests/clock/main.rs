@@ -11,7 +11,7 @@ mod monitor;
 
 use std::collections::BTreeMap;
 
-use test_support::{clock::SteppedClock, domain, itself, lines, of, Metric, Process, Program, Reader};
+use test_support::{clock::SteppedClock, domain, itself, lines, Metric, Process, Program, Reader};
 
 /// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
@@ -136,21 +136,22 @@ fn change_the_clock(changes: &[Change]) {
     let mut process = Process::spawn(&mut command);
     let log = lines(process.errors());
 
-    // A window is measured if there is a sample in it.
-    let metrics =
-        || METRICS.iter().flat_map(|(source, all)| all.iter().map(move |metric| (*source, *metric)));
-    let measured = |read: &[Metric]| -> BTreeMap<_, usize> {
-        let count = |(source, metric)| of(read, source, metric).filter(|window| window.count() > 0.0).count();
-        metrics().map(|metric| (metric, count(metric))).collect()
-    };
-    let mut before = measured(&[]);
+    // Windows with samples of each metric.
+    let metrics = METRICS.iter().flat_map(|(source, all)| all.iter().map(move |metric| (*source, *metric)));
+    let metrics: Vec<(&str, &str)> = metrics.collect();
+    let (mut counts, mut seen) = (vec![0; metrics.len()], 0);
     for change in [None].into_iter().chain(changes.iter().copied().map(Some)) {
         change.inspect(|change| change.apply(&clock));
+        let before = counts.clone();
         // A reader may be a window behind when the clock is changed.
         reader.read_until("windows of each metric", |read| {
-            measured(read).iter().all(|(metric, count)| *count >= before[metric] + 3)
+            for window in read[seen..].iter().filter(|window| window.count() > 0.0) {
+                let is_it = |(source, metric): &_| window.source == *source && window.metric == *metric;
+                metrics.iter().position(is_it).into_iter().for_each(|metric| counts[metric] += 1);
+            }
+            seen = read.len();
+            counts.iter().zip(&before).all(|(count, before)| *count >= before + 3)
         });
-        before = measured(&reader.metrics);
     }
     drop(process.input());
     assert!(process.wait().success());

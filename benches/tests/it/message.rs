@@ -2,31 +2,12 @@
 
 //! The cost of a message in the library, without a node: memory and instructions, which are the same on every machine.
 
-use std::{
-    hint::black_box,
-    process::Command,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{hint::black_box, process::Command};
 
-use benchmarks::{collector::Distribution, InstrumentedCallback, Metric, RecorderOptions};
-use rclrs::*;
+use benchmarks::{collector::Distribution, message, InstrumentedCallback, Metric, RecorderOptions};
 use ros_env::sensor_msgs::msg::rmw;
 
 use crate::counting::{allocations, bytes};
-
-/// Returns a message, and the middleware's report with it.
-fn message() -> (rmw::Imu, MessageInfo) {
-    let mut message = rmw::Imu::default();
-    message.header.stamp.sec = 1_790_000_000;
-    let info = MessageInfo {
-        source_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1_790_000_000)),
-        received_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1_790_000_001)),
-        publication_sequence_number: 1,
-        reception_sequence_number: u64::MAX,
-        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
-    };
-    (message, info)
-}
 
 /// Returns a value, and how many bytes it takes.
 fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
@@ -38,7 +19,8 @@ fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
 
 #[test]
 fn a_message_allocates_nothing_and_a_window_1500_bytes_a_distribution() {
-    const MESSAGES: u64 = 1_000_000;
+    // `cargo xtask bench --soak` sets more.
+    let messages = std::env::var("MESSAGES").map_or(1_000_000, |messages| messages.parse().unwrap());
     let (message, mut info) = message();
     let measured = |metrics: &[Metric], distributions: bool| {
         let options = RecorderOptions::new().metrics(metrics.iter().copied());
@@ -55,14 +37,14 @@ fn a_message_allocates_nothing_and_a_window_1500_bytes_a_distribution() {
         for measured in [plain, with_distributions] {
             measured.message(&message, &info);
             let before = (allocations(), bytes());
-            for _ in 1..MESSAGES {
+            for _ in 1..messages {
                 info.publication_sequence_number += 1;
                 measured.message(&message, &info);
             }
             assert_eq!((allocations(), bytes()), before);
             let window = measured.end_window().unwrap();
-            assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, MESSAGES - 1);
-            assert!(window.distribution(Metric::MessageAge).is_none_or(|ages| ages.count() == MESSAGES));
+            assert_eq!(window.get(Metric::MessagePeriod).unwrap().sample_count, messages - 1);
+            assert!(window.distribution(Metric::MessageAge).is_none_or(|ages| ages.count() == messages));
         }
     }
 }
@@ -82,31 +64,6 @@ fn a_distribution_costs_at_most_1500_bytes_and_no_allocation_per_sample() {
     let minute = black_box(distribution.clone());
     assert!(distribution.merge(&minute) && distribution.quantile(0.99).is_finite());
     assert_eq!(allocations(), before + 1, "the clone");
-}
-
-/// Takes a second in a release build, and a minute in others.
-#[test]
-#[ignore = "is run by `cargo xtask bench --soak`"]
-fn soak_of_a_hundred_million_messages() {
-    let (windows, messages) = (50, 1_000_000);
-    let before = bytes();
-    for options in [RecorderOptions::new(), RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS)] {
-        let measured = InstrumentedCallback::new(&options);
-        let (message, mut info) = message();
-        let mut now = 1_790_000_000_000_000_000;
-        for _ in 0..windows {
-            for _ in 0..messages {
-                now += 200_000;
-                info.publication_sequence_number += 1;
-                measured.message_at(&message, &info, now);
-            }
-            let window = measured.end_window().unwrap();
-            let period = window.get(Metric::MessagePeriod).unwrap();
-            assert_eq!((period.sample_count, period.average), (messages - 1, 0.2));
-            assert_eq!(window.get(Metric::MessageAge).unwrap().sample_count, messages);
-        }
-    }
-    assert_eq!(bytes(), before);
 }
 
 /// The program whose instructions valgrind counts. The environment variable `MESSAGES` is the number of messages.

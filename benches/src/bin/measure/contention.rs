@@ -10,14 +10,12 @@
 use std::{
     hint::black_box,
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
 use benchmarks::{InstrumentedCallback, Metric, RecorderOptions};
 use hdrhistogram::Histogram;
-use rclrs::{MessageInfo, PublisherGid};
-use ros_env::sensor_msgs::msg::rmw::Imu;
 
 use crate::table::Table;
 
@@ -46,14 +44,7 @@ fn settle(priority: Option<i32>) -> std::io::Result<()> {
 pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new("records | 50 % | 99 % | 99.99 % | maximum");
     let measured = InstrumentedCallback::new(&RecorderOptions::new().metrics(Metric::OF_SUBSCRIPTIONS));
-    let message = Imu::default();
-    let mut info = MessageInfo {
-        source_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1)),
-        received_timestamp: Some(UNIX_EPOCH + Duration::from_secs(1)),
-        publication_sequence_number: 0,
-        reception_sequence_number: u64::MAX,
-        publisher_gid: PublisherGid { data: Default::default(), implementation_identifier: std::ptr::null() },
-    };
+    let (message, mut info) = benchmarks::message();
     let is_over = AtomicBool::new(false);
     let mut times = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
     let ran = std::thread::scope(|scope| {

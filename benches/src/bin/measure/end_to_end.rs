@@ -20,35 +20,23 @@ pub type Setting = (Statistics, Scope, Runtime);
 
 const COMPARISONS: [Comparison; 13] = {
     use {Kind::*, Runtime::*, Scope::*, Statistics::*};
+    const OFF: Setting = (Off, Node, Basic);
+    const ON: Setting = (On, Node, Basic);
+    const WORKER: Setting = (On, Worker, Basic);
     [
-        ("Imu, 100 Hz", Imu, 100.0, [(Off, Node, Basic), (On, Node, Basic)]),
-        ("Imu, 1000 Hz", Imu, 1000.0, [(Off, Node, Basic), (On, Node, Basic)]),
-        ("Imu, 5000 Hz", Imu, 5000.0, [(Off, Node, Basic), (On, Node, Basic)]),
-        ("Imu, 5000 Hz, all metrics", Imu, 5000.0, [(Off, Node, Basic), (All, Node, Basic)]),
-        ("Imu, 5000 Hz, turned off", Imu, 5000.0, [(Off, Node, Basic), (Disabled, Node, Basic)]),
-        (
-            "Imu, 5000 Hz, an idle publisher instead",
-            Imu,
-            5000.0,
-            [(Off, Node, Basic), (Publisher, Node, Basic)],
-        ),
-        ("Imu, as fast as possible", Imu, 0.0, [(Off, Node, Basic), (On, Node, Basic)]),
-        ("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker, Basic), (On, Worker, Basic)]),
-        ("worker compared with node, both with", Imu, 5000.0, [(On, Node, Basic), (On, Worker, Basic)]),
-        (
-            "measured executor compared with the basic one",
-            Imu,
-            5000.0,
-            [(On, Node, Basic), (On, Node, Measured)],
-        ),
-        ("the same, on a worker", Imu, 5000.0, [(On, Worker, Basic), (On, Worker, Measured)]),
-        (
-            "single-threaded executor compared with the basic one",
-            Imu,
-            5000.0,
-            [(On, Node, Basic), (On, Node, SingleThreaded)],
-        ),
-        ("Image of 1 MB, 30 Hz", Image, 30.0, [(Off, Node, Basic), (On, Node, Basic)]),
+        ("Imu, 100 Hz", Imu, 100.0, [OFF, ON]),
+        ("Imu, 1000 Hz", Imu, 1000.0, [OFF, ON]),
+        ("Imu, 5000 Hz", Imu, 5000.0, [OFF, ON]),
+        ("Imu, 5000 Hz, all metrics", Imu, 5000.0, [OFF, (All, Node, Basic)]),
+        ("Imu, 5000 Hz, turned off", Imu, 5000.0, [OFF, (Disabled, Node, Basic)]),
+        ("Imu, 5000 Hz, an idle publisher instead", Imu, 5000.0, [OFF, (Publisher, Node, Basic)]),
+        ("Imu, as fast as possible", Imu, 0.0, [OFF, ON]),
+        ("Imu, 5000 Hz, on a worker", Imu, 5000.0, [(Off, Worker, Basic), WORKER]),
+        ("worker compared with node, both with", Imu, 5000.0, [ON, WORKER]),
+        ("measured executor compared with the basic one", Imu, 5000.0, [ON, (On, Node, Measured)]),
+        ("the same, on a worker", Imu, 5000.0, [WORKER, (On, Worker, Measured)]),
+        ("single-threaded executor, the same", Imu, 5000.0, [ON, (On, Node, SingleThreaded)]),
+        ("Image of 1 MB, 30 Hz", Image, 30.0, [OFF, ON]),
     ]
 };
 

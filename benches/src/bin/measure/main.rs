@@ -10,9 +10,7 @@ mod listener;
 mod machine;
 mod memory;
 mod messages;
-mod monitor;
 mod page;
-mod preload;
 mod probe;
 mod process;
 mod scale;
@@ -27,15 +25,13 @@ use table::Table;
 /// A measurement: the option that selects it, its help, how many seconds each run takes, and its function.
 type Measurement = (&'static str, &'static str, f64, fn(f64) -> Result<Table>);
 
-const MEASUREMENTS: [Measurement; 8] = [
+const MEASUREMENTS: [Measurement; 6] = [
     ("end-to-end", "talker and listener processes, with statistics and without", 5.0, end_to_end::measure),
     ("scale", "a node with 1 to 1000 subscriptions", 10.0, scale::measure),
     ("contention", "a record while the windows' end cannot run", 30.0, contention::measure),
     ("soak", "1e8 messages, then a listener for ten minutes: their memory", 600.0, soak::measure),
     ("memory", "the heap of a node's statistics", 0.0, memory::measure),
     ("probe", "what an observer of a topic does to its subscriber", 10.0, probe::measure),
-    ("monitor", "topic_monitor beside a minimal rclpy subscriber", 20.0, monitor::measure),
-    ("preload", "the preloaded library, of a middleware that does nothing", 0.0, preload::measure),
 ];
 
 fn main() -> Result<()> {
